@@ -1,0 +1,67 @@
+package seedbed
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Bytes is a size in bytes.
+type Bytes int64
+
+// Binary multiples, as IEC 80000-13 names them.
+const (
+	KiB Bytes = 1 << (10 * (iota + 1))
+	MiB
+	GiB
+	TiB
+)
+
+var units = []struct {
+	suffix string
+	size   Bytes
+}{
+	{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB},
+	{"T", TiB}, {"G", GiB}, {"M", MiB}, {"K", KiB},
+	{"B", 1}, {"", 1},
+}
+
+// ParseBytes reads a size: a whole number and an optional unit, KiB to TiB or
+// K to T, all binary. "10GiB", "10G" and "10737418240" are the same size.
+func ParseBytes(s string) (Bytes, error) {
+	for _, u := range units {
+		n, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
+		if err != nil || v < 0 || v > math.MaxInt64/int64(u.size) {
+			break
+		}
+		return Bytes(v) * u.size, nil
+	}
+	return 0, Errorf(ErrInvalid, "%q is not a size: want a whole number and a unit, such as 512MiB or 10GiB", clip(s))
+}
+
+// String is the exact size in the largest unit that divides it.
+func (b Bytes) String() string {
+	for _, u := range units[:4] {
+		if b != 0 && b%u.size == 0 {
+			return strconv.FormatInt(int64(b/u.size), 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// MarshalText implements encoding.TextMarshaler with the exact form.
+func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Bytes) UnmarshalText(t []byte) error {
+	v, err := ParseBytes(string(t))
+	if err != nil {
+		return err
+	}
+	*b = v
+	return nil
+}

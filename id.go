@@ -1,0 +1,167 @@
+package seedbed
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// InstanceID is an instance's UUID in lower-case text form. It starts with
+// "ec2", which makes an unmodified cloud-init take its EC2 datasource; the
+// SMBIOS serial has the same value.
+type InstanceID string
+
+// JobID is a job's UUID in lower-case text form. Its first eight digits are
+// what people see and type.
+type JobID string
+
+// NICID numbers a NIC within an installation, from 1 up to 2^31-1. It is the
+// packet mark by which the kernel proves who asks, and names the tap.
+type NICID int64
+
+// NewInstanceID draws a random RFC 9562 version 4 UUID whose first three digits are "ec2".
+func NewInstanceID() InstanceID {
+	u := newUUID()
+	u[0], u[1] = 0xec, 0x20|u[1]&0x0f
+	return InstanceID(formatUUID(u))
+}
+
+// NewJobID draws a random version 4 UUID.
+func NewJobID() JobID { return JobID(formatUUID(newUUID())) }
+
+func newUUID() [16]byte {
+	var u [16]byte
+	rand.Read(u[:]) // never fails (crypto/rand)
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return u
+}
+
+func formatUUID(u [16]byte) string {
+	h := hex.EncodeToString(u[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// ParseInstanceID checks that s is a UUID in lower-case text form.
+func ParseInstanceID(s string) (InstanceID, error) {
+	if !uuidForm.MatchString(s) {
+		return "", Errorf(ErrInvalid, "%q is not an instance ID: want a lower-case UUID", s)
+	}
+	return InstanceID(s), nil
+}
+
+// EC2 is the instance ID in Amazon's form: "i-" and the UUID's last 17 digits.
+func (id InstanceID) EC2() string {
+	h := strings.ReplaceAll(string(id), "-", "")
+	if len(h) < 17 {
+		return "i-" + h
+	}
+	return "i-" + h[len(h)-17:]
+}
+
+// Short is the first group of the UUID: what tables and messages show.
+func (id JobID) Short() string {
+	s, _, _ := strings.Cut(string(id), "-")
+	return s
+}
+
+// Tap is the host-side interface name of the NIC: "sb" and the number, at
+// most 15 characters, so that filters exist before the interface does.
+func (n NICID) Tap() string { return "sb" + strconv.FormatInt(int64(n), 10) }
+
+// Mark is the packet mark of the NIC.
+func (n NICID) Mark() uint32 { return uint32(n) }
+
+// MAC is an EUI-48 address. Its text form is lower case with colons.
+type MAC [6]byte
+
+// NewMAC draws a random unicast, locally administered address under 52:54:00,
+// the prefix that QEMU guests use.
+func NewMAC() MAC {
+	m := MAC{0x52, 0x54, 0x00}
+	rand.Read(m[3:])
+	return m
+}
+
+// ParseMAC reads an EUI-48 address in any form that net.ParseMAC takes.
+func ParseMAC(s string) (MAC, error) {
+	hw, err := net.ParseMAC(s)
+	if err != nil || len(hw) != 6 {
+		return MAC{}, Errorf(ErrInvalid, "%q is not a MAC address: want six hexadecimal pairs such as 52:54:00:12:34:56", s)
+	}
+	return MAC(hw), nil
+}
+
+// String is the lower-case form with colons.
+func (m MAC) String() string { return m.HardwareAddr().String() }
+
+// HardwareAddr is the address as the net package has it.
+func (m MAC) HardwareAddr() net.HardwareAddr { return net.HardwareAddr(m[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *MAC) UnmarshalText(b []byte) error {
+	v, err := ParseMAC(string(b))
+	if err != nil {
+		return err
+	}
+	*m = v
+	return nil
+}
+
+var (
+	hostLabel  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	objectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+)
+
+// CheckInstanceName accepts one lower-case RFC 1123 host name label: an
+// instance's name is its host name, its domain's name and its console's file name.
+func CheckInstanceName(name string) error {
+	if !hostLabel.MatchString(name) {
+		return Errorf(ErrInvalid, "name %q is not a host name: want 1 to 63 of a-z, 0-9 and '-', not starting or ending with '-'", clip(name))
+	}
+	return nil
+}
+
+// CheckName accepts the name of a catalogue object (image, profile, hook,
+// network, pool); kind is named in the message.
+func CheckName(kind, name string) error {
+	if !objectName.MatchString(name) {
+		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit", kind, clip(name))
+	}
+	return nil
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + fmt.Sprintf("… (%d bytes)", len(s))
+	}
+	return s
+}
+
+// Digest is a SHA-256 digest. Its text form is lower-case hexadecimal.
+type Digest [32]byte
+
+// String is the hexadecimal form.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Digest) UnmarshalText(b []byte) error {
+	raw, err := hex.DecodeString(string(b))
+	if err != nil || len(raw) != len(d) {
+		return Errorf(ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", clip(string(b)))
+	}
+	copy(d[:], raw)
+	return nil
+}

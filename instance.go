@@ -1,0 +1,163 @@
+package seedbed
+
+import (
+	"net/netip"
+	"time"
+)
+
+// InstanceState is where an instance is in its life.
+type InstanceState string
+
+// The states of an instance. Only a job or the cleanup changes them.
+const (
+	// InstanceProvisioning: its create job has not ended.
+	InstanceProvisioning InstanceState = "provisioning"
+	// InstanceRunning: its domain was started, and is not known to have stopped.
+	InstanceRunning InstanceState = "running"
+	// InstanceStopped: its domain is defined and off.
+	InstanceStopped InstanceState = "stopped"
+	// InstanceRemoving: its remove job has not ended.
+	InstanceRemoving InstanceState = "removing"
+	// InstanceGone: its domain vanished from libvirt and the cleanup took its
+	// addresses back; its volumes are untouched until it is removed.
+	InstanceGone InstanceState = "gone"
+	// InstanceFailed: its create or remove job failed and could not undo everything.
+	InstanceFailed InstanceState = "failed"
+)
+
+// Ready is what ends an instance's create job.
+type Ready string
+
+// The policies of a profile.
+const (
+	// ReadyReport: cloud-init has phoned home at the end of its first boot.
+	ReadyReport Ready = "report"
+	// ReadyMetadata: the guest has fetched its user-data (or learned that it has none). The default.
+	ReadyMetadata Ready = "metadata"
+	// ReadyStarted: the domain was started.
+	ReadyStarted Ready = "started"
+)
+
+// ParseReady reads a policy; the empty string is ReadyMetadata.
+func ParseReady(s string) (Ready, error) {
+	switch r := Ready(s); r {
+	case "":
+		return ReadyMetadata, nil
+	case ReadyReport, ReadyMetadata, ReadyStarted:
+		return r, nil
+	}
+	return "", Errorf(ErrInvalid, "ready %q is unknown: want report, metadata or started", clip(s))
+}
+
+// Instance is one virtual machine and what it was made from.
+type Instance struct {
+	ID      InstanceID    `json:"id"`
+	Name    string        `json:"name"`
+	Profile string        `json:"profile"`
+	Image   string        `json:"image"`
+	Node    string        `json:"node"`
+	State   InstanceState `json:"state"`
+	VCPUs   int           `json:"vcpus"`
+	Memory  Bytes         `json:"memory"`
+	Ready   Ready         `json:"ready"`
+	// Held is true while the operator wants it defined but not started; the cleanup leaves it alone.
+	Held bool `json:"held"`
+	// UserData is what the guest is served, byte for byte; nil means none (404).
+	UserData []byte `json:"-"`
+	// SSHKeys are authorized_keys lines.
+	SSHKeys []string `json:"ssh_keys"`
+	// ReportToken is the secret last element of the phone-home path; empty unless Ready is report.
+	ReportToken string   `json:"-"`
+	NICs        []NIC    `json:"nics"`
+	Volumes     []Volume `json:"volumes"`
+	// Revision grows by one with each change of the row.
+	Revision int64     `json:"revision"`
+	Created  time.Time `json:"created"`
+	Changed  time.Time `json:"changed"`
+	// Fetched is when the guest first asked for its user-data; zero before.
+	Fetched time.Time `json:"fetched,omitzero"`
+	// Reported is when the guest phoned home; zero before.
+	Reported time.Time `json:"reported,omitzero"`
+	// GoneSince is when the cleanup first missed its domain; zero while it is there.
+	GoneSince time.Time `json:"gone_since,omitzero"`
+}
+
+// NIC is one network interface of an instance.
+type NIC struct {
+	ID      NICID      `json:"id"`
+	Index   int        `json:"index"`
+	MAC     MAC        `json:"mac"`
+	Network string     `json:"network"`
+	Addr    netip.Addr `json:"addr"`
+}
+
+// Volume is one disk of an instance.
+type Volume struct {
+	// Name is unique in its pool: the instance's UUID and the disk's index.
+	Name  string `json:"name"`
+	Pool  string `json:"pool"`
+	Index int    `json:"index"`
+	Size  Bytes  `json:"size"`
+	// Image is the image that it is a clone of; empty for a blank disk.
+	Image string `json:"image,omitempty"`
+}
+
+// ImageState is where an image is in its life.
+type ImageState string
+
+// The states of an image.
+const (
+	// ImageImporting: its import job has not ended; it cannot be cloned.
+	ImageImporting ImageState = "importing"
+	// ImageActive: it is complete and can be cloned.
+	ImageActive ImageState = "active"
+)
+
+// Image is a bootable disk in a pool from which volumes are cloned.
+type Image struct {
+	Name  string     `json:"name"`
+	Pool  string     `json:"pool"`
+	State ImageState `json:"state"`
+	// Size is the virtual size of the disk.
+	Size Bytes `json:"size"`
+	// Source is the path that it was imported from, and Format what qemu-img found there.
+	Source string `json:"source"`
+	Format string `json:"format"`
+	// SHA256 is the hexadecimal digest of the imported file.
+	SHA256  string    `json:"sha256"`
+	Created time.Time `json:"created"`
+}
+
+// Profile is what instances are made from.
+type Profile struct {
+	Name   string `json:"name"`
+	Image  string `json:"image"`
+	VCPUs  int    `json:"vcpus"`
+	Memory Bytes  `json:"memory"`
+	// DiskSize is the size of the root disk; zero means the image's own.
+	DiskSize Bytes    `json:"disk_size"`
+	Network  string   `json:"network"`
+	SSHKeys  []string `json:"ssh_keys"`
+	// UserData is served byte for byte, or, with Ready report, as the first part of a multipart document.
+	UserData []byte    `json:"user_data"`
+	Ready    Ready     `json:"ready"`
+	Revision int64     `json:"revision"`
+	Created  time.Time `json:"created"`
+	Changed  time.Time `json:"changed"`
+}
+
+// Network is one bridge that Seedbed manages: its addresses, DHCP and NAT.
+type Network struct {
+	Name string `json:"name"`
+	// Bridge is the interface name, at most 15 characters.
+	Bridge string `json:"bridge"`
+	// MAC is the bridge's own address, drawn once and kept.
+	MAC MAC `json:"mac"`
+	// Prefix is the guests' subnet; Gateway is the bridge's address in it.
+	Prefix  netip.Prefix `json:"prefix"`
+	Gateway netip.Addr   `json:"gateway"`
+	// DNS are the resolvers that DHCP hands out.
+	DNS  []netip.Addr `json:"dns"`
+	NAT  bool         `json:"nat"`
+	DHCP bool         `json:"dhcp"`
+}

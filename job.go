@@ -1,0 +1,192 @@
+package seedbed
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// JobKind says what a job does.
+type JobKind string
+
+// The kinds of job.
+const (
+	JobCreate JobKind = "create" // make an instance and start it
+	JobRemove JobKind = "remove" // undo an instance, volumes included
+	JobImport JobKind = "import" // make an image from a file
+)
+
+// JobState is where a job is in its life.
+type JobState string
+
+// The states of a job.
+const (
+	JobQueued     JobState = "queued"      // accepted, nobody works on it
+	JobRunning    JobState = "running"     // stages go forward
+	JobUndoing    JobState = "undoing"     // a stage failed or a cancel came; the journal runs backwards
+	JobSucceeded  JobState = "succeeded"   // everything asked for happened
+	JobRolledBack JobState = "rolled_back" // it failed, and nothing is left behind
+	JobIncomplete JobState = "rollback_incomplete"
+	JobFailed     JobState = "failed" // it failed, and this kind of job is not undone (remove)
+)
+
+// Terminal tells whether s is an end state.
+func (s JobState) Terminal() bool {
+	switch s {
+	case JobSucceeded, JobRolledBack, JobIncomplete, JobFailed:
+		return true
+	}
+	return false
+}
+
+var transitions = map[JobState][]JobState{
+	JobQueued:  {JobRunning, JobUndoing},
+	JobRunning: {JobRunning, JobUndoing, JobSucceeded, JobFailed},
+	JobUndoing: {JobUndoing, JobRolledBack, JobIncomplete},
+}
+
+// CanBecome tells whether a job in state s may go to state next. A queued job
+// that is cancelled goes through undoing like any other.
+func (s JobState) CanBecome(next JobState) bool {
+	for _, t := range transitions[s] {
+		if t == next {
+			return true
+		}
+	}
+	return false
+}
+
+// Job is one piece of durable work: a row that is claimed under a lease, run
+// stage by stage, and ends in a terminal state exactly once.
+type Job struct {
+	ID    JobID    `json:"id"`
+	Kind  JobKind  `json:"kind"`
+	State JobState `json:"state"`
+	// Subject is the name of the instance or image that it works on.
+	Subject string `json:"subject"`
+	// Instance is set for create and remove.
+	Instance InstanceID `json:"instance,omitempty"`
+	// Spec is the input of an import job: an ImportSpec as JSON. Else empty.
+	Spec json.RawMessage `json:"spec,omitempty"`
+	Node string          `json:"node,omitempty"`
+	// Owner and Epoch say who holds the job; every write of a holder carries its epoch.
+	Owner string `json:"owner,omitempty"`
+	Epoch int64  `json:"epoch"`
+	// LeaseUntil is when another may take the job over.
+	LeaseUntil time.Time `json:"lease_until,omitzero"`
+	// Stage is the name of the stage in hand, and Done and Total count stages.
+	Stage string `json:"stage,omitempty"`
+	Done  int    `json:"done"`
+	Total int    `json:"total"`
+	// Progress is the percentage of the stage in hand, 0 to 100.
+	Progress int `json:"progress"`
+	// Attempts counts how often the stage in hand was started.
+	Attempts int `json:"attempts"`
+	// Error is why it failed; empty otherwise.
+	Error string `json:"error,omitempty"`
+	// Cancel is true once someone asked for it to be cancelled.
+	Cancel  bool      `json:"cancel"`
+	Created time.Time `json:"created"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// JobRef names a job under one epoch: what its holder writes with. A write
+// with an epoch that is no longer the row's gives ErrStale and changes nothing.
+type JobRef struct {
+	ID    JobID
+	Epoch int64
+}
+
+// Ref is the job under its present epoch.
+func (j *Job) Ref() JobRef { return JobRef{ID: j.ID, Epoch: j.Epoch} }
+
+// StageState is where a stage is.
+type StageState string
+
+// The states of a stage.
+const (
+	StageIntent  StageState = "intent"  // written before its first effect
+	StageDone    StageState = "done"    // effect verified and committed
+	StageUndone  StageState = "undone"  // its undo was verified and committed
+	StageOrphans StageState = "orphans" // its undo failed; what is left is in Error
+)
+
+// Stage is one row of a job's journal.
+type Stage struct {
+	Job   JobID      `json:"job"`
+	N     int        `json:"n"`
+	Name  string     `json:"name"`
+	State StageState `json:"state"`
+	// Error is the stage's or its undo's failure.
+	Error   string    `json:"error,omitempty"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// Event is one line of a job's history. Seq is gap-free per job, from 1.
+type Event struct {
+	Job   JobID     `json:"job"`
+	Seq   int64     `json:"seq"`
+	At    time.Time `json:"at"`
+	Level string    `json:"level"` // info, warn or error
+	Stage string    `json:"stage,omitempty"`
+	Msg   string    `json:"msg"`
+	// Progress is the percentage of the stage, 0 to 100.
+	Progress int `json:"progress"`
+}
+
+// ImportSpec is the input of an import job.
+type ImportSpec struct {
+	Path string `json:"path"`
+	// SHA256 is the digest that the file must have; empty means unchecked.
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Claim is one name that at most one live holder has.
+type Claim struct {
+	Kind string // "name", "mac", "ip" or "image"
+	// Key is the name itself; an IP is "network/address".
+	Key string
+	Job JobID
+}
+
+// Request asks for one action, from a webhook or the API.
+type Request struct {
+	Action  string         `json:"action"` // "create" or "remove"
+	Name    string         `json:"name"`
+	Profile string         `json:"profile,omitempty"`
+	Params  map[string]any `json:"params,omitempty"`
+}
+
+// Hook is a configured receiver of signed webhooks.
+type Hook struct {
+	Name string `json:"name"`
+	// Key is the decoded HMAC key, at least 24 bytes. It never leaves the store but to verify and, once, at creation.
+	Key []byte `json:"-"`
+	// Profiles are the profiles that it may use; empty means any.
+	Profiles []string `json:"profiles"`
+	// Actions are the actions that it may ask for; empty means create alone.
+	Actions []string `json:"actions"`
+	// Tolerance is how far a delivery's timestamp may be off, either way.
+	Tolerance time.Duration `json:"tolerance"`
+	Created   time.Time     `json:"created"`
+}
+
+// Delivery is one verified webhook as it is recorded: never the payload itself.
+type Delivery struct {
+	Hook string `json:"hook"`
+	// ID is the sender's webhook-id, the same on every retry.
+	ID string `json:"id"`
+	// SHA256 is the digest of the raw body.
+	SHA256   Digest    `json:"sha256"`
+	Received time.Time `json:"received"`
+	Job      JobID     `json:"job"`
+}
+
+// Receipt is the answer to an accepted request.
+type Receipt struct {
+	Job   JobID    `json:"job"`
+	State JobState `json:"state"`
+	// Duplicate is true when the same delivery was accepted before.
+	Duplicate bool `json:"duplicate"`
+}

@@ -1,0 +1,40 @@
+package seedbed
+
+// Acceptance is everything that one accepted request writes, in one transaction.
+type Acceptance struct {
+	Job Job
+	// Delivery is the webhook that asked; nil when the API did.
+	Delivery *Delivery
+	// Instance is the new instance of a create job, with its NICs and volumes;
+	// a NIC without an address gets the lowest free one of its network.
+	Instance *Instance
+	// Image is the new image of an import job.
+	Image *Image
+}
+
+// Step is one stage boundary of a job: the commit of one stage and the intent
+// of the next, in one transaction.
+type Step struct {
+	// Done is the stage whose effect was verified; empty at the start of the job.
+	Done string
+	// Next is the stage whose intent is written; empty after the last.
+	Next string
+	// Total is the number of stages of the job.
+	Total int
+	// InstanceState is the instance's new state; empty leaves it.
+	InstanceState InstanceState
+	// Image makes the job's image active with what the import found; nil leaves it.
+	Image *ImageInfo
+}
+
+// Outcome ends a job.
+type Outcome struct {
+	// State is terminal.
+	State JobState
+	// Error is why, for a state other than succeeded.
+	Error string
+	// InstanceState is the instance's state from now on; empty leaves it.
+	InstanceState InstanceState
+	// Drop deletes the job's instance or image row and releases its claims.
+	Drop bool
+}

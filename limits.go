@@ -1,0 +1,47 @@
+package seedbed
+
+// The bounds of what an instance may have. They keep out mistakes and abuse;
+// what the host can really give is found by the job.
+const (
+	// MaxVCPUs is the largest number of virtual CPUs: what the pc machine type of every supported QEMU takes.
+	MaxVCPUs = 255
+	// MaxDisk is the largest virtual size of a disk, whether asked for or imported.
+	MaxDisk = 64 * TiB
+
+	minMemory = 64 * MiB
+	maxMemory = 64 * TiB
+	sector    = Bytes(512)
+)
+
+// CheckVCPUs refuses, with ErrInvalid, a number of virtual CPUs that is not 1 to MaxVCPUs.
+func CheckVCPUs(n int) error {
+	if n < 1 || n > MaxVCPUs {
+		return Errorf(ErrInvalid, "vcpus is out of range: want 1 to %d", MaxVCPUs)
+	}
+	return nil
+}
+
+// CheckMemory refuses, with ErrInvalid, a memory size that is not a whole number
+// of MiB from 64 MiB to 64 TiB.
+func CheckMemory(size Bytes) error {
+	if size < minMemory || size > maxMemory {
+		return Errorf(ErrInvalid, "memory is %s: want %s to %s", size, minMemory, maxMemory)
+	}
+	if size%MiB != 0 {
+		return Errorf(ErrInvalid, "memory is %s: want a multiple of 1MiB", size)
+	}
+	return nil
+}
+
+// CheckDisk refuses, with ErrInvalid, a disk size that is not a whole number of
+// sectors up to MaxDisk. Zero, the image's own size, passes. The message calls
+// the size by param, the name that the user knows it by.
+func CheckDisk(param string, size Bytes) error {
+	if size < 0 || size > MaxDisk {
+		return Errorf(ErrInvalid, "%s is %s: want at most %s", param, size, MaxDisk)
+	}
+	if size%sector != 0 {
+		return Errorf(ErrInvalid, "%s is %s: want a multiple of %d bytes, a disk's sector", param, size, sector)
+	}
+	return nil
+}

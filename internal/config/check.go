@@ -1,0 +1,115 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// check compares the tree of the file with the struct type t: keys that it
+// does not have, and values that their keys cannot take. The YAML library finds
+// the same, but stops at the first and loses the line of values that parse
+// themselves.
+func (s source) check(root ast.Node, t reflect.Type) error {
+	return errors.Join(s.checkNode("", root, t)...)
+}
+
+func (s source) checkNode(path string, n ast.Node, t reflect.Type) []error {
+	if n.Type() == ast.NullType || n.Type() == ast.AnchorType || n.Type() == ast.AliasType {
+		return nil // nothing said, or for the library to resolve
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return s.checkLeaf(path, n, t)
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return s.checkMapping(path, n, t)
+	case reflect.Slice:
+		list, ok := n.(*ast.SequenceNode)
+		if !ok {
+			return []error{s.at(n.GetToken().Position.Line, fmt.Sprintf("%s: want a list, such as [a, b]", path))}
+		}
+		var errs []error
+		for i, v := range list.Values {
+			errs = append(errs, s.checkNode(fmt.Sprintf("%s[%d]", path, i), v, t.Elem())...)
+		}
+		return errs
+	}
+	return s.checkLeaf(path, n, t)
+}
+
+func (s source) checkMapping(path string, n ast.Node, t reflect.Type) []error {
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		where := ""
+		if path != "" {
+			where = path + ": "
+		}
+		return []error{s.at(n.GetToken().Position.Line, where+"want keys and values, such as \"key: value\"")}
+	}
+	var errs []error
+	for it := m.MapRange(); it.Next(); {
+		key := it.Key().GetToken().Value
+		elem, known := child(t, key)
+		switch full := strings.TrimPrefix(path+"."+key, "."); {
+		case it.Key().IsMergeKey():
+		case elem == nil:
+			errs = append(errs, s.at(it.Key().GetToken().Position.Line,
+				fmt.Sprintf("unknown key %q: want one of %s", full, strings.Join(known, ", "))))
+		default:
+			errs = append(errs, s.checkNode(full, it.Value(), elem)...)
+		}
+	}
+	return errs
+}
+
+// child is the type of t's key, or nil and the keys that there are.
+func child(t reflect.Type, key string) (reflect.Type, []string) {
+	if t.Kind() == reflect.Map {
+		return t.Elem(), nil
+	}
+	var known []string
+	for f := range t.Fields() {
+		name := f.Tag.Get("yaml")
+		if name == key {
+			return f.Type, nil
+		}
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	return nil, known
+}
+
+func (s source) checkLeaf(path string, n ast.Node, t reflect.Type) []error {
+	if yaml.NodeToValue(n, reflect.New(t).Interface()) == nil {
+		return nil
+	}
+	return []error{s.at(n.GetToken().Position.Line, fmt.Sprintf("%s: %q is not %s", path, n.GetToken().Value, want(t)))}
+}
+
+func want(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "a duration: want a number and a unit, such as 500ms, 10s, 5m or 168h"
+	case reflect.TypeFor[Prefix]():
+		return "a subnet: want auto, or an IPv4 prefix such as 10.80.0.0/24"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "a switch: want true or false"
+	case reflect.Int, reflect.Uint16:
+		return "a number in range: want digits alone, such as 4"
+	case reflect.Int64:
+		return "a size: want a whole number and a unit, such as 256KiB or 10GiB"
+	case reflect.String:
+		return "text: put it in quotes"
+	}
+	return "an IP address, such as 192.0.2.53"
+}

@@ -1,0 +1,186 @@
+// Package config is the configuration that the three daemons share: one YAML
+// file, every key optional, an unknown key fatal. Nothing else reads the file,
+// and nothing is read from the environment.
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"seedbed"
+)
+
+// DefaultPath is the file that the daemons read when no other is named; it
+// need not exist.
+const DefaultPath = "/etc/seedbed/seedbed.yaml"
+
+// Config is a complete, valid configuration: Load has filled in what the file
+// left out. Paths are absolute.
+type Config struct {
+	// Node is this host's name among the hypervisors; by default its host name.
+	Node string `yaml:"node"`
+	// DataDir holds secrets and state, RunDir the sockets. Paths of other keys
+	// that are left out are below them.
+	DataDir string `yaml:"data_dir"`
+	RunDir  string `yaml:"run_dir"`
+	// Group is the group that may use the sockets, besides their daemon's own
+	// user; empty means that user's group.
+	Group string `yaml:"group"`
+
+	Store        Store        `yaml:"store"`
+	API          API          `yaml:"api"`
+	Webhook      Webhook      `yaml:"webhook"`
+	Feed         Feed         `yaml:"feed"`
+	Worker       Worker       `yaml:"worker"`
+	Metadata     Metadata     `yaml:"metadata"`
+	Storage      Storage      `yaml:"storage"`
+	Libvirt      Libvirt      `yaml:"libvirt"`
+	Network      Network      `yaml:"network"`
+	Jobs         Jobs         `yaml:"jobs"`
+	Cleanup      Cleanup      `yaml:"cleanup"`
+	Coordination Coordination `yaml:"coordination"`
+	Log          Log          `yaml:"log"`
+}
+
+// API is where seedbedd serves the REST API.
+type API struct {
+	Listen    string `yaml:"listen"`     // TCP address; needs the token
+	Socket    string `yaml:"socket"`     // unix socket; the file mode decides
+	TokenFile string `yaml:"token_file"` // made at the first start, 0600
+}
+
+// Webhook is where seedbedd receives webhooks.
+type Webhook struct {
+	Listen  string        `yaml:"listen"`
+	MaxBody seedbed.Bytes `yaml:"max_body"`
+}
+
+// Feed is where seedbedd serves the guest plane.
+type Feed struct {
+	Socket string `yaml:"socket"`
+	// Group is the group that may use it; empty means Config.Group. The guest
+	// plane faces strangers: with a group of its own it can open no other socket.
+	Group string `yaml:"group"`
+}
+
+// Worker is where seedbed-worker serves seedbedd.
+type Worker struct {
+	Socket string `yaml:"socket"`
+	Listen string `yaml:"listen"` // health and metrics, loopback only
+}
+
+// Metadata is how seedbed-metadata serves guests.
+type Metadata struct {
+	// Listen is MetadataAddr, or MetadataRedirect when another program has port 80.
+	Listen       string `yaml:"listen"`
+	RedirectPort uint16 `yaml:"redirect_port"`
+	State        string `yaml:"state"`  // directory of the feed's snapshot and the spool
+	Health       string `yaml:"health"` // health and metrics, loopback only
+}
+
+// The values of Metadata.Listen.
+const (
+	// MetadataAddr is the address that cloud-init asks, and its port.
+	MetadataAddr = "169.254.169.254:80"
+	// MetadataRedirect has the kernel send what is for MetadataAddr to Metadata.RedirectPort.
+	MetadataRedirect = "redirect"
+)
+
+// Port is the TCP port that the metadata server binds: 80, or the redirect port.
+func (m Metadata) Port() uint16 {
+	if m.Listen == MetadataRedirect {
+		return m.RedirectPort
+	}
+	return 80
+}
+
+// Addr is the address that the metadata server binds on each bridge.
+func (m Metadata) Addr() netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddrPort(MetadataAddr).Addr(), m.Port())
+}
+
+// Storage is where volumes and images are kept.
+type Storage struct {
+	Pools []Pool `yaml:"pools"`
+}
+
+// Libvirt is the hypervisor.
+type Libvirt struct {
+	URI        string `yaml:"uri"`
+	DomainType string `yaml:"domain_type"` // "auto", "kvm" or "qemu"
+	ConsoleDir string `yaml:"console_dir"`
+}
+
+// Network is the managed bridge that is made at the first start.
+type Network struct {
+	Name   string       `yaml:"name"`
+	Bridge string       `yaml:"bridge"`
+	Prefix Prefix       `yaml:"prefix"`
+	NAT    bool         `yaml:"nat"`
+	DHCP   bool         `yaml:"dhcp"`
+	DNS    []netip.Addr `yaml:"dns"`
+}
+
+// Prefix is an IPv4 subnet, or "auto" for a free one that is chosen at the
+// first start and kept. The zero value is auto.
+type Prefix struct{ netip.Prefix }
+
+// Auto tells whether the subnet is to be chosen.
+func (p Prefix) Auto() bool { return !p.IsValid() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Prefix) MarshalText() ([]byte, error) {
+	if p.Auto() {
+		return []byte("auto"), nil
+	}
+	return p.Prefix.MarshalText()
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Prefix) UnmarshalText(b []byte) error {
+	if string(b) == "auto" {
+		*p = Prefix{}
+		return nil
+	}
+	v, err := netip.ParsePrefix(string(b))
+	if err != nil {
+		return err
+	}
+	p.Prefix = v
+	return nil
+}
+
+// Jobs is how the engine runs jobs.
+type Jobs struct {
+	Workers int `yaml:"workers"` // jobs at the same time
+	// Lease is how long a silent owner keeps a job: the time after which a
+	// crashed seedbedd's jobs are taken up again.
+	Lease    time.Duration `yaml:"lease"`
+	Poll     time.Duration `yaml:"poll"`     // how often the queue is looked at
+	Attempts int           `yaml:"attempts"` // of one stage, before the job is undone
+	// StageTimeout bounds one attempt of each stage, by stage name. It has every stage.
+	StageTimeout map[string]time.Duration `yaml:"stage_timeout"`
+}
+
+// Cleanup is what is taken away without being asked.
+type Cleanup struct {
+	Mappings   Mappings `yaml:"mappings"`
+	Deliveries Records  `yaml:"deliveries"`
+	Access     Records  `yaml:"access"`
+}
+
+// Mappings is the cleanup of addresses whose domain is gone.
+type Mappings struct {
+	Schedule string        `yaml:"schedule"` // five cron fields, in UTC
+	Grace    time.Duration `yaml:"grace"`
+}
+
+// Records is the cleanup of one kind of record.
+type Records struct {
+	Retention time.Duration `yaml:"retention"`
+}
+
+// Log is what the daemons say on stderr.
+type Log struct {
+	Level string `yaml:"level"` // "debug", "info", "warn" or "error"
+}

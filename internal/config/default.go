@@ -1,0 +1,76 @@
+package config
+
+import (
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"seedbed"
+)
+
+// Default is the configuration of a host without a configuration file.
+func Default() Config {
+	c := initial()
+	c.complete()
+	return c
+}
+
+// initial has the defaults that depend on nothing.
+func initial() Config {
+	return Config{
+		DataDir:  "/var/lib/seedbed",
+		RunDir:   "/run/seedbed",
+		Store:    Store{Driver: StoreSQLite},
+		API:      API{Listen: "127.0.0.1:7370"},
+		Webhook:  Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB},
+		Worker:   Worker{Listen: "127.0.0.1:7373"},
+		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, Health: "127.0.0.1:7372"},
+		Storage:  Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}},
+		Libvirt:  Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console"},
+		Network:  Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}},
+		Jobs:     Jobs{Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5},
+		Cleanup: Cleanup{
+			Mappings:   Mappings{Schedule: "*/10 * * * *", Grace: 10 * time.Minute},
+			Deliveries: Records{Retention: 7 * 24 * time.Hour},
+			Access:     Records{Retention: 7 * 24 * time.Hour},
+		},
+		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
+		Log:          Log{Level: "info"},
+	}
+}
+
+func stageTimeouts() map[string]time.Duration {
+	return map[string]time.Duration{
+		"volumes": 10 * time.Minute, "define": time.Minute, "publish": time.Minute,
+		"start": 2 * time.Minute, "ready": 10 * time.Minute,
+		"stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
+		"import": time.Hour,
+	}
+}
+
+// complete fills in what follows from other keys, and the host.
+func (c *Config) complete() {
+	if c.Node == "" {
+		c.Node, _ = os.Hostname() // an empty one is refused by Validate
+	}
+	below := func(p *string, dir, name string) {
+		if *p == "" {
+			*p = filepath.Join(dir, name)
+		}
+	}
+	below(&c.Store.Path, c.DataDir, "seedbed.db")
+	below(&c.API.Socket, c.RunDir, "control.sock")
+	below(&c.API.TokenFile, c.DataDir, "admin.token")
+	below(&c.Feed.Socket, c.RunDir, "feed.sock")
+	below(&c.Worker.Socket, c.RunDir, "worker.sock")
+	below(&c.Metadata.State, c.DataDir, "metadata")
+	for i := range c.Storage.Pools {
+		c.Storage.Pools[i].complete()
+	}
+
+	all := stageTimeouts()
+	maps.Copy(all, c.Jobs.StageTimeout)
+	c.Jobs.StageTimeout = all
+}

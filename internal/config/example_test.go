@@ -1,0 +1,62 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var commentedKey = regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`)
+
+// The example is the truth: as it is, and with every key taken out of its
+// comment, it gives the defaults.
+func TestExampleIsTheDefault(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"as installed": Example(),
+		"uncommented":  commentedKey.ReplaceAllString(Example(), "$1$2"),
+	} {
+		got, err := Parse(name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(Default(), got, compare); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestExampleCommentsEveryKey(t *testing.T) {
+	t.Parallel()
+	keyLine := regexp.MustCompile(`^ *#?([a-z_]+):`)
+	lines := strings.Split(Example(), "\n")
+	commented := map[string]int{}
+	for i, line := range lines {
+		m := keyLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if !strings.HasPrefix(strings.TrimSpace(lines[i-1]), "# ") {
+			t.Errorf("line %d: %s has no comment above it", i+1, m[1])
+		}
+		commented[m[1]]++
+	}
+	want := map[string]int{}
+	countKeys(reflect.TypeFor[Config](), want)
+	if diff := cmp.Diff(want, commented); diff != "" {
+		t.Errorf("keys of the example (-Config +example):\n%s", diff)
+	}
+}
+
+// countKeys counts the keys of t, but those of lists, which stand on one line.
+func countKeys(t reflect.Type, n map[string]int) {
+	for f := range t.Fields() {
+		n[f.Tag.Get("yaml")]++
+		if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[Prefix]() {
+			countKeys(f.Type, n)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+const maxFile = 1 << 20
+
+// Load reads the file at path and gives the complete, valid configuration. An
+// empty path gives the defaults, as does DefaultPath when there is no such
+// file. The error names file and line and shows the line; it names all
+// problems of the file, not only the first.
+func Load(path string) (Config, error) {
+	text, err := read(path)
+	if err != nil {
+		return Config{}, err
+	}
+	return Parse(path, text)
+}
+
+// Parse is Load for text that is at hand; name stands for the file in messages.
+func Parse(name string, text []byte) (Config, error) {
+	c := initial()
+	src, root, err := decode(name, text, &c)
+	if err != nil {
+		return Config{}, err
+	}
+	c.complete()
+	problems := c.problems()
+	if len(problems) == 0 {
+		return c, nil
+	}
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		line := src.lineOf(root, p.key)
+		if p.secret && line > 0 {
+			errs[i] = fmt.Errorf("%s:%d: %s", src.name, line, p)
+			continue
+		}
+		errs[i] = src.at(line, p.String())
+	}
+	return Config{}, errors.Join(errs...)
+}
+
+// Decode reads one YAML mapping into the struct that v points to, whose
+// exported fields all carry a yaml tag: strictly, and with errors as Load has
+// them. What the text does not mention stays as it is.
+func Decode(name string, text []byte, v any) error {
+	_, _, err := decode(name, text, v)
+	return err
+}
+
+func decode(name string, text []byte, v any) (source, ast.Node, error) {
+	src := source{name: name, lines: strings.Split(string(text), "\n")}
+	root, err := src.parse(text)
+	if err != nil || root == nil {
+		return src, nil, err
+	}
+	if err := src.check(root, reflect.TypeOf(v).Elem()); err != nil {
+		return src, nil, err
+	}
+	if err := yaml.NodeToValue(root, v, yaml.Strict()); err != nil {
+		return src, nil, src.foreign(err)
+	}
+	return src, root, nil
+}
+
+func read(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && path == DefaultPath {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("configuration: %s is larger than 1 MiB: that is no configuration file", path)
+	}
+	return text, nil
+}
+
+// source is a file's name and lines, for messages.
+type source struct {
+	name  string
+	lines []string
+}
+
+// parse gives the file's one mapping, or nil when there is none.
+func (s source) parse(text []byte) (ast.Node, error) {
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, s.foreign(err)
+	}
+	var root ast.Node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType:
+		case root != nil:
+			return nil, s.at(doc.Body.GetToken().Position.Line, "a second YAML document: want one")
+		default:
+			root = doc.Body
+		}
+	}
+	return root, nil
+}
+
+// at is an error at a line, which is shown; line 0 is unknown.
+func (s source) at(line int, msg string) error {
+	if line < 1 || line > len(s.lines) {
+		if s.name == "" {
+			return errors.New(msg)
+		}
+		return fmt.Errorf("%s: %s", s.name, msg)
+	}
+	text := strings.TrimRight(s.lines[line-1], " \t\r")
+	if len(text) > 160 {
+		text = text[:160] + "…"
+	}
+	return fmt.Errorf("%s:%d: %s\n  > %s", s.name, line, msg, text)
+}
+
+// foreign translates an error of the YAML library.
+func (s source) foreign(err error) error {
+	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
+		return s.at(e.GetToken().Position.Line, e.GetMessage())
+	}
+	return s.at(0, err.Error())
+}
+
+// lineOf is the line of the key with that dotted path, or of its nearest
+// ancestor that the file has, or 0.
+func (s source) lineOf(root ast.Node, key string) int {
+	for root != nil && key != "" {
+		p, err := yaml.PathString("$." + key)
+		if err != nil {
+			return 0
+		}
+		if n, err := p.FilterNode(root); err == nil && n != nil {
+			return n.GetToken().Position.Line
+		}
+		key = key[:max(0, strings.LastIndexByte(key, '.'))]
+	}
+	return 0
+}

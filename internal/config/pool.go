@@ -1,0 +1,72 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+)
+
+// The values of Pool.Type.
+const (
+	PoolDir  = "dir"
+	PoolCeph = "ceph"
+)
+
+// Pool is one place for volumes and images; the first of the list is the default.
+type Pool struct {
+	Name string `yaml:"name"`
+	Type string `yaml:"type"` // PoolDir or PoolCeph
+	// Path is the directory of a dir pool.
+	Path string `yaml:"path"`
+	// CephPool is the name that a ceph pool has in the cluster.
+	CephPool string `yaml:"ceph_pool"`
+	// Conf is the cluster's configuration file; by default /etc/ceph/ceph.conf.
+	Conf string `yaml:"conf"`
+	// User is the Ceph user, without "client."; by default seedbed.
+	User string `yaml:"user"`
+	// Keyring is the file with the user's key; by default /etc/ceph/ceph.client.<user>.keyring.
+	Keyring string `yaml:"keyring"`
+}
+
+// complete fills in what a ceph pool's other keys imply.
+func (p *Pool) complete() {
+	if p.Type != PoolCeph {
+		return
+	}
+	p.Conf = cmp.Or(p.Conf, "/etc/ceph/ceph.conf")
+	p.User = cmp.Or(p.User, "seedbed")
+	p.Keyring = cmp.Or(p.Keyring, "/etc/ceph/ceph.client."+p.User+".keyring")
+}
+
+// cephName is a Ceph pool or user, without what Ceph's or QEMU's option syntax reads otherwise.
+var cephName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
+
+const cephNameWanted = "letters, digits, '.', '_' or '-', starting with a letter or digit"
+
+func (k *checker) pools(pools []Pool) {
+	k.need(len(pools) > 0, "storage.pools", "[]", "one pool or more")
+	names := map[string]bool{}
+	for i, p := range pools {
+		key := fmt.Sprintf("storage.pools[%d].", i)
+		k.name(key+"name", "pool", p.Name)
+		k.need(!names[p.Name], key+"name", p.Name, "a name that no other pool has")
+		names[p.Name] = true
+		switch p.Type {
+		case PoolDir:
+			k.path(key+"path", p.Path)
+			for _, c := range []struct{ key, value string }{
+				{"ceph_pool", p.CephPool}, {"conf", p.Conf}, {"user", p.User}, {"keyring", p.Keyring},
+			} {
+				k.need(c.value == "", key+c.key, c.value, "no such key in a pool of type dir, or type: ceph")
+			}
+		case PoolCeph:
+			k.need(cephName.MatchString(p.CephPool), key+"ceph_pool", p.CephPool, "the pool's name in Ceph: "+cephNameWanted)
+			k.need(cephName.MatchString(p.User), key+"user", p.User, "a Ceph user without \"client.\": "+cephNameWanted)
+			k.path(key+"conf", p.Conf)
+			k.path(key+"keyring", p.Keyring)
+			k.need(p.Path == "", key+"path", p.Path, "no path in a pool of type ceph, or type: dir")
+		default:
+			k.oneOf(key+"type", p.Type, PoolDir, PoolCeph)
+		}
+	}
+}

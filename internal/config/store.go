@@ -1,0 +1,105 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Store is where the state is kept.
+type Store struct {
+	Driver string `yaml:"driver"` // StoreSQLite or StorePostgres
+	Path   string `yaml:"path"`   // the file of StoreSQLite
+	// DSN is the connection string of StorePostgres, without a password, which
+	// would be read by all who may read the file. DSNFile is a file that holds
+	// one with it. One of the two is said.
+	DSN     string `yaml:"dsn"`
+	DSNFile string `yaml:"dsn_file"`
+}
+
+// The values of Store.Driver.
+const (
+	StoreSQLite   = "sqlite"   // a file of this host's
+	StorePostgres = "postgres" // a PostgreSQL server
+)
+
+// dsnShape is what PostgreSQL's connection strings look like, as a URL or as keys and values.
+var dsnShape = regexp.MustCompile(`^(postgres(ql)?://|\s*[a-z_]+\s*=)`)
+
+const wantDSN = "a connection string such as postgres://seedbed@db1.example/seedbed, without a password: one with it goes into the file that store.dsn_file names"
+
+func (k *checker) store(s Store) {
+	k.oneOf("store.driver", s.Driver, StoreSQLite, StorePostgres)
+	k.path("store.path", s.Path)
+	if s.DSNFile != "" {
+		k.path("store.dsn_file", s.DSNFile)
+	}
+	switch s.Driver {
+	case StoreSQLite:
+		k.secret(s.DSN == "", "store.dsn", "none, or driver: postgres")
+		k.need(s.DSNFile == "", "store.dsn_file", s.DSNFile, "none, or driver: postgres")
+	case StorePostgres:
+		switch {
+		case s.DSN != "" && s.DSNFile != "":
+			k.need(false, "store.dsn_file", s.DSNFile, "store.dsn or store.dsn_file, not both")
+		case s.DSN == "" && s.DSNFile == "":
+			k.need(false, "store.driver", s.Driver, "store.dsn or store.dsn_file with it")
+		case s.DSN != "":
+			k.secret(dsnShape.MatchString(s.DSN) && !hasPassword(s.DSN), "store.dsn", wantDSN)
+		}
+	}
+}
+
+// passwordKey finds a password among keys and values.
+var passwordKey = regexp.MustCompile(`(?i)(^|[\s?&])(ssl)?password\s*=`)
+
+func hasPassword(dsn string) bool {
+	if passwordKey.MatchString(dsn) {
+		return true
+	}
+	if !strings.Contains(dsn, "://") {
+		return false
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		// Several hosts, or no URL: what stands before the @ decides.
+		user, _, at := strings.Cut(strings.SplitN(dsn, "://", 2)[1], "@")
+		return at && strings.Contains(user, ":")
+	}
+	_, has := u.User.Password()
+	return has || passwordKey.MatchString("?"+u.RawQuery)
+}
+
+// ConnectionString is the DSN of StorePostgres, from the file that holds it if
+// one is named; empty for StoreSQLite. It may be a secret. A file that everyone
+// may read is refused.
+func (s Store) ConnectionString() (string, error) {
+	if s.Driver != StorePostgres || s.DSNFile == "" {
+		return s.DSN, nil
+	}
+	f, err := os.Open(s.DSNFile)
+	if err != nil {
+		return "", fmt.Errorf("store.dsn_file: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("store.dsn_file: %w", err)
+	}
+	if st.Mode().Perm()&0o007 != 0 {
+		return "", fmt.Errorf("store.dsn_file: everyone may use %s (mode %o): want chmod 640 or 600", s.DSNFile, st.Mode().Perm())
+	}
+	const most = 16 << 10
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return "", fmt.Errorf("store.dsn_file: %w", err)
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 || len(text) > most || !dsnShape.Match(text) {
+		return "", fmt.Errorf("store.dsn_file: %s holds no connection string: want one line such as postgres://seedbed:PASSWORD@db1.example/seedbed", s.DSNFile)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,187 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"seedbed"
+)
+
+// problem is one key whose value cannot be used.
+type problem struct {
+	key   string // dotted path, as yaml.PathString takes it
+	value any
+	want  string
+	// secret keeps the value, and the line that it stands on, out of the message.
+	secret bool
+}
+
+func (p problem) String() string {
+	if p.secret {
+		return fmt.Sprintf("%s: its value, which may be secret, cannot be used: want %s", p.key, p.want)
+	}
+	return fmt.Sprintf("%s: %q cannot be used: want %s", p.key, fmt.Sprint(p.value), p.want)
+}
+
+// Validate tells every value that cannot be used, with its key and what would
+// be right. What Load gives is valid.
+func (c Config) Validate() error {
+	var errs []error
+	for _, p := range c.problems() {
+		errs = append(errs, errors.New(p.String()))
+	}
+	return errors.Join(errs...)
+}
+
+// checker collects problems.
+type checker []problem
+
+func (k *checker) need(ok bool, key string, value any, want string) {
+	if !ok {
+		*k = append(*k, problem{key: key, value: value, want: want})
+	}
+}
+
+// secret is need for a value that no message may show.
+func (k *checker) secret(ok bool, key, want string) {
+	if !ok {
+		*k = append(*k, problem{key: key, want: want, secret: true})
+	}
+}
+
+func (k *checker) oneOf(key, value string, words ...string) {
+	k.need(slices.Contains(words, value), key, value, strings.Join(words, " or "))
+}
+
+func (k *checker) path(key, value string) {
+	k.need(filepath.IsAbs(value) && !strings.ContainsRune(value, 0), key, value, "an absolute path")
+}
+
+// A socket's path and its final NUL fit into sockaddr_un.sun_path (unix(7)).
+func (k *checker) socket(key, value string) {
+	k.need(filepath.IsAbs(value) && len(value) < 108, key, value, "an absolute path of at most 107 bytes")
+}
+
+func (k *checker) tcp(key, value string) {
+	host, port, err := net.SplitHostPort(value)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	k.need(err == nil && perr == nil && n > 0 && host != "", key, value, "an address and a port, such as 127.0.0.1:7370")
+}
+
+func (k *checker) loopback(key, value string) {
+	a, err := netip.ParseAddrPort(value)
+	k.need(err == nil && a.Addr().IsLoopback() && a.Port() > 0, key, value, "a loopback address and a port, such as 127.0.0.1:7372")
+}
+
+func (k *checker) between(key string, value, low, high time.Duration) {
+	k.need(value >= low && value <= high, key, value, fmt.Sprintf("%s to %s", low, high))
+}
+
+func (k *checker) count(key string, value, low, high int) {
+	k.need(value >= low && value <= high, key, value, fmt.Sprintf("%d to %d", low, high))
+}
+
+func (k *checker) name(key, kind, value string) {
+	k.need(seedbed.CheckName(kind, value) == nil, key, value, "1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit")
+}
+
+const (
+	day  = 24 * time.Hour
+	year = 365 * day
+)
+
+func (c Config) problems() []problem {
+	var k checker
+	k.name("node", "node", c.Node)
+	k.path("data_dir", c.DataDir)
+	k.path("run_dir", c.RunDir)
+	k.store(c.Store)
+	k.tcp("api.listen", c.API.Listen)
+	k.socket("api.socket", c.API.Socket)
+	k.path("api.token_file", c.API.TokenFile)
+	k.tcp("webhook.listen", c.Webhook.Listen)
+	k.need(c.Webhook.MaxBody >= seedbed.KiB && c.Webhook.MaxBody <= 16*seedbed.MiB, "webhook.max_body", c.Webhook.MaxBody, "1KiB to 16MiB")
+	k.socket("feed.socket", c.Feed.Socket)
+	k.socket("worker.socket", c.Worker.Socket)
+	k.loopback("worker.listen", c.Worker.Listen)
+	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
+	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
+	k.path("metadata.state", c.Metadata.State)
+	k.loopback("metadata.health", c.Metadata.Health)
+	k.pools(c.Storage.Pools)
+	k.libvirt(c.Libvirt)
+	k.network(c.Network)
+	k.jobs(c.Jobs)
+	_, err := cron.ParseStandard(c.Cleanup.Mappings.Schedule)
+	k.need(err == nil, "cleanup.mappings.schedule", c.Cleanup.Mappings.Schedule, `five cron fields, such as "*/10 * * * *"`)
+	k.between("cleanup.mappings.grace", c.Cleanup.Mappings.Grace, time.Second, year)
+	k.between("cleanup.deliveries.retention", c.Cleanup.Deliveries.Retention, time.Hour, 10*year)
+	k.between("cleanup.access.retention", c.Cleanup.Access.Retention, time.Hour, 10*year)
+	k.coordination(c.Coordination)
+	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	k.sockets(c)
+	return k
+}
+
+// sockets refuses two listeners in one place.
+func (k *checker) sockets(c Config) {
+	seen := map[string]string{}
+	for _, l := range []struct{ key, value string }{
+		{"api.listen", c.API.Listen}, {"webhook.listen", c.Webhook.Listen},
+		{"metadata.health", c.Metadata.Health}, {"worker.listen", c.Worker.Listen},
+		{"api.socket", c.API.Socket}, {"feed.socket", c.Feed.Socket}, {"worker.socket", c.Worker.Socket},
+	} {
+		other, taken := seen[l.value]
+		k.need(!taken, l.key, l.value, "a place that "+other+" does not have")
+		seen[l.value] = l.key
+	}
+}
+
+func (k *checker) libvirt(l Libvirt) {
+	u, err := url.Parse(l.URI)
+	k.need(err == nil && u.Scheme != "", "libvirt.uri", l.URI, "a libvirt URI, such as qemu:///system")
+	k.oneOf("libvirt.domain_type", l.DomainType, "auto", "kvm", "qemu")
+	k.path("libvirt.console_dir", l.ConsoleDir)
+}
+
+// An interface name fits into IFNAMSIZ with its final NUL (linux/if.h).
+var ifname = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
+
+func (k *checker) network(n Network) {
+	k.name("network.name", "network", n.Name)
+	k.need(ifname.MatchString(n.Bridge), "network.bridge", n.Bridge, "an interface name of 1 to 15 letters, digits, '_', '.' or '-'")
+	if !n.Prefix.Auto() {
+		ok := n.Prefix.Addr().Is4() && n.Prefix.Bits() >= 16 && n.Prefix.Bits() <= 29 && n.Prefix.Masked() == n.Prefix.Prefix
+		k.need(ok, "network.prefix", n.Prefix, "auto, or an IPv4 subnet of /16 to /29 without host bits, such as 10.80.0.0/24")
+	}
+	for i, a := range n.DNS {
+		k.need(a.Is4() && !a.IsLoopback() && !a.IsUnspecified(), fmt.Sprintf("network.dns[%d]", i), a, "an IPv4 address that guests can reach")
+	}
+}
+
+func (k *checker) jobs(j Jobs) {
+	k.count("jobs.workers", j.Workers, 1, 64)
+	k.between("jobs.lease", j.Lease, time.Second, time.Hour)
+	k.between("jobs.poll", j.Poll, 10*time.Millisecond, time.Minute)
+	k.count("jobs.attempts", j.Attempts, 1, 100)
+	known := stageTimeouts()
+	for _, stage := range slices.Sorted(maps.Keys(j.StageTimeout)) {
+		if _, ok := known[stage]; !ok {
+			k.need(false, "jobs.stage_timeout", stage, "one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			continue
+		}
+		k.between("jobs.stage_timeout."+stage, j.StageTimeout[stage], time.Second, 7*day)
+	}
+}

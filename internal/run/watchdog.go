@@ -1,0 +1,48 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// Watchdog is a task that tells systemd twice per WatchdogSec= that the daemon
+// is alive, as long as healthy gives nil within that half (sd_watchdog_enabled(3)).
+// Without a watchdog it ends at once.
+func Watchdog(log *slog.Logger, healthy func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		limit, err := daemon.SdWatchdogEnabled(false)
+		if err != nil {
+			return fmt.Errorf("WATCHDOG_USEC: %w", err)
+		}
+		if limit <= 0 {
+			return nil
+		}
+		tick := time.NewTicker(limit / 2)
+		defer tick.Stop()
+		for {
+			if err := within(ctx, limit/2, healthy); err == nil {
+				_, err = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+				if err != nil {
+					log.Warn("cannot notify systemd", "state", daemon.SdNotifyWatchdog, "err", err)
+				}
+			} else if ctx.Err() == nil {
+				log.Warn("not healthy, so the watchdog is not told", "err", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+func within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return f(ctx)
+}

@@ -1,0 +1,98 @@
+// Package testdb opens the store that tests of other packages work on: a new
+// SQLite file, or, where [OnPostgres] runs them again, a new PostgreSQL database.
+package testdb
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"seedbed/internal/lab"
+	"seedbed/store"
+)
+
+// The variables by which a test binary that runs again knows the server.
+const (
+	dsnVar      = "SEEDBED_TEST_POSTGRES"
+	templateVar = "SEEDBED_TEST_TEMPLATE"
+)
+
+// Open opens an empty store of the test's own. Closing it is the test's to do,
+// before it ends.
+func Open(t testing.TB) *store.DB {
+	t.Helper()
+	c := store.Config{Path: filepath.Join(t.TempDir(), "seedbed.db"), Log: slog.New(slog.DiscardHandler)}
+	if dsn := os.Getenv(dsnVar); dsn != "" {
+		c.DSN = newDatabase(t, dsn)
+	}
+	return open(t, c)
+}
+
+// OpenPostgres opens an empty store on a server that the test has.
+func OpenPostgres(t testing.TB, s *lab.PostgresServer) *store.DB {
+	t.Helper()
+	c := store.Config{DSN: s.DSN(s.Database(t, "")), Log: slog.New(slog.DiscardHandler)}
+	if err := store.Migrate(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, c)
+}
+
+func open(t testing.TB, c store.Config) *store.DB {
+	t.Helper()
+	db, err := store.Open(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+var made atomic.Int64
+
+// newDatabase makes a copy of the migrated database and returns its DSN.
+func newDatabase(t testing.TB, dsn string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn+" dbname=postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	name := fmt.Sprintf("again%d", made.Add(1))
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+os.Getenv(templateVar)); err != nil {
+		t.Fatal(err)
+	}
+	return dsn + " dbname=" + name
+}
+
+// OnPostgres runs the tests of this binary whose names match run again, on a
+// PostgreSQL server of their own. It needs root.
+func OnPostgres(t *testing.T, run string) {
+	t.Helper()
+	s := lab.Postgres(t)
+	template := s.Database(t, "")
+	if err := store.Migrate(t.Context(), store.Config{DSN: s.DSN(template), Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout=10m", "-test.run="+run, "-test.skip=Postgres")
+	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), templateVar+"="+template)
+	out, err := again.CombinedOutput()
+	if err != nil {
+		t.Errorf("on PostgreSQL: %v\n%s", err, out)
+	}
+	passed := strings.Count(string(out), "\n--- PASS: ")
+	if passed == 0 {
+		t.Errorf("no test matches %s", run)
+	}
+	t.Logf("%d tests passed on PostgreSQL", passed)
+}

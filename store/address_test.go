@@ -1,0 +1,60 @@
+package store
+
+import (
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever is taken, the address given is the lowest that a host may have and
+// nobody has, and none is given only when there is none.
+func TestLowestFree(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.IntRange(24, 30).Draw(t, "bits")
+		base := netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "b"), rapid.Byte().Draw(t, "c"), rapid.Byte().Draw(t, "d")})
+		p := netip.PrefixFrom(base, bits).Masked()
+		var hosts []netip.Addr
+		for a := p.Addr(); p.Contains(a); a = a.Next() {
+			hosts = append(hosts, a)
+		}
+		hosts = hosts[1 : len(hosts)-1]
+		gateway := rapid.SampledFrom(hosts).Draw(t, "gateway")
+		taken := map[netip.Addr]bool{}
+		want := 0
+		for range hosts {
+			a := lowestFree(p, gateway, taken)
+			if !a.IsValid() {
+				break
+			}
+			if !p.Contains(a) || a == gateway || taken[a] || a == p.Addr() || a == broadcast(p) {
+				t.Fatalf("%s was given in %s, gateway %s", a, p, gateway)
+			}
+			taken[a] = true
+			want++
+			if rapid.IntRange(0, 3).Draw(t, "release") == 0 {
+				delete(taken, a)
+				if again := lowestFree(p, gateway, taken); again != a {
+					t.Fatalf("%s is free, and %s was given", a, again)
+				}
+				taken[a] = true
+			}
+		}
+		if want != len(hosts)-1 {
+			t.Fatalf("%d addresses of %s were given, want %d", want, p, len(hosts)-1)
+		}
+	})
+}
+
+func TestUsable(t *testing.T) {
+	t.Parallel()
+	p := netip.MustParsePrefix("10.99.0.0/24")
+	for addr, want := range map[string]bool{
+		"10.99.0.0": false, "10.99.0.1": true, "10.99.0.254": true, "10.99.0.255": false, "10.99.1.1": false, "fd00::1": false, "::ffff:10.99.0.1": false,
+	} {
+		if got := usable(p, netip.MustParseAddr(addr)); got != want {
+			t.Errorf("usable(%s, %s) = %t", p, addr, got)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"seedbed"
+)
+
+// Check tells how the database is, for doctor.
+func (db *DB) Check(ctx context.Context) []seedbed.Check {
+	c := seedbed.Check{Name: "database"}
+	var have int64
+	facts, durable := "SQLite", "on"
+	err := db.view(ctx, "look at database "+db.place, func(tx *sql.Tx) error {
+		if db.dialect.facts != "" {
+			if err := tx.QueryRowContext(ctx, db.dialect.facts).Scan(&facts, &durable); err != nil {
+				return err
+			}
+		}
+		return tx.QueryRowContext(ctx, `SELECT schema FROM version`).Scan(&have)
+	})
+	switch {
+	case err != nil:
+		c.Detail, c.Hint = err.Error(), "see that the database runs and can be reached from this host, as section store of the configuration says"
+	case durable != "on":
+		c.Detail = fmt.Sprintf("%s, database %s: it does not flush to disk, so a crash loses what was acknowledged", facts, db.place)
+		c.Hint = "set fsync = on and full_page_writes = on in postgresql.conf"
+	default:
+		c.OK, c.Detail = true, fmt.Sprintf("%s, database %s, schema %d", facts, db.place, have)
+	}
+	return []seedbed.Check{c}
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// The kinds of claim.
+const (
+	claimName  = "name"
+	claimMAC   = "mac"
+	claimIP    = "ip"
+	claimImage = "image"
+)
+
+// take makes a claim for holder, an instance's ID or an image's name. When
+// another has it the error names who.
+func take(ctx context.Context, tx *sql.Tx, c seedbed.Claim, holder string) error {
+	made, err := affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT (kind, key) DO NOTHING`,
+		c.Kind, c.Key, c.Job, holder)
+	if err != nil || made == 1 {
+		return err
+	}
+	var by seedbed.JobID
+	var state seedbed.JobState
+	var subject string
+	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state, job.subject FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
+		c.Kind, c.Key).Scan(&by, &state, &subject)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errAgain // it was released between the two statements
+	}
+	if err != nil {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state, subject), Holder: by}
+}
+
+func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState, subject string) string {
+	live := !state.Terminal()
+	switch c.Kind {
+	case claimName:
+		if live {
+			return fmt.Sprintf("instance %q is being made by job %s", c.Key, by.Short())
+		}
+		return fmt.Sprintf("instance %q exists already (made by job %s)", c.Key, by.Short())
+	case claimImage:
+		if live {
+			return fmt.Sprintf("image %q is being imported by job %s", c.Key, by.Short())
+		}
+		return fmt.Sprintf("image %q exists already (imported by job %s)", c.Key, by.Short())
+	case claimMAC:
+		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", c.Key, subject, by.Short())
+	}
+	return fmt.Sprintf("address %s is instance %q's already (job %s)", c.Key, subject, by.Short())
+}

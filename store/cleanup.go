@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+// cronMemory is how far back the slots of a task are remembered, so that a
+// clock that jumps back repeats none.
+const cronMemory = 31 * 24 * time.Hour
+
+// CronSlot takes one slot of a task: true for the first who asks, once.
+func (db *DB) CronSlot(ctx context.Context, task string, slot time.Time) (first bool, err error) {
+	err = db.update(ctx, "take cron slot", func(tx *sql.Tx) error {
+		n, err := affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`, clean(task, 80), slot.UnixMicro())
+		if err != nil {
+			return err
+		}
+		if first = n == 1; !first {
+			return errUnchanged
+		}
+		return exec(ctx, tx, `DELETE FROM cron_run WHERE task = $1 AND slot < $2`, clean(task, 80), slot.Add(-cronMemory).UnixMicro())
+	})
+	return first && err == nil, err
+}
+
+// NotePresence records which instances node's hypervisor has, from a complete
+// inventory taken at that time. Those of its running or stopped instances that
+// are missing get GoneSince, unless they have it; those that are present lose it.
+func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.InstanceID, at time.Time) error {
+	there := make(map[seedbed.InstanceID]bool, len(present))
+	for _, id := range present {
+		there[id] = true
+	}
+	at = orNow(at)
+	return db.update(ctx, "note presence", func(tx *sql.Tx) error {
+		type known struct {
+			id   seedbed.InstanceID
+			gone time.Time
+		}
+		all, err := list(ctx, tx, func(r row) (k known, err error) {
+			err = r.Scan(&k.id, toTime{&k.gone})
+			return k, err
+		}, `SELECT id, gone_since FROM instance WHERE node = $1 AND `+settled+` ORDER BY id`, node)
+		if err != nil {
+			return err
+		}
+		changed := false
+		for _, k := range all {
+			gone := at
+			if there[k.id] {
+				gone = time.Time{}
+			}
+			if gone.IsZero() == k.gone.IsZero() {
+				continue
+			}
+			n, err := affect(ctx, tx, `UPDATE instance SET gone_since = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND `+settled,
+				micros(gone), micros(now()), k.id)
+			if err != nil {
+				return err
+			}
+			changed = changed || n == 1
+		}
+		if !changed {
+			return errUnchanged
+		}
+		return nil
+	})
+}
+
+const (
+	// settled is the condition of an instance whose domain ought to be there.
+	settled = `state IN ('running', 'stopped')`
+	// stale is the condition of one whose addresses may be taken back.
+	stale = settled + ` AND held = 0 AND gone_since <= $1
+		AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.` + live + `)`
+)
+
+// StaleMappings returns the instances whose domain has been missing since
+// cutoff or longer: running or stopped, not held, and in no job's hands.
+func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbed.Instance, err error) {
+	err = db.view(ctx, "list stale mappings", func(tx *sql.Tx) error {
+		all, err = instances(ctx, tx, stale, cutoff.UnixMicro())
+		return err
+	})
+	return all, err
+}
+
+// DropMapping takes back the addresses of an instance, if it is still one that
+// StaleMappings shows, and tells whether it did: it is served no more, its NICs
+// with their claims and leases are deleted, and its state is gone. Its name and
+// volumes stay its own until it is removed.
+func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (dropped bool, err error) {
+	err = db.update(ctx, "drop mapping", func(tx *sql.Tx) error {
+		n, err := affect(ctx, tx, `UPDATE instance SET state = $2, revision = revision + 1, changed = $3 WHERE id = $4 AND `+stale,
+			cutoff.UnixMicro(), seedbed.InstanceGone, micros(now()), id)
+		if err != nil {
+			return err
+		}
+		if dropped = n == 1; !dropped {
+			return errUnchanged
+		}
+		if err := retractAll(ctx, tx, id, db.limits.tombstones); err != nil {
+			return err
+		}
+		// The NICs come first: a lease is written with its NIC's row locked.
+		for _, query := range []string{
+			`DELETE FROM nic WHERE instance = $1`,
+			`DELETE FROM lease WHERE instance = $1`,
+			`DELETE FROM claim WHERE kind IN ('mac', 'ip') AND holder = $1`,
+		} {
+			if err := exec(ctx, tx, query, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return dropped && err == nil, err
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// micros is t as a column's unix microseconds; NULL for the zero time.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// now is the wall clock as a column keeps it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// orNow is t as a column keeps it, or now when t is zero.
+func orNow(t time.Time) time.Time {
+	if t.IsZero() {
+		return now()
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+// flag is a boolean column's value.
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// null is s, or NULL when it is empty.
+func null(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// blob is b as a column's value: nil is NULL, and empty is not.
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// orEmpty makes a nil list an empty one.
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+type toTime struct{ t *time.Time }
+
+// Scan implements sql.Scanner.
+func (c toTime) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*c.t = time.Time{}
+	case int64:
+		*c.t = time.UnixMicro(v).UTC()
+	default:
+		return fmt.Errorf("a time is stored as %T", src)
+	}
+	return nil
+}
+
+type toBlob struct{ b *[]byte }
+
+// Scan implements sql.Scanner. SQLite's driver gives an empty blob as a nil slice.
+func (c toBlob) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*c.b = nil
+	case []byte:
+		*c.b = append([]byte{}, v...)
+	default:
+		return fmt.Errorf("bytes are stored as %T", src)
+	}
+	return nil
+}
+
+type toText struct{ v encoding.TextUnmarshaler }
+
+// Scan implements sql.Scanner. The empty text leaves the value as it is.
+func (c toText) Scan(src any) error {
+	s, ok := src.(string)
+	if !ok {
+		return fmt.Errorf("text is stored as %T", src)
+	}
+	if s == "" {
+		return nil
+	}
+	return c.v.UnmarshalText([]byte(s))
+}
+
+type toJSON struct{ v any }
+
+// Scan implements sql.Scanner.
+func (c toJSON) Scan(src any) error {
+	s, ok := src.(string)
+	if !ok {
+		return fmt.Errorf("JSON is stored as %T", src)
+	}
+	return json.Unmarshal([]byte(s), c.v)
+}
+
+type asJSON struct{ v any }
+
+// Value implements driver.Valuer.
+func (c asJSON) Value() (driver.Value, error) {
+	b, err := json.Marshal(c.v)
+	return string(b), err
+}
+
+// text is an address as a column's value; the zero address is empty.
+func text[T interface {
+	comparable
+	fmt.Stringer
+}](v T) string {
+	var zero T
+	if v == zero {
+		return ""
+	}
+	return v.String()
+}

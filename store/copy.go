@@ -1,0 +1,199 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"seedbed"
+)
+
+// tables are all that hold state, each after those that it refers to.
+var tables = []string{
+	"setting", "network", "image", "profile", "hook", "hook_profile",
+	"job", "job_stage", "job_event", "claim", "delivery",
+	"instance", "nic", "volume", "lease",
+	"feed_node", "blob", "feed", "guest_event", "cron_run",
+}
+
+// numbered are the tables that give numbers, which are never given again.
+var numbered = []string{"nic", "guest_event"}
+
+// Copied is how many rows a table had.
+type Copied struct {
+	Table string
+	Rows  int64
+}
+
+// Copy brings the content of the SQLite file from.Path into the PostgreSQL
+// database to.DSN, all of it or nothing, and returns what it copied. The file is
+// taken for the length of it, so that no seedbedd works on it, brought up to
+// date as by [Open], and otherwise left as it was. The database must have been
+// migrated by the same release, and be empty: ErrVersion and ErrInUse.
+func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
+	if from.Path == "" || to.DSN == "" {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a copy goes from an SQLite file to a PostgreSQL database")
+	}
+	if _, err := os.Stat(from.Path); err != nil {
+		return nil, fmt.Errorf("copy the database: %w", err)
+	}
+	source, err := Open(ctx, Config{Path: from.Path, Log: from.Log})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target := newDB(to.Log)
+	target.dialect = postgres
+	conf, err := parseDSN(to.DSN)
+	if err != nil {
+		return nil, err
+	}
+	name := databaseName(conf)
+	conn, err := pgx.ConnectConfig(ctx, conf)
+	if err != nil {
+		return nil, target.fail(ctx, "open database "+name, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = source.view(ctx, "read "+from.Path, func(src *sql.Tx) error {
+		if done, err = copyAll(ctx, src, conn, name); err != nil {
+			return target.fail(ctx, "copy to "+name, err)
+		}
+		return nil
+	})
+	return done, err
+}
+
+// copyAll copies every table in one transaction of the target.
+func copyAll(ctx context.Context, src *sql.Tx, conn *pgx.Conn, name string) ([]Copied, error) {
+	dst, err := conn.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer dst.Rollback(context.WithoutCancel(ctx)) // does nothing after Commit
+	if err := checkTarget(ctx, src, dst, name); err != nil {
+		return nil, err
+	}
+	var done []Copied
+	for _, table := range tables {
+		n, err := copyTable(ctx, src, dst, table)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", table, err)
+		}
+		done = append(done, Copied{table, n})
+	}
+	for _, table := range numbered {
+		last, err := one(ctx, src, value[int64], nil, `SELECT seq FROM sqlite_sequence WHERE name = $1`, table)
+		if err != nil {
+			return nil, err
+		}
+		if last == 0 {
+			continue
+		}
+		if _, err := dst.Exec(ctx, `SELECT setval(pg_get_serial_sequence($1, 'id'), $2)`, table, last); err != nil {
+			return nil, err
+		}
+	}
+	return done, dst.Commit(ctx)
+}
+
+// checkTarget locks the target's tables and refuses them unless they are empty
+// and of the source's schema.
+func checkTarget(ctx context.Context, src *sql.Tx, dst pgx.Tx, name string) error {
+	var made bool
+	if err := dst.QueryRow(ctx, `SELECT to_regclass('version') IS NOT NULL`).Scan(&made); err != nil {
+		return err
+	}
+	if !made {
+		return seedbed.Errorf(seedbed.ErrVersion, "database %s is empty: run \"seedbedd migrate\" first, which makes its tables", name)
+	}
+	have, err := value[int64](src.QueryRowContext(ctx, `SELECT schema FROM version`))
+	if err != nil {
+		return err
+	}
+	want, err := value[int64](dst.QueryRow(ctx, `SELECT schema FROM version`))
+	if err != nil {
+		return err
+	}
+	if have != want {
+		return seedbed.Errorf(seedbed.ErrVersion, "the file has schema %d and database %s has %d: run \"seedbedd migrate\" and the copy with one release", have, name, want)
+	}
+	if _, err := dst.Exec(ctx, `LOCK TABLE `+strings.Join(tables, ", ")+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		var full bool
+		if err := dst.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&full); err != nil {
+			return err
+		}
+		if full {
+			return seedbed.Errorf(seedbed.ErrInUse, "database %s is not empty (table %s has rows): a copy goes into one that was only migrated", name, table)
+		}
+	}
+	return nil
+}
+
+// copyTable copies a table's rows and compares how many there are on both sides.
+func copyTable(ctx context.Context, src *sql.Tx, dst pgx.Tx, table string) (int64, error) {
+	columns, err := list(ctx, src, value[string], `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := src.QueryContext(ctx, `SELECT `+strings.Join(columns, ", ")+` FROM `+table)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	if _, err := dst.CopyFrom(ctx, pgx.Identifier{table}, columns, &source{rows: rows, values: make([]any, len(columns))}); err != nil {
+		return 0, err
+	}
+	var there int64
+	if err := dst.QueryRow(ctx, `SELECT COUNT(*) FROM `+table).Scan(&there); err != nil {
+		return 0, err
+	}
+	here, err := value[int64](src.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+table))
+	if err == nil && here != there {
+		err = fmt.Errorf("%d rows were read and %d are there", here, there)
+	}
+	return there, err
+}
+
+// source is the rows of an SQLite table for a COPY.
+type source struct {
+	rows   *sql.Rows
+	values []any
+	err    error
+}
+
+// Next implements pgx.CopyFromSource.
+func (s *source) Next() bool {
+	if !s.rows.Next() {
+		s.err = s.rows.Err()
+		return false
+	}
+	at := make([]any, len(s.values))
+	for i := range s.values {
+		at[i] = &s.values[i]
+	}
+	if s.err = s.rows.Scan(at...); s.err != nil {
+		return false
+	}
+	for i, v := range s.values {
+		// SQLite's driver gives an empty blob as a nil slice, which pgx takes for NULL.
+		if b, ok := v.([]byte); ok && b == nil {
+			s.values[i] = []byte{}
+		}
+	}
+	return true
+}
+
+// Values implements pgx.CopyFromSource.
+func (s *source) Values() ([]any, error) { return slices.Clone(s.values), nil }
+
+// Err implements pgx.CopyFromSource.
+func (s *source) Err() error { return s.err }

@@ -1,0 +1,163 @@
+//go:build integration
+
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// everything makes rows in every table.
+func everything(t *testing.T, db *DB) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), NAT: true,
+		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")}))(t)
+	do(acceptImport(ctx, db, "debian"))(t)
+	j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
+	must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	must(db.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB, Format: "qcow2"}}))
+	must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	do(db.CreateProfile(ctx, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default", UserData: []byte{}}))(t)
+	do(db.CreateHook(ctx, seedbed.Hook{Name: "ci", Key: bytes.Repeat([]byte{0, 200}, 20), Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
+	for n := range 40 {
+		id := seedbed.NewInstanceID()
+		a := seedbed.Acceptance{
+			Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
+			Instance: &seedbed.Instance{ID: id, Name: fmt.Sprintf("web%d", n), Image: "debian", Node: "node", VCPUs: 1, Memory: seedbed.GiB,
+				UserData: []byte("ünï\x00cödé"), SSHKeys: []string{"k€y"},
+				NICs:    []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: "default"}},
+				Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}}},
+			Delivery: &seedbed.Delivery{Hook: "ci", ID: fmt.Sprintf("msg_%d", n), SHA256: [32]byte{byte(n)}},
+		}
+		do(db.Accept(ctx, a))(t)
+		j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
+		must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
+		i := do(db.Instance(ctx, id))(t)
+		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name}, i.UserData))(t)
+		must(db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{
+			{Seq: int64(n), Instance: id, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, At: time.Now(), Until: time.Now().Add(time.Hour)}}))
+		switch n % 4 {
+		case 0:
+			must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+		case 1:
+			must(db.Undo(ctx, j.Ref(), "no room"))
+			must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+		}
+	}
+	do(db.CronSlot(ctx, "mappings", time.Now()))(t)
+}
+
+// dump is every row of a table as text, sorted.
+func dump(t *testing.T, db *DB, table string, columns []string) []string {
+	t.Helper()
+	rows := do(db.read.QueryContext(t.Context(), `SELECT `+strings.Join(columns, ", ")+` FROM `+table))(t)
+	defer rows.Close()
+	all := []string{}
+	for rows.Next() {
+		values, at := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			at[i] = &values[i]
+		}
+		if err := rows.Scan(at...); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%q", values))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestCopy(t *testing.T) {
+	s := postgresServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	db := open(t, path)
+	everything(t, db)
+	name := s.Database(t, s.template)
+	from := Config{Path: path, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if _, err := Copy(ctx, from, s.config(name)); !errors.Is(err, seedbed.ErrInUse) {
+		t.Fatalf("a database in use was copied: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Copy(ctx, from, s.config(s.Database(t, ""))); !errors.Is(err, seedbed.ErrVersion) || !strings.Contains(err.Error(), "seedbedd migrate") {
+		t.Errorf("copied into a database without tables: %v", err)
+	}
+	done := do(Copy(ctx, from, s.config(name)))(t)
+	if len(done) != len(tables) {
+		t.Errorf("copied %v", done)
+	}
+	if _, err := Copy(ctx, from, s.config(name)); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("copied twice: %v", err)
+	}
+
+	db = open(t, path)
+	copied := s.use(t, name)
+	there := do(names(ctx, db, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('version', 'goose_db_version', 'sqlite_sequence') ORDER BY name`))(t)
+	if d := cmp.Diff(slices.Sorted(slices.Values(tables)), there); d != "" {
+		t.Errorf("the tables that are copied are not all:\n%s", d)
+	}
+	for n, table := range tables {
+		columns := do(names(ctx, db, `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table))(t)
+		theirs := do(names(ctx, copied, `SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = current_schema() ORDER BY ordinal_position`, table))(t)
+		if d := cmp.Diff(columns, theirs); d != "" {
+			t.Errorf("columns of %s:\n%s", table, d)
+		}
+		want := dump(t, db, table, columns)
+		if d := cmp.Diff(want, dump(t, copied, table, columns)); d != "" {
+			t.Errorf("%s:\n%s", table, d)
+		}
+		if len(want) == 0 || int64(len(want)) != done[n].Rows {
+			t.Errorf("%s has %d rows, and %d were copied", table, len(want), done[n].Rows)
+		}
+	}
+
+	// Work goes on: the followers resume, numbers go on, and no lease holds a job.
+	before, after := do(db.FeedPage(ctx, "node", 0, ""))(t), do(copied.FeedPage(ctx, "node", 0, ""))(t)
+	if d := cmp.Diff(before, after, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
+		t.Errorf("the feed is another:\n%s", d)
+	}
+	if j := do(copied.ClaimJob(ctx, "two", time.Hour))(t); j == nil || j.Epoch != 2 {
+		t.Errorf("claimed %+v", j)
+	}
+	var last, given int64
+	if err := db.read.QueryRow(`SELECT seq FROM sqlite_sequence WHERE name = 'nic'`).Scan(&last); err != nil {
+		t.Fatal(err)
+	}
+	if err := copied.write.QueryRow(`SELECT nextval(pg_get_serial_sequence('nic', 'id'))`).Scan(&given); err != nil || given != last+1 {
+		t.Errorf("NIC %d comes after %d (%v)", given, last, err)
+	}
+}
+
+// names reads a column outside of a method.
+func names(ctx context.Context, db *DB, query string, args ...any) (all []string, err error) {
+	err = db.view(ctx, "read", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, value[string], query, args...)
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/pressly/goose/v3"
+)
+
+// dialect is all that differs between databases.
+type dialect struct {
+	goose      goose.Dialect
+	migrations string
+	// claim takes the next job for owner $1 until $2, at time $3 of the clock
+	// that leases are measured by and $4 of the wall clock; no row when there is none.
+	claim string
+	// clock reads, in unix microseconds, the clock that leases are measured by;
+	// empty is this process's own.
+	clock string
+	// announce tells other processes at the commit that something was written,
+	// in the name of $1; empty where there are no others.
+	announce string
+	// facts reads the server's name with its release, and "on" if it flushes to
+	// disk; empty where there is no server.
+	facts string
+	// writing and reading are the transactions of each kind.
+	writing, reading *sql.TxOptions
+	// tries is how often a writing transaction is run that another got in the way of.
+	tries int
+	// limit bounds one transaction, retries included; 0 is without.
+	limit time.Duration
+	// cause finds which constraint or condition a driver's error is about.
+	cause func(error) cause
+}
+
+// leaseClock is the time that leases are measured by.
+func (db *DB) leaseClock(ctx context.Context, tx *sql.Tx) (time.Time, error) {
+	if db.dialect.clock == "" {
+		return db.opened.Add(time.Since(db.opened)), nil
+	}
+	at, err := value[int64](tx.QueryRowContext(ctx, db.dialect.clock))
+	return time.UnixMicro(at).UTC(), err
+}

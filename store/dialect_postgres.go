@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pressly/goose/v3"
+
+	"seedbed"
+)
+
+// Every writing transaction is READ COMMITTED, so that a statement sees what was
+// committed before it, and first locks the row that decides: the job's
+// (hold), the instance's (setState), the network's (lockNetwork), the node's of
+// the feed (nextRevision) or the blob's (retireBlob). Names are decided by
+// unique keys. Where two meet all the same, in a deadlock, a constraint, or a row
+// that is there no more, the transaction is run again.
+var postgres = dialect{
+	goose:      goose.DialectPostgres,
+	migrations: "migrations/postgres",
+	claim: `
+		UPDATE job
+		SET state = CASE WHEN cancel = 1 THEN 'undoing' WHEN state = 'queued' THEN 'running' ELSE state END,
+			error = CASE WHEN cancel = 1 AND error = '' THEN 'cancelled' ELSE error END,
+			attempts = CASE WHEN state = 'queued' THEN 0 WHEN state = 'running' AND cancel = 1 THEN 1 ELSE attempts + 1 END,
+			owner = $1, epoch = epoch + 1, lease_until = $2, started = COALESCE(started, $4)
+		WHERE id = (
+			SELECT id FROM job
+			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= $3)
+			ORDER BY created, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+		RETURNING ` + jobColumns,
+	clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
+	announce: `SELECT pg_notify('` + channel + `', $1)`,
+	facts: `SELECT 'PostgreSQL ' || current_setting('server_version'),
+		CASE WHEN current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' THEN 'on' ELSE 'off' END`,
+	writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	reading: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	tries:   12,
+	limit:   30 * time.Second,
+	cause:   postgresCause,
+}
+
+// connections bounds those of one process, but for the one that listens.
+const connections = 12
+
+// session is what each connection is set to. A connection that is gone without
+// a word holds its locks no longer than this; see "Client Connection Defaults"
+// in PostgreSQL's manual.
+var session = map[string]string{
+	"application_name":                    "seedbed",
+	"lock_timeout":                        "10s",
+	"statement_timeout":                   "25s",
+	"idle_in_transaction_session_timeout": "30s",
+}
+
+// parseDSN reads a connection string. Its text, which may hold a password, is
+// in no error.
+func parseDSN(dsn string) (*pgx.ConnConfig, error) {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "store.dsn or the file that store.dsn_file names is no PostgreSQL connection string: "+
+			"want one such as postgres://seedbed@db1.example/seedbed?sslmode=verify-full")
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = 5 * time.Second
+	}
+	if len(c.Fallbacks) > 0 && c.ValidateConnect == nil {
+		// Several hosts are one cluster, of which one can write.
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return c, nil
+}
+
+func (db *DB) openPostgres(ctx context.Context, c Config) error {
+	db.dialect = postgres
+	conf, err := parseDSN(c.DSN)
+	if err != nil {
+		return err
+	}
+	if db.write, err = openPool(conf, session); err != nil {
+		return err
+	}
+	db.read = db.write
+	db.place = databaseName(conf)
+	if err := db.checkPostgres(ctx, db.place); err != nil {
+		return err
+	}
+	if err := db.seed(ctx); err != nil {
+		return err
+	}
+	db.listening = db.listen(conf)
+	return nil
+}
+
+// postgresCause reads the SQLSTATE; see "PostgreSQL Error Codes" in its manual.
+func postgresCause(err error) cause {
+	if brokenConnection(err) {
+		return causeUnavailable
+	}
+	e := (*pgconn.PgError)(nil)
+	if !errors.As(err, &e) {
+		return causeUnknown
+	}
+	switch e.Code {
+	case "23505":
+		return causeUnique
+	case "23503":
+		return causeForeignKey
+	case "23502", "23514", "22003": // not null, check, out of range
+		return causeCheck
+	case "22021", "22P05": // bytes or characters that the encoding does not have
+		return causeText
+	case "53100":
+		return causeDiskFull
+	case "40001", "40P01": // serialization, deadlock
+		return causeAgain
+	case "55P03", "57014", "25006", "25P02", "25P03": // lock or statement timeout, read-only (a standby), ended transaction
+		return causeUnavailable
+	}
+	switch e.Code[:min(2, len(e.Code))] {
+	case "08", "53", "57", "58": // connection, resources, operator, system
+		return causeUnavailable
+	}
+	return causeUnknown
+}
+
+// brokenConnection tells whether an error means that the server cannot be
+// reached, or does not let us in.
+func brokenConnection(err error) bool {
+	network, connect := net.Error(nil), (*pgconn.ConnectError)(nil)
+	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unstorable tells whether the database refused a parameter because no text
+// column can hold it.
+func unstorable(err error) bool {
+	e := (*pgconn.PgError)(nil)
+	return errors.As(err, &e) && postgresCause(e) == causeText
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/pressly/goose/v3"
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"seedbed"
+)
+
+var sqlite = dialect{
+	goose:      goose.DialectSQLite3,
+	migrations: "migrations/sqlite",
+	claim: `
+		UPDATE job
+		SET state = CASE WHEN cancel = 1 THEN 'undoing' WHEN state = 'queued' THEN 'running' ELSE state END,
+			error = CASE WHEN cancel = 1 AND error = '' THEN 'cancelled' ELSE error END,
+			attempts = CASE WHEN state = 'queued' THEN 0 WHEN state = 'running' AND cancel = 1 THEN 1 ELSE attempts + 1 END,
+			owner = $1, epoch = epoch + 1, lease_until = $2, started = COALESCE(started, $4)
+		WHERE id = (
+			SELECT id FROM job
+			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= $3)
+			ORDER BY created, id LIMIT 1)
+		RETURNING ` + jobColumns,
+	tries: 1,
+	cause: sqliteCause,
+}
+
+// expireLeases ends the leases that a former process left: the lock proves that
+// none of their holders lives, and its clock may have been another.
+func (db *DB) expireLeases(ctx context.Context) error {
+	return db.update(ctx, "expire leases", func(tx *sql.Tx) error {
+		clock, err := db.leaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, micros(clock))
+	})
+}
+
+// The roles of a connection.
+const (
+	writer   = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)"
+	reader   = "_txlock=deferred&_pragma=query_only(1)"
+	examiner = "mode=ro"
+)
+
+func openSQLite(path, role string) (*sql.DB, error) {
+	u := url.URL{Scheme: "file", Path: path, RawQuery: role +
+		"&_dqs=0&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=case_sensitive_like(1)"}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// checkFile looks at the database file, if there is one, without changing it.
+func checkFile(ctx context.Context, path string) error {
+	if fi, err := os.Stat(path); errors.Is(err, os.ErrNotExist) || err == nil && fi.Size() == 0 {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	db, err := openSQLite(path, examiner)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var ours, others, have, need int64
+	err = db.QueryRowContext(ctx, `
+		SELECT COUNT(CASE WHEN name = 'version' THEN 1 END),
+			COUNT(CASE WHEN name NOT IN ('goose_db_version', 'sqlite_sequence') THEN 1 END)
+		FROM sqlite_master WHERE type = 'table'`).Scan(&ours, &others)
+	switch {
+	case err != nil:
+		if e := (*driver.Error)(nil); errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_NOTADB {
+			return seedbed.Errorf(seedbed.ErrInvalid, "%s is not an SQLite database: move it away, or set another store.path", path)
+		}
+		return fmt.Errorf("look into database %s: %w", path, err)
+	case ours == 0 && others == 0:
+		return nil
+	case ours == 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s is a database of another program: set another store.path", path)
+	}
+	if err := db.QueryRowContext(ctx, `SELECT schema, min_program FROM version`).Scan(&have, &need); err != nil {
+		return fmt.Errorf("look into database %s: %w", path, err)
+	}
+	return checkVersion(path, have, need)
+}
+
+// sqliteCause reads SQLite's result code; see https://www.sqlite.org/rescode.html.
+func sqliteCause(err error) cause {
+	e := (*driver.Error)(nil)
+	if !errors.As(err, &e) {
+		return causeUnknown
+	}
+	switch e.Code() {
+	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return causeUnique
+	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return causeForeignKey
+	}
+	switch e.Code() & 0xff {
+	case lib.SQLITE_CONSTRAINT:
+		return causeCheck
+	case lib.SQLITE_FULL:
+		return causeDiskFull
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM, lib.SQLITE_INTERRUPT:
+		return causeUnavailable
+	}
+	return causeUnknown
+}

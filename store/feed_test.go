@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// publisher makes a job and its instance that may publish.
+func publisher(t *testing.T, db *DB, name string) (seedbed.JobRef, seedbed.Guest) {
+	t.Helper()
+	ctx := t.Context()
+	id := seedbed.NewInstanceID()
+	do(db.Accept(ctx, seedbed.Acceptance{
+		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
+		Instance: &seedbed.Instance{ID: id, Name: name, VCPUs: 1, Memory: seedbed.GiB},
+	}))(t)
+	j := do(db.ClaimJob(ctx, "test", time.Hour))(t)
+	return j.Ref(), seedbed.Guest{ID: id, Name: name}
+}
+
+// A node keeps its newest tombstones; who comes back from before them starts anew.
+func TestTombstones(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := fresh(t)
+	db.limits.tombstones = 3
+	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
+	const guests = 5
+	for n := range guests {
+		ref, g := publisher(t, db, fmt.Sprintf("web%d", n))
+		do(db.Publish(ctx, ref, "node", g, nil))(t)
+		do(db.Retract(ctx, ref, "node", g.ID))(t)
+	}
+	// Revisions 2, 4, 6, 8 and 10 are tombstones, of which 2 and 4 were pruned.
+	for since, snapshot := range map[int64]bool{0: true, 3: true, 4: false, 9: false, 10: false} {
+		page := do(db.FeedPage(ctx, "node", since, gen))(t)
+		if page.Snapshot != snapshot || page.Revision != 2*guests {
+			t.Errorf("since %d: %+v", since, page)
+		}
+	}
+	if n := len(do(db.FeedPage(ctx, "node", 4, gen))(t).Changes); n != 3 {
+		t.Errorf("%d tombstones", n)
+	}
+	if n := len(do(db.FeedPage(ctx, "node", 0, gen))(t).Changes); n != 0 {
+		t.Errorf("%d records in the snapshot of nothing", n)
+	}
+}
+
+// A page that is no snapshot is bounded, and says how far it goes.
+func TestLongPage(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := fresh(t)
+	db.limits.page = 3
+	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
+	for n := range 7 {
+		ref, g := publisher(t, db, fmt.Sprintf("web%d", n))
+		do(db.Publish(ctx, ref, "node", g, nil))(t)
+	}
+	for since, want := range map[int64][2]int64{0: {3, 3}, 3: {3, 6}, 6: {1, 7}, 7: {0, 7}} {
+		page := do(db.FeedPage(ctx, "node", since, gen))(t)
+		if got := [2]int64{int64(len(page.Changes)), page.Revision}; got != want || page.Snapshot {
+			t.Errorf("since %d: %d changes up to %d, want %v", since, got[0], got[1], want)
+		}
+	}
+	if page := do(db.FeedPage(ctx, "node", 0, ""))(t); len(page.Changes) != 7 || page.Revision != 7 {
+		t.Errorf("snapshot of %d up to %d", len(page.Changes), page.Revision)
+	}
+}
+
+// A blob outlives its last record by the grace time and no longer.
+func TestBlobGrace(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := fresh(t)
+	ref, g := publisher(t, db, "web1")
+	do(db.Publish(ctx, ref, "node", g, []byte("old")))(t)
+	page := do(db.FeedPage(ctx, "node", 0, ""))(t)
+	old := page.Changes[0].Guest.UserData.SHA256
+	do(db.Publish(ctx, ref, "node", g, []byte("new")))(t)
+	do(db.Blob(ctx, old))(t)
+	do(db.write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, micros(now().Add(-2*blobGrace))))(t)
+	do(db.Publish(ctx, ref, "node", g, []byte("third")))(t)
+	if _, err := db.Blob(ctx, old); !errors.Is(err, seedbed.ErrNotFound) {
+		t.Errorf("the old blob: %v", err)
+	}
+	// The second is within its grace, and comes back to life with a record.
+	do(db.Publish(ctx, ref, "node", g, []byte("new")))(t)
+	other, h := publisher(t, db, "web2")
+	do(db.Publish(ctx, other, "node", h, []byte("new")))(t)
+	do(db.Retract(ctx, ref, "node", g.ID))(t)
+	var used int
+	if err := db.read.QueryRow(`SELECT COUNT(*) FROM blob WHERE unused_since IS NULL`).Scan(&used); err != nil || used != 1 {
+		t.Errorf("%d blobs in use (%v)", used, err)
+	}
+}
+
+func TestHintIsForCommits(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	db := fresh(t)
+	do(acceptImport(ctx, db, "taken"))(t)
+	hint := db.Hint()
+	woken := make(chan error, 1)
+	go func() {
+		select {
+		case <-hint:
+			woken <- nil
+		case <-ctx.Done():
+			woken <- ctx.Err()
+		}
+	}()
+	if _, err := acceptImport(ctx, db, "taken"); err == nil {
+		t.Fatal("accepted")
+	}
+	select {
+	case <-hint:
+		t.Fatal("a refusal gave the hint")
+	default:
+	}
+	do(acceptImport(ctx, db, "debian"))(t)
+	if err := <-woken; err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// FeedPage returns what changed for node after revision since, in the order of
+// revisions, or a snapshot of everything that it serves when since is of
+// another generation, before what is still known, or after the head. At most
+// 1000 changes come at once; the page's Revision says how far it goes.
+func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string) (page seedbed.FeedPage, err error) {
+	if err := checkNode(node); err != nil {
+		return page, err
+	}
+	err = db.view(ctx, "read feed", func(tx *sql.Tx) error {
+		var head, floor int64
+		err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(revision), 0), COALESCE(MAX(floor), 0) FROM feed_node WHERE node = $1`, node).Scan(&head, &floor)
+		if err != nil {
+			return err
+		}
+		if page.Generation, err = generation(ctx, tx); err != nil {
+			return err
+		}
+		if page.TokenKey, err = setting(ctx, tx, settingTokenKey); err != nil {
+			return err
+		}
+		if page.Networks, err = networks(ctx, tx); err != nil {
+			return err
+		}
+		page.Revision = head
+		if page.Snapshot = gen != page.Generation || since < floor || since > head; page.Snapshot {
+			page.Changes, err = list(ctx, tx, scanChange, `
+				SELECT revision, instance, record FROM feed WHERE node = $1 AND record IS NOT NULL ORDER BY revision`, node)
+			return err
+		}
+		page.Changes, err = list(ctx, tx, scanChange, `
+			SELECT revision, instance, record FROM feed WHERE node = $1 AND revision > $2 ORDER BY revision LIMIT $3`, node, since, db.limits.page)
+		if n := len(page.Changes); n == db.limits.page {
+			page.Revision = page.Changes[n-1].Revision
+		}
+		return err
+	})
+	return page, err
+}
+
+func scanChange(r row) (c seedbed.FeedChange, err error) {
+	var record sql.NullString
+	if err := r.Scan(&c.Revision, &c.Instance, &record); err != nil || !record.Valid {
+		return c, err
+	}
+	if err := json.Unmarshal([]byte(record.String), &c.Guest); err != nil {
+		return c, fmt.Errorf("record of instance %s: %w", c.Instance, err)
+	}
+	return c, nil
+}
+
+// Blob returns the user-data of that lower-case hexadecimal SHA-256.
+func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
+	err = db.view(ctx, "read blob", func(tx *sql.Tx) error {
+		data, err = one(ctx, tx, func(r row) (b []byte, err error) {
+			err = r.Scan(toBlob{&b})
+			return b, err
+		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", clean(sha256, 80)), `SELECT data FROM blob WHERE sha256 = $1`, sha256)
+		return err
+	})
+	return data, err
+}
+
+// SetApplied records that node serves everything up to revision, as of at. A
+// lower revision than before does not take it back. One that was never given
+// out is ErrConflict: the node follows another database.
+func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at time.Time) error {
+	if err := checkNode(node); err != nil {
+		return err
+	}
+	return db.update(ctx, "record applied revision", func(tx *sql.Tx) error {
+		if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
+			return err
+		}
+		n, err := affect(ctx, tx, `
+			UPDATE feed_node SET applied = CASE WHEN applied < $1 THEN $1 ELSE applied END, applied_at = $2 WHERE node = $3 AND revision >= $1`,
+			revision, micros(orNow(at)), node)
+		if err != nil || n == 1 {
+			return err
+		}
+		return orConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
+	})
+}
+
+// Applied returns the revision that node said it serves, and when; 0 and the
+// zero time for a node that said nothing yet.
+func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
+	err = db.view(ctx, "read applied revision", func(tx *sql.Tx) error {
+		_, err := one(ctx, tx, func(r row) (struct{}, error) {
+			return struct{}{}, r.Scan(&revision, toTime{&at})
+		}, nil, `SELECT applied, applied_at FROM feed_node WHERE node = $1`, node)
+		return err
+	})
+	return revision, at, err
+}

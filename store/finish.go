@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+// Finish ends a job: its terminal state, its last event, and what becomes of
+// the instance or image, in one transaction. A job that succeeded keeps no
+// error; another keeps the first that it was given.
+func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome) error {
+	if !o.State.Terminal() {
+		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", clean(string(o.State), 80))
+	}
+	return db.update(ctx, "finish job", func(tx *sql.Tx) error {
+		j, err := hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if err := become(j, o.State); err != nil {
+			return err
+		}
+		if err := db.settle(ctx, tx, j, o); err != nil {
+			return err
+		}
+		e := ending(j, o)
+		if err := addEvent(ctx, tx, j.ID, e); err != nil {
+			return err
+		}
+		why := j.Error
+		if o.State == seedbed.JobSucceeded {
+			why = ""
+		} else if why == "" {
+			why = clean(o.Error, maxText)
+		}
+		return exec(ctx, tx, `UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL WHERE id = $5`,
+			o.State, why, e.Progress, micros(now()), j.ID)
+	})
+}
+
+// settle decides what becomes of the job's instance or image.
+func (db *DB) settle(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+	switch {
+	case o.Drop && j.Kind == seedbed.JobImport:
+		return dropImage(ctx, tx, j.Subject)
+	case o.Drop:
+		return dropInstance(ctx, tx, j.Instance, db.limits.tombstones)
+	case o.InstanceState != "":
+		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
+		return setState(ctx, tx, j.Instance, o.InstanceState, missing)
+	}
+	return nil
+}
+
+// ending is the last event of a job.
+func ending(j seedbed.Job, o seedbed.Outcome) seedbed.Event {
+	e := seedbed.Event{Stage: j.Stage, Progress: j.Progress}
+	switch o.State {
+	case seedbed.JobSucceeded:
+		e.Level, e.Msg, e.Progress = "info", "succeeded", 100
+	case seedbed.JobRolledBack:
+		e.Level, e.Msg = "warn", "rolled back, nothing is left behind"
+	case seedbed.JobIncomplete:
+		e.Level, e.Msg = "error", "rolled back, but not everything could be undone"
+	default:
+		e.Level, e.Msg = "error", "failed"
+	}
+	if o.Error != "" && o.State != seedbed.JobSucceeded {
+		e.Msg += ": " + o.Error
+	}
+	return e
+}

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// The bounds of what guests leave behind.
+const (
+	// MaxGuestEvents is how many events one call may bring.
+	MaxGuestEvents = 10000
+	maxFields      = 4 << 10 // bytes, as the guest plane clips them
+	maxPath        = 1 << 10
+	maxSpool       = 128
+)
+
+// AddGuestEvents records what guests did on node, as its spool delivers it: an
+// event that came before, by (node, spool, Seq), is ignored. A lease renews the
+// table of leases; the first fetch of user-data and the first report set the
+// instance's Fetched and Reported. Events of an unknown instance are kept too;
+// of each instance the newest 10000 are. What only tells of accesses gives no
+// hint, since nobody waits for that.
+func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
+	if err := checkNode(node); err != nil {
+		return err
+	}
+	if len(events) > MaxGuestEvents || len(spool) > maxSpool {
+		return seedbed.Errorf(seedbed.ErrInvalid, "%d guest events of a spool whose name has %d bytes: want at most %d and %d",
+			len(events), len(spool), MaxGuestEvents, maxSpool)
+	}
+	awaited := false
+	added := map[seedbed.InstanceID]int{}
+	var cut []seedbed.InstanceID
+	changed, err := db.change(ctx, "record guest events", func(tx *sql.Tx) error {
+		awaited = false
+		clear(added)
+		for _, e := range events {
+			e.At, e.Instance = orNow(e.At), seedbed.InstanceID(clean(string(e.Instance), 80))
+			fresh, err := insertGuestEvent(ctx, tx, node, spool, e)
+			if err != nil {
+				return err
+			}
+			if !fresh {
+				continue
+			}
+			added[e.Instance]++
+			awaited = awaited || e.Kind != seedbed.GuestAccess || fetchedUserData(e)
+			if err := takeEffect(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		if len(added) == 0 {
+			return errUnchanged
+		}
+		cut = db.overdue(added)
+		if err := cutGuestEvents(ctx, tx, cut, db.limits.guestEvents); err != nil || !awaited {
+			return err
+		}
+		return db.announce(ctx, tx)
+	})
+	if changed {
+		db.countGuestEvents(added, cut)
+	}
+	if changed && awaited {
+		db.wake()
+	}
+	return err
+}
+
+func insertGuestEvent(ctx context.Context, tx *sql.Tx, node, spool string, e seedbed.GuestEvent) (fresh bool, err error) {
+	n, err := affect(ctx, tx, `
+		INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, spool, seq) DO NOTHING`,
+		node, spool, e.Seq, e.Instance, clean(e.Kind, 80), micros(e.At), text(e.MAC), text(e.Addr.WithZone("")), micros(e.Until),
+		clean(e.Method, 80), clean(e.Path, maxPath), e.Status, e.Bytes, asJSON{clipFields(e.Fields)})
+	return n == 1, err
+}
+
+// clipFields keeps what fits, by name.
+func clipFields(fields map[string]string) map[string]string {
+	var kept map[string]string
+	room := maxFields
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		name := clean(k, min(room, 256))
+		room -= len(name)
+		v := clean(fields[k], room)
+		if room -= len(v); name == "" {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[name] = v
+	}
+	return kept
+}
+
+// takeEffect does what an event means for its instance.
+func takeEffect(ctx context.Context, tx *sql.Tx, e seedbed.GuestEvent) error {
+	const first = ` revision = revision + 1, changed = $1 WHERE id = $3`
+	switch {
+	case e.Kind == seedbed.GuestLease:
+		return renewLease(ctx, tx, e)
+	case e.Kind == seedbed.GuestReport:
+		return exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`, micros(now()), micros(e.At), e.Instance)
+	case fetchedUserData(e):
+		return exec(ctx, tx, `UPDATE instance SET fetched = $2,`+first+` AND fetched IS NULL`, micros(now()), micros(e.At), e.Instance)
+	}
+	return nil
+}
+
+// fetchedUserData tells whether the guest got its user-data, or learned that it
+// has none (404). A refusal, such as one for want of a token, is neither.
+func fetchedUserData(e seedbed.GuestEvent) bool {
+	path := strings.TrimSuffix(e.Path, "/")
+	switch e.Kind {
+	case seedbed.GuestUserData:
+	case seedbed.GuestAccess:
+		if !strings.HasSuffix(path, "/user-data") && !strings.HasSuffix(path, "/user_data") {
+			return false
+		}
+	default:
+		return false
+	}
+	return (e.Method == "" || e.Method == "GET") && (e.Status < 400 || e.Status == 404)
+}
+
+// renewLease keeps the latest end of the lease of a NIC that exists.
+func renewLease(ctx context.Context, tx *sql.Tx, e seedbed.GuestEvent) error {
+	if e.Until.IsZero() {
+		return nil
+	}
+	// The NIC's row is locked, so that nobody takes its address back meanwhile.
+	if err := exec(ctx, tx, `UPDATE nic SET idx = idx WHERE mac = $1 AND instance = $2`, e.MAC.String(), e.Instance); err != nil {
+		return err
+	}
+	return exec(ctx, tx, `
+		INSERT INTO lease (mac, addr, instance, until)
+		SELECT mac, $2, instance, CAST($3 AS bigint) FROM nic WHERE mac = $1 AND instance = $4
+		ON CONFLICT (mac) DO UPDATE SET addr = excluded.addr, instance = excluded.instance, until = excluded.until
+		WHERE excluded.until > lease.until OR excluded.instance <> lease.instance`,
+		e.MAC.String(), text(e.Addr.WithZone("")), micros(e.Until), e.Instance)
+}
+
+func scanGuestEvent(r row) (e seedbed.GuestEvent, err error) {
+	err = r.Scan(&e.Seq, &e.Instance, &e.Kind, toTime{&e.At}, toText{&e.MAC}, toText{&e.Addr}, toTime{&e.Until},
+		&e.Method, &e.Path, &e.Status, &e.Bytes, toJSON{&e.Fields})
+	return e, err
+}
+
+// GuestEvents returns what an instance did, the latest recorded first, at most
+// limit and at most 10000.
+func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
+	err = db.view(ctx, "list guest events", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanGuestEvent, `
+			SELECT seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields
+			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, bound(limit, db.limits.guestEvents))
+		return err
+	})
+	return all, err
+}

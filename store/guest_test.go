@@ -1,0 +1,94 @@
+package store
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// tally counts an instance's events, those too that GuestEvents does not show.
+func tally(t *testing.T, db *DB, id seedbed.InstanceID) int {
+	t.Helper()
+	return do(value[int](db.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM guest_event WHERE instance = $1`, id)))(t)
+}
+
+// A guest that asks without end does not fill the disk. Counting its events is
+// not cheap, so that they are cut down only now and then.
+func TestGuestEventsBounded(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	db := open(t, path)
+	small := limits{guestEvents: 5, guestMargin: 3, guests: 10}
+	db.limits = small
+	var seq int64
+	add := func(id seedbed.InstanceID, n int) {
+		t.Helper()
+		var events []seedbed.GuestEvent
+		for range n {
+			seq++
+			events = append(events, seedbed.GuestEvent{Seq: seq, Instance: id, Kind: seedbed.GuestAccess})
+		}
+		if err := db.AddGuestEvents(ctx, "node", "s", events); err != nil {
+			t.Fatal(err)
+		}
+		if all := do(db.GuestEvents(ctx, id, 100))(t); len(all) != min(5, tally(t, db, id)) || all[0].Seq != seq {
+			t.Errorf("%d events of %s are shown, the newest is %d", len(all), id, all[0].Seq)
+		}
+	}
+	var one []int
+	for range 12 {
+		add("one", 1)
+		add("two", 2)
+		one = append(one, tally(t, db, "one"))
+	}
+	// The first event of an instance and every third after it cut.
+	if d := cmp.Diff([]int{1, 2, 3, 4, 5, 6, 5, 6, 7, 5, 6, 7}, one); d != "" {
+		t.Errorf("kept (-want +got):\n%s", d)
+	}
+	add("one", 1000)
+	if n := tally(t, db, "one"); n != 5 {
+		t.Errorf("%d events were kept after many in one call", n)
+	}
+	// A program that never lives long bounds them all the same.
+	for range 5 {
+		add("one", 2)
+		if n := tally(t, db, "one"); n > 7 {
+			t.Errorf("%d events were kept over a restart", n)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db = open(t, path)
+		db.limits = small
+	}
+	// What is remembered of instances is bounded too.
+	for n := range 50 {
+		add(seedbed.InstanceID(fmt.Sprint("guest", n)), 1)
+	}
+	if n := len(db.sinceCut); n > 10 {
+		t.Errorf("%d instances are remembered", n)
+	}
+}
+
+// What a call that was rolled back brought does not count.
+func TestGuestEventsRolledBack(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	e := seedbed.GuestEvent{Seq: 1, Instance: "one", Kind: seedbed.GuestAccess}
+	if err := db.AddGuestEvents(t.Context(), "node", "s", []seedbed.GuestEvent{e}); err != nil {
+		t.Fatal(err)
+	}
+	do(db.write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON guest_event WHEN NEW.seq = 3 BEGIN SELECT RAISE(ABORT, 'refused'); END`))(t)
+	events := []seedbed.GuestEvent{{Seq: 2, Instance: "one"}, {Seq: 3, Instance: "one"}}
+	if err := db.AddGuestEvents(t.Context(), "node", "s", events); err == nil {
+		t.Fatal("accepted")
+	}
+	if n := db.sinceCut["one"]; n != 0 {
+		t.Errorf("%d events count", n)
+	}
+}

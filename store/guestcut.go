@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+// Finding the end of what is kept of an instance walks over all of it, so it is
+// not done with every call but once in guestMargin events of that instance, and
+// with its first since the program began, which knows nothing of what came before.
+
+// overdue are the instances whose events are to be cut once added have come.
+func (db *DB) overdue(added map[seedbed.InstanceID]int) (cut []seedbed.InstanceID) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for id, n := range added {
+		if since, known := db.sinceCut[id]; !known || since+n >= db.limits.guestMargin {
+			cut = append(cut, id)
+		}
+	}
+	return cut
+}
+
+// countGuestEvents takes note of what was committed. It remembers a bounded
+// number of instances: one that is forgotten is cut early the next time.
+func (db *DB) countGuestEvents(added map[seedbed.InstanceID]int, cut []seedbed.InstanceID) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if len(db.sinceCut)+len(added) > db.limits.guests {
+		clear(db.sinceCut)
+	}
+	for id, n := range added {
+		if since, known := db.sinceCut[id]; known {
+			db.sinceCut[id] = since + n
+		}
+	}
+	for _, id := range cut {
+		if len(db.sinceCut) < db.limits.guests {
+			db.sinceCut[id] = 0
+		}
+	}
+}
+
+// cutGuestEvents deletes all but the newest keep events of each instance.
+func cutGuestEvents(ctx context.Context, tx *sql.Tx, ids []seedbed.InstanceID, keep int) error {
+	for _, id := range ids {
+		err := exec(ctx, tx, `
+			DELETE FROM guest_event WHERE instance = $1
+				AND id <= (SELECT id FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)`, id, keep)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

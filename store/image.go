@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+const imageColumns = `name, pool, state, size, source, format, sha256, created`
+
+func scanImage(r row) (i seedbed.Image, err error) {
+	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, toTime{&i.Created})
+	return i, err
+}
+
+// Image returns the image called name; it may still be importing.
+func (db *DB) Image(ctx context.Context, name string) (i seedbed.Image, err error) {
+	err = db.view(ctx, "read image", func(tx *sql.Tx) error {
+		i, err = image(ctx, tx, name, seedbed.ErrNotFound)
+		return err
+	})
+	return i, err
+}
+
+// image reads an image; the error of one that does not exist has the kind missing.
+func image(ctx context.Context, tx *sql.Tx, name string, missing error) (seedbed.Image, error) {
+	return one(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", clean(name, 80)),
+		`SELECT `+imageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
+}
+
+// Images returns all images by name.
+func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
+	err = db.view(ctx, "list images", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// insertImage adds the image of an import job. A dropped row of the name, kept
+// for those who still refer to it, becomes the new image.
+func insertImage(ctx context.Context, tx *sql.Tx, i seedbed.Image) error {
+	made, err := affect(ctx, tx, `
+		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
+			format = excluded.format, sha256 = excluded.sha256, created = excluded.created, dropped = 0
+		WHERE image.dropped = 1`,
+		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, micros(orNow(i.Created)))
+	if err == nil && made == 0 {
+		err = seedbed.Errorf(seedbed.ErrExists, "image %q exists already", i.Name)
+	}
+	return err
+}
+
+// activateImage records what the import found.
+func activateImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, found seedbed.ImageInfo) error {
+	if j.Kind != seedbed.JobImport {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	n, err := affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4 WHERE name = $5 AND dropped = 0`,
+		seedbed.ImageActive, found.Size, clean(found.Format, 80), clean(found.SHA256, 80), j.Subject)
+	if err == nil && n == 0 {
+		err = seedbed.Errorf(seedbed.ErrConflict, "job %s: image %q does not exist", j.ID.Short(), j.Subject)
+	}
+	return err
+}
+
+// dropImage forgets an image and releases its name. The row stays, unseen,
+// while a profile or volume names it.
+func dropImage(ctx context.Context, tx *sql.Tx, name string) error {
+	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
+		return err
+	}
+	gone, err := affect(ctx, tx, `
+		DELETE FROM image WHERE name = $1
+			AND NOT EXISTS (SELECT 1 FROM profile WHERE image = $1) AND NOT EXISTS (SELECT 1 FROM volume WHERE image = $1)`, name)
+	if err != nil || gone == 1 {
+		return err
+	}
+	return exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed, fetched, reported, gone_since`
+
+func scanInstance(r row) (i seedbed.Instance, err error) {
+	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob{&i.UserData}, toJSON{&i.SSHKeys},
+		&i.ReportToken, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
+	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
+	return i, err
+}
+
+// instances returns those that satisfy cond, with their NICs and volumes, by name.
+func instances(ctx context.Context, tx *sql.Tx, cond string, args ...any) ([]seedbed.Instance, error) {
+	all, err := list(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	at := make(map[seedbed.InstanceID]*seedbed.Instance, len(all))
+	for n := range all {
+		at[all[n].ID] = &all[n]
+	}
+	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
+	_, err = list(ctx, tx, func(r row) (n seedbed.NIC, err error) {
+		var id seedbed.InstanceID
+		if err = r.Scan(&id, &n.ID, &n.Index, toText{&n.MAC}, &n.Network, toText{&n.Addr}); err == nil {
+			at[id].NICs = append(at[id].NICs, n)
+		}
+		return n, err
+	}, `SELECT instance, id, idx, mac, network, addr FROM nic`+ofThem, args...)
+	if err != nil {
+		return nil, err
+	}
+	_, err = list(ctx, tx, func(r row) (v seedbed.Volume, err error) {
+		var id seedbed.InstanceID
+		var image sql.NullString
+		if err = r.Scan(&id, &v.Name, &v.Pool, &v.Index, &v.Size, &image); err == nil {
+			v.Image = image.String
+			at[id].Volumes = append(at[id].Volumes, v)
+		}
+		return v, err
+	}, `SELECT instance, name, pool, idx, size, image FROM volume`+ofThem, args...)
+	return all, err
+}
+
+func (db *DB) instance(ctx context.Context, missing error, cond string, arg any) (i seedbed.Instance, err error) {
+	err = db.view(ctx, "read instance", func(tx *sql.Tx) error {
+		all, err := instances(ctx, tx, cond, arg)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return missing
+		}
+		i = all[0]
+		return nil
+	})
+	return i, err
+}
+
+// Instance returns the instance of that ID, with its NICs and volumes.
+func (db *DB) Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error) {
+	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80)), `id = $1`, id)
+}
+
+// InstanceByName returns the instance called name, with its NICs and volumes.
+func (db *DB) InstanceByName(ctx context.Context, name string) (seedbed.Instance, error) {
+	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80)), `name = $1`, name)
+}
+
+// Instances returns all instances by name.
+func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
+	err = db.view(ctx, "list instances", func(tx *sql.Tx) error {
+		all, err = instances(ctx, tx, `1 = 1`)
+		return err
+	})
+	return all, err
+}
+
+// SetInstanceState changes the state from one to another, and tells whether it
+// did: false when the instance was in another state or is no more.
+func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
+	err = db.update(ctx, "set instance state", func(tx *sql.Tx) error {
+		n, err := affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND state = $4`,
+			to, micros(now()), id, from)
+		changed = n == 1
+		if err == nil && n == 0 {
+			return errUnchanged
+		}
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// setState changes the state; missing is the error when there is no such instance.
+func setState(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
+	n, err := affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2 WHERE id = $3`, to, micros(now()), id)
+	if err == nil && n == 0 {
+		err = missing
+	}
+	return err
+}
+
+// dropInstance forgets an instance and releases its claims. Were it still
+// served, it is retracted.
+func dropInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep int) error {
+	if err := retractAll(ctx, tx, id, keep); err != nil {
+		return err
+	}
+	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind <> $1 AND holder = $2`, claimImage, id); err != nil {
+		return err
+	}
+	return exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"regexp"
+	"strings"
+
+	"seedbed"
+)
+
+const jobColumns = `id, kind, state, subject, instance, spec, node, owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
+
+func scanJob(r row) (j seedbed.Job, err error) {
+	var spec sql.NullString
+	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Owner, &j.Epoch, toTime{&j.LeaseUntil},
+		&j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime{&j.Created}, toTime{&j.Started}, toTime{&j.Ended})
+	if spec.Valid {
+		j.Spec = []byte(spec.String)
+	}
+	return j, err
+}
+
+// live is the condition of a job that has not ended.
+const live = `state IN ('queued', 'running', 'undoing')`
+
+func readJob(ctx context.Context, tx *sql.Tx, id seedbed.JobID) (seedbed.Job, error) {
+	return one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+		`SELECT `+jobColumns+` FROM job WHERE id = $1`, id)
+}
+
+// Job returns the job of that whole ID.
+func (db *DB) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
+	err = db.view(ctx, "read job", func(tx *sql.Tx) error {
+		j, err = readJob(ctx, tx, id)
+		return err
+	})
+	return j, err
+}
+
+var jobPrefix = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
+
+// JobByPrefix returns the one job whose ID starts with prefix, eight digits or
+// more. Several give ErrConflict.
+func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
+	p := strings.ToLower(prefix)
+	if !jobPrefix.MatchString(p) {
+		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", clean(prefix, 80))
+	}
+	err = db.view(ctx, "read job", func(tx *sql.Tx) error {
+		found, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, likePrefix(p))
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", p)
+		case len(found) > 1:
+			return seedbed.Errorf(seedbed.ErrConflict, "%q is the start of several jobs, such as %s and %s: give more of the ID", p, found[0].ID, found[1].ID)
+		}
+		j = found[0]
+		return nil
+	})
+	return j, err
+}
+
+// Jobs returns the newest jobs first, at most limit and at most 1000.
+func (db *DB) Jobs(ctx context.Context, limit int) (all []seedbed.Job, err error) {
+	err = db.view(ctx, "list jobs", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job ORDER BY created DESC, id DESC LIMIT $1`, bound(limit, 1000))
+		return err
+	})
+	return all, err
+}
+
+func insertJob(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	made, err := affect(ctx, tx, `
+		INSERT INTO job (id, kind, state, subject, instance, spec, node, created) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`,
+		j.ID, j.Kind, seedbed.JobQueued, j.Subject, j.Instance, null(string(j.Spec)), j.Node, micros(orNow(j.Created)))
+	if err == nil && made == 0 {
+		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
+	}
+	return err
+}
+
+// hold checks that ref still holds its job, and locks the job's row for the
+// rest of the transaction. It gives ErrStale once the job was taken over,
+// released or ended.
+func hold(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef) (seedbed.Job, error) {
+	j, err := scanJob(tx.QueryRowContext(ctx, `UPDATE job SET epoch = epoch WHERE id = $1 AND epoch = $2 AND owner <> '' RETURNING `+jobColumns, ref.ID, ref.Epoch))
+	if !errors.Is(err, sql.ErrNoRows) {
+		return j, err
+	}
+	if j, err = readJob(ctx, tx, ref.ID); err != nil {
+		return j, err
+	}
+	return j, seedbed.Errorf(seedbed.ErrStale, "job %s is not held under epoch %d: it is %s under epoch %d", ref.ID.Short(), ref.Epoch, j.State, j.Epoch)
+}
+
+// become refuses a transition that is not legal.
+func become(j seedbed.Job, next seedbed.JobState) error {
+	if !j.State.CanBecome(next) {
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s and cannot become %s", j.ID.Short(), j.State, next)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+const leaseColumns = `mac, addr, instance, until`
+
+func scanLease(r row) (l seedbed.Lease, err error) {
+	err = r.Scan(toText{&l.MAC}, toText{&l.Addr}, &l.Instance, toTime{&l.Until})
+	return l, err
+}
+
+// Leases returns the DHCP leases as last reported, by MAC, those that have
+// expired included.
+func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
+	err = db.view(ctx, "list leases", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
+		return err
+	})
+	return all, err
+}
+
+// ExpiredLeases returns the leases that have ended by now.
+func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.Lease, err error) {
+	err = db.view(ctx, "list expired leases", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE until <= $1 ORDER BY mac`, now.UnixMicro())
+		return err
+	})
+	return all, err
+}
+
+// DropLeases deletes what ExpiredLeases shows, and returns how many.
+func (db *DB) DropLeases(ctx context.Context, now time.Time) (int, error) {
+	return db.drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
+}

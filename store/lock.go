@@ -1,0 +1,54 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// takeLock takes the database at path for this process, by flock(2) on a side
+// file that is never removed: SQLite's own locks come and go with transactions.
+// The kernel lets go of it when the file is closed or the process dies.
+func takeLock(path string) (*os.File, error) {
+	name := path + ".lock"
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the database's lock: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = heldBy(f, path)
+	} else if err == nil {
+		err = writePID(f)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func heldBy(f *os.File, path string) error {
+	pid, err := io.ReadAll(io.LimitReader(f, 20))
+	who := "another process"
+	if pid = bytes.TrimSpace(pid); err == nil && len(pid) > 0 {
+		who += fmt.Sprintf(" (pid %q)", pid)
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "the database %s is in use by %s, which holds %s: stop it first, or give this one another store.path", path, who, f.Name())
+}
+
+// writePID leaves the holder's number for the message that another one gives.
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("write the database's lock: %w", err)
+	}
+	if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
+		return fmt.Errorf("write the database's lock: %w", err)
+	}
+	return nil
+}

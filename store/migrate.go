@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+
+	"seedbed"
+)
+
+// schema is the last migration that this program knows.
+const schema = 1
+
+//go:embed migrations
+var migrations embed.FS
+
+// checkVersion tells whether this program may work on a database whose schema
+// is have and which asks for a program that knows need or newer.
+func checkVersion(name string, have, need int64) error {
+	if need <= schema {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrVersion, "the database %s has schema %d and needs a program that knows schema %d or newer, but this one knows %d: "+
+		"start the newer release again, or restore the copy that was made before the upgrade", name, have, need, schema)
+}
+
+// migrate applies the migrations that the database lacks. A database that is
+// newer, and lets this program work on it, is left as it is.
+func (db *DB) migrate(ctx context.Context, opts ...goose.ProviderOption) error {
+	files, err := fs.Sub(migrations, db.dialect.migrations)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	p, err := goose.NewProvider(db.dialect.goose, db.write, files, append(opts, goose.WithDisableGlobalRegistry(true))...)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	have, err := p.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("read the schema's version: %w", err)
+	}
+	if have >= schema {
+		return nil
+	}
+	done, err := p.Up(ctx)
+	for _, m := range done {
+		db.log.InfoContext(ctx, "database migrated", "schema", m.Source.Version, "took", m.Duration)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp`
+
+func scanNetwork(r row) (n seedbed.Network, err error) {
+	err = r.Scan(&n.Name, &n.Bridge, toText{&n.MAC}, toText{&n.Prefix}, toText{&n.Gateway}, toJSON{&n.DNS}, &n.NAT, &n.DHCP)
+	return n, err
+}
+
+// CreateNetwork adds a network. Its prefix is IPv4 of at most 30 bits, without
+// host bits. It gives ErrExists when the name or the bridge is taken.
+func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
+	if err := checkNetwork(n); err != nil {
+		return seedbed.Network{}, err
+	}
+	n.DNS = orEmpty(n.DNS)
+	err := db.update(ctx, "create network "+n.Name, func(tx *sql.Tx) error {
+		made, err := affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON{n.DNS}, flag(n.NAT), flag(n.DHCP))
+		if err != nil || made == 1 {
+			return err
+		}
+		other, err := one(ctx, tx, value[string], nil, `SELECT name FROM network WHERE bridge = $1 AND name <> $2`, n.Bridge, n.Name)
+		if err != nil {
+			return err
+		}
+		if other != "" {
+			return seedbed.Errorf(seedbed.ErrExists, "bridge %q is network %q's already", n.Bridge, other)
+		}
+		return seedbed.Errorf(seedbed.ErrExists, "network %q exists already", n.Name)
+	})
+	if err != nil {
+		return seedbed.Network{}, err
+	}
+	return n, nil
+}
+
+func checkNetwork(n seedbed.Network) error {
+	if err := seedbed.CheckName("network", n.Name); err != nil {
+		return err
+	}
+	const nameSize = 15 // IFNAMSIZ less its NUL (linux/if.h)
+	switch {
+	case n.Bridge == "" || len(n.Bridge) > nameSize:
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is no interface name: want 1 to %d characters", n.Name, clean(n.Bridge, 80), nameSize)
+	case n.MAC == seedbed.MAC{}:
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: its bridge has no MAC address", n.Name)
+	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() > 30:
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: prefix %s is not usable: want an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
+	case !usable(n.Prefix, n.Gateway):
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: gateway %s is not an address of a host in %s", n.Name, n.Gateway, n.Prefix)
+	}
+	return nil
+}
+
+// Network returns the network called name.
+func (db *DB) Network(ctx context.Context, name string) (n seedbed.Network, err error) {
+	err = db.view(ctx, "read network", func(tx *sql.Tx) error {
+		n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
+			`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
+		return err
+	})
+	return n, err
+}
+
+// Networks returns all networks by name.
+func (db *DB) Networks(ctx context.Context) (all []seedbed.Network, err error) {
+	err = db.view(ctx, "list networks", func(tx *sql.Tx) error {
+		all, err = networks(ctx, tx)
+		return err
+	})
+	return all, err
+}
+
+func networks(ctx context.Context, tx *sql.Tx) ([]seedbed.Network, error) {
+	return list(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
+}

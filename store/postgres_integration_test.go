@@ -1,0 +1,239 @@
+//go:build integration
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/lab"
+	"seedbed/store/storetest"
+)
+
+// server is a PostgreSQL with a migrated database to copy.
+type server struct {
+	*lab.PostgresServer
+	template string
+}
+
+func postgresServer(t *testing.T) server {
+	t.Helper()
+	s := server{PostgresServer: lab.Postgres(t)}
+	s.template = s.Database(t, "")
+	if err := Migrate(t.Context(), s.config(s.template)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s server) config(name string) Config {
+	return Config{DSN: s.DSN(name), Log: slog.New(slog.DiscardHandler)}
+}
+
+// use opens a database for the length of the test.
+func (s server) use(t *testing.T, name string) *DB {
+	t.Helper()
+	db := do(Open(t.Context(), s.config(name)))(t)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// fresh opens an empty database of the test's own.
+func (s server) fresh(t *testing.T) *DB {
+	t.Helper()
+	name := s.Database(t, s.template)
+	t.Cleanup(func() { s.DropDatabase(t, name) })
+	return s.use(t, name)
+}
+
+func TestPostgresContract(t *testing.T) {
+	s := postgresServer(t)
+	storetest.Run(t, func(t *testing.T) storetest.Store { return s.fresh(t) })
+}
+
+// A database is worked on only after it was migrated, and never by a program that is too old.
+func TestPostgresVersions(t *testing.T) {
+	s := server{PostgresServer: lab.Postgres(t)}
+	ctx := t.Context()
+	refused := func(c Config, kind error, words ...string) {
+		t.Helper()
+		db, err := Open(ctx, c)
+		if err == nil {
+			db.Close()
+		}
+		if !errors.Is(err, kind) {
+			t.Fatalf("opened: %v, want kind %v", err, kind)
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q does not say %q", err, w)
+			}
+		}
+	}
+	name := s.Database(t, "")
+	refused(s.config(name), seedbed.ErrVersion, name, "seedbedd migrate")
+	// Several who migrate at once take turns.
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := Migrate(ctx, s.config(name)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	db := s.use(t, name)
+	do(acceptImport(ctx, db, "debian"))(t)
+	set := func(have, need int) {
+		t.Helper()
+		do(db.write.ExecContext(ctx, `UPDATE version SET schema = $1, min_program = $2`, have, need))(t)
+	}
+	set(schema-1, schema-1)
+	refused(s.config(name), seedbed.ErrVersion, "seedbedd migrate", fmt.Sprintf("schema %d", schema-1))
+	set(schema+6, schema+5)
+	refused(s.config(name), seedbed.ErrVersion, fmt.Sprintf("schema %d", schema+6), fmt.Sprintf("knows %d", schema))
+	if err := Migrate(ctx, s.config(name)); !errors.Is(err, seedbed.ErrVersion) {
+		t.Errorf("migrated a newer one: %v", err)
+	}
+	set(schema+6, schema)
+	do(s.use(t, name).Image(ctx, "debian"))(t)
+
+	other := s.Database(t, "")
+	foreign := do(openPool(do(parseDSN(s.DSN(other)))(t), nil))(t)
+	do(foreign.ExecContext(ctx, `CREATE TABLE account (id bigint)`))(t)
+	if err := foreign.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(s.config(other), seedbed.ErrInvalid, "another program")
+	if err := Migrate(ctx, s.config(other)); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("migrated another program's: %v", err)
+	}
+	refused(s.config("none"), seedbed.ErrUnavailable, "none")
+}
+
+// Two processes on one database: neither ends the other's leases, and each
+// learns of the other's writes.
+func TestPostgresTwoProcesses(t *testing.T) {
+	s := postgresServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	name := s.Database(t, s.template)
+	one := s.use(t, name)
+	if c := one.Check(ctx)[0]; !c.OK || !strings.Contains(c.Detail, "PostgreSQL 15") || !strings.Contains(c.Detail, name) {
+		t.Errorf("check: %+v", c)
+	}
+	id := do(acceptImport(ctx, one, "debian"))(t)
+	j := do(one.ClaimJob(ctx, "one", time.Hour))(t)
+	two := s.use(t, name)
+	if k := do(two.ClaimJob(ctx, "two", time.Hour))(t); k != nil {
+		t.Fatalf("the job of another was taken: %+v", k)
+	}
+	if err := one.LogEvent(ctx, j.Ref(), seedbed.Event{Msg: "still mine"}); err != nil {
+		t.Fatal(err)
+	}
+	hinted := func(write func()) {
+		t.Helper()
+		for {
+			hint := two.Hint()
+			write()
+			select {
+			case <-hint:
+				return
+			case <-time.After(time.Second): // it may not listen yet
+			case <-ctx.Done():
+				t.Fatal("no hint")
+			}
+		}
+	}
+	event := func() {
+		for one.LogEvent(ctx, j.Ref(), seedbed.Event{Msg: "line"}) != nil && ctx.Err() == nil {
+		}
+	}
+	hinted(event)
+	// After the connection broke it listens again.
+	s.Restart(t, "fast")
+	event()
+	hinted(event)
+	if got := do(two.Job(ctx, id))(t); got.Owner != "one" {
+		t.Errorf("owner %q", got.Owner)
+	}
+}
+
+// While the server is away everything is ErrUnavailable, in time; afterwards
+// it works without a new Open, and what was acknowledged is there.
+func TestPostgresRestarted(t *testing.T) {
+	s := postgresServer(t)
+	ctx := t.Context()
+	db := s.use(t, s.Database(t, s.template))
+	var mu sync.Mutex
+	var kept []seedbed.JobID
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				id, err := acceptImport(ctx, db, fmt.Sprintf("image%d-%d", w, n))
+				switch {
+				case err == nil:
+					mu.Lock()
+					kept = append(kept, id)
+					mu.Unlock()
+				case !errors.Is(err, seedbed.ErrUnavailable):
+					t.Errorf("kind of %v", err)
+				}
+			}
+		})
+	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(kept)
+	}
+	for _, mode := range []string{"immediate", "fast", "immediate"} {
+		before := count()
+		s.Restart(t, mode)
+		lab.Await(t, 30*time.Second, "writes after the restart", func() bool { return count() > before+20 })
+	}
+	close(stop)
+	writers.Wait()
+	seen := map[seedbed.JobID]bool{}
+	for _, id := range kept {
+		if seen[id] {
+			t.Errorf("job %s was acknowledged twice", id)
+		}
+		seen[id] = true
+		do(db.Job(ctx, id))(t)
+	}
+}
+
+// A password is in no error.
+func TestPostgresSecret(t *testing.T) {
+	s := lab.Postgres(t)
+	for _, dsn := range []string{
+		s.DSN("none") + " password=hunter2",
+		"postgres://seedbed:hunter2@127.0.0.1:1/x?connect_timeout=1",
+		"postgres://seedbed:hunter2@127.0.0.1:port/x",
+		"host='x password=hunter2",
+	} {
+		_, err := Open(t.Context(), Config{DSN: dsn})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("opened: %v", err)
+		}
+	}
+}

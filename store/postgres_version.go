@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"seedbed"
+)
+
+// databaseName is how messages call the database.
+func databaseName(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s on %s", c.Database, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))))
+}
+
+// look reads the versions of a PostgreSQL database; found is false when it is empty.
+func (db *DB) look(ctx context.Context, name string) (have, need int64, found bool, err error) {
+	err = db.view(ctx, "open database "+name, func(tx *sql.Tx) error {
+		var encoding string
+		var ours, tables int
+		err := tx.QueryRowContext(ctx, `
+			SELECT current_setting('server_encoding'), COUNT(CASE WHEN tablename = 'version' THEN 1 END),
+				COUNT(CASE WHEN tablename <> 'goose_db_version' THEN 1 END)
+			FROM pg_tables WHERE schemaname = current_schema()`).Scan(&encoding, &ours, &tables)
+		switch {
+		case err != nil:
+			return err
+		case encoding != "UTF8":
+			return seedbed.Errorf(seedbed.ErrInvalid, "database %s has encoding %s: make it anew with ENCODING 'UTF8'", name, encoding)
+		case ours == 0 && tables > 0:
+			return seedbed.Errorf(seedbed.ErrInvalid, "database %s is another program's: name one of Seedbed's own in store.dsn", name)
+		case ours == 0:
+			return nil
+		}
+		found = true
+		return tx.QueryRowContext(ctx, `SELECT schema, min_program FROM version`).Scan(&have, &need)
+	})
+	return have, need, found, err
+}
+
+// checkPostgres refuses a database whose schema is not one that this program works on.
+func (db *DB) checkPostgres(ctx context.Context, name string) error {
+	have, need, found, err := db.look(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return seedbed.Errorf(seedbed.ErrVersion, "database %s is empty: run \"seedbedd migrate\" once, or \"seedbedd store copy\" after it to bring an SQLite file's content", name)
+	case have < schema:
+		return seedbed.Errorf(seedbed.ErrVersion, "database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once; programs of the release before go on working on it", name, have, schema)
+	}
+	return checkVersion(name, have, need)
+}
+
+// Migrate brings the schema of a PostgreSQL database up to date, while others
+// may use it: one at a time, and nothing when there is nothing to do. It gives
+// ErrInvalid when there is no DSN or the database is another program's, and
+// ErrVersion when it asks for a newer program.
+func Migrate(ctx context.Context, c Config) error {
+	if c.DSN == "" {
+		return seedbed.Errorf(seedbed.ErrInvalid, "only PostgreSQL is migrated by command (store.driver: postgres): an SQLite file is brought up to date by seedbedd when it starts")
+	}
+	conf, err := parseDSN(c.DSN)
+	if err != nil {
+		return err
+	}
+	db := newDB(c.Log)
+	db.dialect = postgres
+	if db.write, err = openPool(conf, map[string]string{"application_name": "seedbed migrate"}); err != nil {
+		return err
+	}
+	db.read = db.write
+	defer db.Close()
+	name := databaseName(conf)
+	have, need, found, err := db.look(ctx, name)
+	if err != nil {
+		return err
+	}
+	if found {
+		if err := checkVersion(name, have, need); err != nil || have >= schema {
+			return err
+		}
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // seconds, tries
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", name, err)
+	}
+	if err := db.migrate(ctx, goose.WithSessionLocker(locker)); err != nil {
+		return db.fail(ctx, "migrate "+name, err)
+	}
+	return nil
+}

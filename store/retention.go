@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// The records that are older than $1. A delivery whose job has not ended stays,
+// so that a retry finds it.
+const (
+	oldDeliveries  = `FROM delivery WHERE received < $1 AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = delivery.job AND job.` + live + `)`
+	oldGuestEvents = `FROM guest_event WHERE at < $1`
+)
+
+// CountDeliveries counts what DropDeliveries would delete.
+func (db *DB) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
+	return db.count(ctx, "count deliveries", `SELECT COUNT(*) `+oldDeliveries, before)
+}
+
+// DropDeliveries forgets the deliveries that were received before that time and
+// whose job has ended, and returns how many. A retry of one of them is new again.
+func (db *DB) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
+	return db.drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
+}
+
+// CountGuestEvents counts what DropGuestEvents would delete.
+func (db *DB) CountGuestEvents(ctx context.Context, before time.Time) (int, error) {
+	return db.count(ctx, "count guest events", `SELECT COUNT(*) `+oldGuestEvents, before)
+}
+
+// DropGuestEvents forgets what guests did before that time, and returns how many events.
+func (db *DB) DropGuestEvents(ctx context.Context, before time.Time) (int, error) {
+	return db.drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
+}
+
+func (db *DB) count(ctx context.Context, what, query string, before time.Time) (n int, err error) {
+	err = db.view(ctx, what, func(tx *sql.Tx) error {
+		n, err = value[int](tx.QueryRowContext(ctx, query, before.UnixMicro()))
+		return err
+	})
+	return n, err
+}
+
+func (db *DB) drop(ctx context.Context, what, query string, before time.Time) (n int, err error) {
+	err = db.update(ctx, what, func(tx *sql.Tx) error {
+		n, err = affect(ctx, tx, query, before.UnixMicro())
+		if err == nil && n == 0 {
+			return errUnchanged
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

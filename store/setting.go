@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+
+	"seedbed"
+)
+
+// The settings that the store makes for itself, once per database.
+const (
+	// settingGeneration tells a follower of the feed that the database was replaced.
+	settingGeneration = "feed.generation"
+	// settingTokenKey is the key of IMDSv2 session tokens, which goes out with the feed.
+	settingTokenKey = "metadata.token_key"
+)
+
+// The bounds of a setting, in bytes.
+const (
+	maxSettingKey = 128
+	maxSetting    = 64 << 10
+)
+
+// seed makes the store's own settings.
+func (db *DB) seed(ctx context.Context) error {
+	for key, size := range map[string]int{settingGeneration: 16, settingTokenKey: 32} {
+		_, err := db.SettingOnce(ctx, key, func() []byte {
+			b := make([]byte, size)
+			rand.Read(b) // never fails (crypto/rand)
+			return b
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SettingOnce returns the value that is kept under key. When there is none it
+// keeps what fresh returns, 1 byte to 64 KiB; of several callers that come at
+// once, one decides and all get its value.
+func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) ([]byte, error) {
+	if key == "" || len(key) > maxSettingKey {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a setting's key has 1 to %d bytes, not %d", maxSettingKey, len(key))
+	}
+	var kept []byte
+	err := db.update(ctx, "keep setting "+key, func(tx *sql.Tx) error {
+		var err error
+		if kept, err = setting(ctx, tx, key); err != nil || kept != nil {
+			return orUnchanged(err)
+		}
+		v := fresh()
+		if len(v) == 0 || len(v) > maxSetting {
+			return seedbed.Errorf(seedbed.ErrInvalid, "setting %s has %d bytes: want 1 to %d", key, len(v), maxSetting)
+		}
+		err = exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`, key, v)
+		if err != nil {
+			return err
+		}
+		kept, err = setting(ctx, tx, key)
+		return err
+	})
+	return kept, err
+}
+
+// setting is what is kept under key, or nil.
+func setting(ctx context.Context, tx *sql.Tx, key string) ([]byte, error) {
+	return one(ctx, tx, func(r row) (b []byte, err error) {
+		err = r.Scan(toBlob{&b})
+		return b, err
+	}, nil, `SELECT value FROM setting WHERE key = $1`, key)
+}
+
+// generation is the database's own random name.
+func generation(ctx context.Context, tx *sql.Tx) (string, error) {
+	b, err := setting(ctx, tx, settingGeneration)
+	return hex.EncodeToString(b), err
+}
+
+// orUnchanged ends a transaction that has nothing to write, if err is nil.
+func orUnchanged(err error) error {
+	if err == nil {
+		return errUnchanged
+	}
+	return err
+}

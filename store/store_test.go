@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"seedbed"
+	"seedbed/store/storetest"
+)
+
+func open(t *testing.T, path string) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func fresh(t *testing.T) *DB {
+	t.Helper()
+	return open(t, filepath.Join(t.TempDir(), "seedbed.db"))
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Store { return fresh(t) })
+}
+
+// accept writes an import job, the smallest that there is.
+func acceptImport(ctx context.Context, db *DB, name string) (seedbed.JobID, error) {
+	r, err := db.Accept(ctx, seedbed.Acceptance{
+		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport},
+		Image: &seedbed.Image{Name: name, Pool: "default", Source: "/img"},
+	})
+	return r.Job, err
+}
+
+// do fails the test on an error and returns v otherwise.
+func do[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}

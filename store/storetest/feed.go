@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"seedbed"
+)
+
+var feedCases = map[string]func(*bench){
+	"publish and retract": testPublish,
+	"snapshot":            testSnapshot,
+	"blobs":               testBlobs,
+	"applied":             testApplied,
+	"interleaved":         testInterleaved,
+	"another's instance":  testForeignPublish,
+}
+
+func (b *bench) generation() string {
+	b.Helper()
+	return get(b.FeedPage(context.Background(), "any", 0, ""))(b).Generation
+}
+
+func testPublish(b *bench) {
+	ctx := context.Background()
+	b.world()
+	gen := b.generation()
+	empty := get(b.FeedPage(ctx, node, 0, gen))(b)
+	b.equal([]any{empty.Snapshot, empty.Revision, len(empty.Changes)}, []any{false, int64(0), 0})
+	if len(empty.TokenKey) != 32 || len(empty.Generation) < 32 {
+		b.Fatalf("token key of %d bytes, generation %q", len(empty.TokenKey), empty.Generation)
+	}
+	b.equal(empty.Networks, get(b.Networks(ctx))(b))
+
+	j, i := b.running("web1")
+	g := guestOf(i)
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, []byte("data")))(b), int64(1))
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, []byte("data")))(b), int64(1))
+	sum := sha256.Sum256([]byte("data"))
+	g.UserData = &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: 4}
+	page := get(b.FeedPage(ctx, node, 0, gen))(b)
+	b.equal(page.Changes, []seedbed.FeedChange{{Revision: 1, Instance: i.ID, Guest: &g}})
+	b.equal([]any{page.Snapshot, page.Revision, page.TokenKey}, []any{false, int64(1), empty.TokenKey})
+	b.equal(len(get(b.FeedPage(ctx, "node2", 0, gen))(b).Changes), 0)
+
+	g.SSHKeys, g.UserData = nil, nil
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, nil))(b), int64(2))
+	b.equal(get(b.FeedPage(ctx, node, 1, gen))(b).Changes, []seedbed.FeedChange{{Revision: 2, Instance: i.ID, Guest: &g}})
+
+	b.equal(get(b.Retract(ctx, j.Ref(), node, i.ID))(b), int64(3))
+	b.equal(get(b.Retract(ctx, j.Ref(), node, i.ID))(b), int64(3))
+	b.equal(get(b.Retract(ctx, j.Ref(), "node2", i.ID))(b), int64(0))
+	b.equal(get(b.FeedPage(ctx, node, 2, gen))(b).Changes, []seedbed.FeedChange{{Revision: 3, Instance: i.ID}})
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, nil))(b), int64(4))
+}
+
+func testSnapshot(b *bench) {
+	ctx := context.Background()
+	b.world()
+	gen := b.generation()
+	j, one := b.running("web1")
+	get(b.Publish(ctx, j.Ref(), node, guestOf(one), nil))(b)
+	k, two := b.running("web2")
+	get(b.Publish(ctx, k.Ref(), node, guestOf(two), nil))(b)
+	get(b.Retract(ctx, j.Ref(), node, one.ID))(b)
+	g := guestOf(two)
+	for name, at := range map[string]struct {
+		since int64
+		gen   string
+	}{
+		"another generation": {3, "other"}, "no generation": {0, ""}, "after the head": {4, gen}, "before the start": {-1, gen},
+	} {
+		page := get(b.FeedPage(ctx, node, at.since, at.gen))(b)
+		if !page.Snapshot || page.Revision != 3 {
+			b.Errorf("%s: %+v", name, page)
+		}
+		b.equal(page.Changes, []seedbed.FeedChange{{Revision: 2, Instance: two.ID, Guest: &g}})
+	}
+	page := get(b.FeedPage(ctx, node, 3, gen))(b)
+	b.equal([]any{page.Snapshot, page.Revision, len(page.Changes)}, []any{false, int64(3), 0})
+	_, err := b.FeedPage(ctx, "", 0, gen)
+	b.want(err, seedbed.ErrInvalid)
+}
+
+func testBlobs(b *bench) {
+	ctx := context.Background()
+	b.world()
+	j, i := b.running("web1")
+	k, two := b.running("web2")
+	for _, data := range [][]byte{[]byte("a\x00\xff"), {}} {
+		get(b.Publish(ctx, j.Ref(), node, guestOf(i), data))(b)
+		get(b.Publish(ctx, k.Ref(), node, guestOf(two), data))(b)
+		sum := sha256.Sum256(data)
+		b.equal(get(b.Blob(ctx, hex.EncodeToString(sum[:])))(b), data)
+		get(b.Retract(ctx, j.Ref(), node, i.ID))(b)
+		b.equal(get(b.Blob(ctx, hex.EncodeToString(sum[:])))(b), data)
+	}
+	_, err := b.Blob(ctx, "none")
+	b.want(err, seedbed.ErrNotFound, "none")
+	_, err = b.Publish(ctx, j.Ref(), node, guestOf(i), make([]byte, 2<<20))
+	b.want(err, seedbed.ErrInvalid)
+}
+
+func testApplied(b *bench) {
+	ctx := context.Background()
+	b.world()
+	applied := func() (int64, time.Time) {
+		b.Helper()
+		r, at, err := b.Applied(ctx, node)
+		b.must(err)
+		return r, at
+	}
+	if r, at := applied(); r != 0 || !at.IsZero() {
+		b.Fatalf("an unknown node applied %d at %v", r, at)
+	}
+	b.want(b.SetApplied(ctx, node, 1, day), seedbed.ErrConflict, node, "1")
+	b.must(b.SetApplied(ctx, node, 0, day))
+	j, i := b.running("web1")
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), nil))(b)
+	b.must(b.SetApplied(ctx, node, 1, day.Add(time.Second)))
+	b.must(b.SetApplied(ctx, node, 0, day.Add(time.Minute)))
+	if r, at := applied(); r != 1 || !at.Equal(day.Add(time.Minute)) {
+		b.Fatalf("applied %d at %v", r, at)
+	}
+}
+
+// Two publishers at once, and a follower who resumes after each page: it sees
+// every revision once, in order, and ends with what is served.
+func testInterleaved(b *bench) {
+	ctx := context.Background()
+	b.world()
+	gen := b.generation()
+	const rounds = 20
+	j, one := b.running("web1")
+	k, two := b.running("web2")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		each(2, func(n int) {
+			ref, g := j.Ref(), guestOf(one)
+			if n == 1 {
+				ref, g = k.Ref(), guestOf(two)
+			}
+			for range rounds {
+				if _, err := b.Publish(ctx, ref, node, g, nil); err != nil {
+					b.Error(err)
+				}
+				if _, err := b.Retract(ctx, ref, node, g.ID); err != nil {
+					b.Error(err)
+				}
+			}
+			if _, err := b.Publish(ctx, ref, node, g, nil); err != nil {
+				b.Error(err)
+			}
+		})
+	}()
+	defer func() { <-done }()
+	served := map[seedbed.InstanceID]bool{}
+	var since int64
+	b.until("the end of the feed", func() bool {
+		page := get(b.FeedPage(ctx, node, since, gen))(b)
+		if page.Snapshot {
+			b.Fatal("a snapshot came while following")
+		}
+		for _, c := range page.Changes {
+			if c.Revision <= since {
+				b.Fatalf("revision %d came after %d", c.Revision, since)
+			}
+			since = c.Revision
+			served[c.Instance] = c.Guest != nil
+		}
+		b.equal(page.Revision, since)
+		return since == 2*(2*rounds+1)
+	})
+	b.equal(served, map[seedbed.InstanceID]bool{one.ID: true, two.ID: true})
+}
+
+func testForeignPublish(b *bench) {
+	ctx := context.Background()
+	b.world()
+	_, one := b.running("web1")
+	k, _ := b.running("web2")
+	_, err := b.Publish(ctx, k.Ref(), node, guestOf(one), nil)
+	b.want(err, seedbed.ErrInvalid, string(one.ID))
+	_, err = b.Retract(ctx, k.Ref(), node, one.ID)
+	b.want(err, seedbed.ErrInvalid, string(one.ID))
+}

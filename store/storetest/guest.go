@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+var guestCases = map[string]func(*bench){
+	"at least once":      testAtLeastOnce,
+	"user-data fetched":  testFetched,
+	"reported":           testReported,
+	"leases":             testLeases,
+	"unknown instance":   testUnknownInstance,
+	"hostile texts":      testHostile,
+	"hint":               testGuestHint,
+	"too many in a call": testTooMany,
+}
+
+var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+func leaseEvent(seq int64, i seedbed.Instance, until time.Time) seedbed.GuestEvent {
+	return seedbed.GuestEvent{Seq: seq, Instance: i.ID, Kind: seedbed.GuestLease, At: until.Add(-time.Hour), MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: until}
+}
+
+func access(seq int64, i seedbed.Instance, path string, status int) seedbed.GuestEvent {
+	return seedbed.GuestEvent{Seq: seq, Instance: i.ID, Kind: seedbed.GuestAccess, At: day.Add(time.Duration(seq) * time.Second), Method: "GET", Path: path, Status: status, Bytes: 7}
+}
+
+func testAtLeastOnce(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	first := []seedbed.GuestEvent{access(1, i, "/latest/meta-data/", 200), access(2, i, "/latest/meta-data/mac", 200)}
+	b.must(b.AddGuestEvents(ctx, node, "s1", first))
+	before := b.Hint()
+	b.must(b.AddGuestEvents(ctx, node, "s1", first))
+	select {
+	case <-before:
+		b.Error("a repetition gave the hint")
+	default:
+	}
+	b.must(b.AddGuestEvents(ctx, node, "s1", append(first, access(3, i, "/x", 404))))
+	all := get(b.GuestEvents(ctx, i.ID, 0))(b)
+	b.equal(all, []seedbed.GuestEvent{access(3, i, "/x", 404), first[1], first[0]})
+	b.equal(get(b.GuestEvents(ctx, i.ID, 1))(b), []seedbed.GuestEvent{access(3, i, "/x", 404)})
+	b.must(b.AddGuestEvents(ctx, node, "s2", first[:1]))
+	b.must(b.AddGuestEvents(ctx, "node2", "s1", first[:1]))
+	b.equal(len(get(b.GuestEvents(ctx, i.ID, 0))(b)), 5)
+}
+
+func testFetched(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for n, c := range []struct {
+		event seedbed.GuestEvent
+		want  bool
+	}{
+		{seedbed.GuestEvent{Kind: seedbed.GuestUserData, Method: "GET", Path: "/latest/user-data", Status: 200}, true},
+		{seedbed.GuestEvent{Kind: seedbed.GuestUserData, Status: 404}, true},
+		{seedbed.GuestEvent{Kind: seedbed.GuestUserData, Status: 401}, false},
+		{seedbed.GuestEvent{Kind: seedbed.GuestUserData, Method: "HEAD", Status: 200}, false},
+		{seedbed.GuestEvent{Kind: seedbed.GuestAccess, Method: "GET", Path: "/2021-03-23/user-data", Status: 200}, true},
+		{seedbed.GuestEvent{Kind: seedbed.GuestAccess, Method: "GET", Path: "/latest/meta-data/user-data-x", Status: 200}, false},
+		{seedbed.GuestEvent{Kind: seedbed.GuestAccess, Method: "GET", Path: "/latest/user-data", Status: 503}, false},
+		{seedbed.GuestEvent{Kind: seedbed.GuestReport}, false},
+	} {
+		i := b.instance(nameN(n))
+		c.event.Instance, c.event.At = i.ID, day
+		for seq := range int64(2) {
+			c.event.Seq = seq
+			b.must(b.AddGuestEvents(ctx, node, nameN(n), []seedbed.GuestEvent{c.event}))
+			c.event.At = day.Add(time.Hour)
+		}
+		got := get(b.Instance(ctx, i.ID))(b)
+		if got.Fetched.Equal(day) != c.want || got.Fetched.IsZero() == c.want {
+			b.Errorf("%+v: fetched at %v", c.event, got.Fetched)
+		}
+		if c.want && got.Revision != i.Revision+1 {
+			b.Errorf("%+v: revision %d after %d", c.event, got.Revision, i.Revision)
+		}
+	}
+}
+
+func testReported(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	e := seedbed.GuestEvent{Seq: 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day, Fields: map[string]string{"hostname": "web1", "fqdn": ""}}
+	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{e}))
+	again := e
+	again.Seq, again.At = 2, day.Add(time.Hour)
+	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{again}))
+	b.equal(get(b.Instance(ctx, i.ID))(b).Reported, day)
+	b.equal(get(b.GuestEvents(ctx, i.ID, 0))(b), []seedbed.GuestEvent{again, e})
+}
+
+func testLeases(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i, other := b.instance("web1"), b.instance("web2")
+	stranger := leaseEvent(4, other, day)
+	stranger.MAC = i.NICs[0].MAC
+	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{
+		leaseEvent(1, i, day), leaseEvent(2, i, day.Add(time.Hour)), leaseEvent(3, i, day.Add(time.Minute)), stranger,
+	}))
+	kept := seedbed.Lease{MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Instance: i.ID, Until: day.Add(time.Hour)}
+	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{kept})
+	b.equal(get(b.GuestEvents(ctx, i.ID, 1))(b), []seedbed.GuestEvent{leaseEvent(3, i, day.Add(time.Minute))})
+	b.equal(get(b.ExpiredLeases(ctx, day.Add(time.Hour-time.Second)))(b), []seedbed.Lease{})
+	b.equal(get(b.DropLeases(ctx, day.Add(time.Hour-time.Second)))(b), 0)
+	b.equal(get(b.ExpiredLeases(ctx, day.Add(time.Hour)))(b), []seedbed.Lease{kept})
+	b.equal(get(b.DropLeases(ctx, day.Add(time.Hour)))(b), 1)
+	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{})
+}
+
+func testUnknownInstance(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	b.remove(i.ID)
+	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{leaseEvent(1, i, day), access(2, i, "/latest/user-data", 200)}))
+	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{})
+	b.equal(len(get(b.GuestEvents(ctx, i.ID, 0))(b)), 2)
+}
+
+// testGuestHint holds that those who wait are not woken by what nobody waits for.
+func testGuestHint(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	event := func(kind, path string) seedbed.GuestEvent {
+		return seedbed.GuestEvent{Instance: i.ID, Kind: kind, At: day, Method: "GET", Path: path, Status: 200, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: day}
+	}
+	plain := event(seedbed.GuestAccess, "/latest/meta-data/")
+	var seq int64
+	for _, c := range []struct {
+		name   string
+		events []seedbed.GuestEvent
+		want   bool
+	}{
+		{"access", []seedbed.GuestEvent{plain, plain}, false},
+		{"lease", []seedbed.GuestEvent{plain, event(seedbed.GuestLease, ""), plain}, true},
+		{"report", []seedbed.GuestEvent{plain, event(seedbed.GuestReport, "")}, true},
+		{"user-data", []seedbed.GuestEvent{event(seedbed.GuestUserData, "/latest/user-data"), plain}, true},
+		{"access of user-data", []seedbed.GuestEvent{plain, event(seedbed.GuestAccess, "/2021-03-23/user-data")}, true},
+	} {
+		for n := range c.events {
+			seq++
+			c.events[n].Seq = seq
+		}
+		hint := b.Hint()
+		b.must(b.AddGuestEvents(ctx, node, "s", c.events))
+		woken := false
+		select {
+		case <-hint:
+			woken = true
+		default:
+		}
+		if woken != c.want {
+			b.Errorf("%s: woken %v, want %v", c.name, woken, c.want)
+		}
+	}
+	b.equal(len(get(b.GuestEvents(ctx, i.ID, 0))(b)), int(seq))
+}
+
+func testHostile(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	e := access(1, i, "/\x00\xff"+strings.Repeat("a", 1<<16), 404)
+	e.Method = strings.Repeat("M", 1<<16)
+	e.Fields = map[string]string{"\x00": "\xff", "long": strings.Repeat("x", 1<<16), "more": strings.Repeat("y", 1<<16), strings.Repeat("z", 1<<16): ""}
+	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{e}))
+	got := get(b.GuestEvents(ctx, i.ID, 0))(b)[0]
+	size := len(got.Path) + len(got.Method)
+	for k, v := range got.Fields {
+		size += len(k) + len(v)
+	}
+	if size > 8<<10 || strings.ContainsAny(got.Path, "\x00") {
+		b.Fatalf("%d bytes were kept: %.80q", size, got.Path)
+	}
+	b.equal(got.Fields["\ufffd"], "\ufffd")
+}
+
+func testTooMany(b *bench) {
+	ctx := context.Background()
+	b.want(b.AddGuestEvents(ctx, node, "s", make([]seedbed.GuestEvent, 10001)), seedbed.ErrInvalid, "10000")
+	b.want(b.AddGuestEvents(ctx, "", "s", nil), seedbed.ErrInvalid)
+	b.want(b.AddGuestEvents(ctx, node, strings.Repeat("s", 200), nil), seedbed.ErrInvalid)
+}

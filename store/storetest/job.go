@@ -1,0 +1,114 @@
+package storetest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+var jobCases = map[string]func(*bench){
+	"by prefix": testJobPrefix,
+	"newest":    testJobsNewest,
+	"events":    testEvents,
+	"cancel":    testCancel,
+	"states":    testInstanceState,
+}
+
+func testJobPrefix(b *bench) {
+	ctx := context.Background()
+	b.world()
+	ids := []seedbed.JobID{"0aaaaaaa-0000-4000-8000-000000000001", "0aaaaaaa-0000-4000-8000-000000000002", "0bbbbbbb-0000-4000-8000-000000000001"}
+	for n, id := range ids {
+		a := createOf(nameN(n))
+		a.Job.ID = id
+		get(b.Accept(ctx, a))(b)
+	}
+	b.equal(get(b.JobByPrefix(ctx, "0bbbbbbb"))(b).ID, ids[2])
+	b.equal(get(b.JobByPrefix(ctx, "0BBBBBBB"))(b).ID, ids[2])
+	b.equal(get(b.JobByPrefix(ctx, string(ids[1])))(b).ID, ids[1])
+	_, err := b.JobByPrefix(ctx, "0aaaaaaa-0000")
+	b.want(err, seedbed.ErrConflict, string(ids[0]), string(ids[1]))
+	_, err = b.JobByPrefix(ctx, "0ccccccc")
+	b.want(err, seedbed.ErrNotFound, "0ccccccc")
+	for _, bad := range []string{"", "0bbbbbb", "0bbbbbb%", "0bbbbbb_", "zzzzzzzz", string(ids[1]) + "0"} {
+		_, err := b.JobByPrefix(ctx, bad)
+		b.want(err, seedbed.ErrInvalid)
+	}
+	_, err = b.Job(ctx, "0bbbbbbb")
+	b.want(err, seedbed.ErrNotFound)
+}
+
+func testJobsNewest(b *bench) {
+	ctx := context.Background()
+	b.world()
+	var ids []seedbed.JobID
+	for n := range 3 {
+		a := createOf(nameN(n))
+		a.Job.Created = time.Now().Add(time.Duration(n) * time.Hour)
+		ids = append(ids, get(b.Accept(ctx, a))(b).Job)
+	}
+	jobs := get(b.Jobs(ctx, 2))(b)
+	b.equal([]seedbed.JobID{jobs[0].ID, jobs[1].ID}, []seedbed.JobID{ids[2], ids[1]})
+	b.equal(b.claim().ID, ids[0])
+	b.equal(b.claim().ID, ids[1])
+}
+
+func testEvents(b *bench) {
+	ctx := context.Background()
+	b.world()
+	j, _ := b.running("web1")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
+	b.must(b.LogEvent(ctx, j.Ref(), seedbed.Event{At: at, Level: "warn", Stage: "volumes", Msg: "half\x00way\xff", Progress: 50}))
+	b.must(b.LogEvent(ctx, j.Ref(), seedbed.Event{Msg: strings.Repeat("é", 5000), Progress: 500}))
+	all := get(b.Events(ctx, j.ID, 1, 0))(b)
+	b.equal(all[0], seedbed.Event{Job: j.ID, Seq: 2, At: at, Level: "warn", Stage: "volumes", Msg: "half\ufffdway\ufffd", Progress: 50})
+	if e := all[1]; len(e.Msg) > 4096 || e.Level != "info" || e.Seq != 3 || e.At.IsZero() {
+		b.Fatalf("event of %d bytes: %+v", len(e.Msg), e)
+	}
+	b.equal(get(b.Job(ctx, j.ID))(b).Progress, 100)
+	b.equal(len(get(b.Events(ctx, j.ID, 0, 2))(b)), 2)
+	b.equal(get(b.Events(ctx, j.ID, 3, 2))(b), []seedbed.Event{})
+	b.want(b.LogEvent(ctx, j.Ref(), seedbed.Event{Level: "shout"}), seedbed.ErrInvalid, "shout")
+	_, err := b.Events(ctx, seedbed.NewJobID(), 0, 1)
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.Stages(ctx, seedbed.NewJobID())
+	b.want(err, seedbed.ErrNotFound)
+}
+
+func testCancel(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.want(b.CancelJob(ctx, seedbed.NewJobID()), seedbed.ErrNotFound)
+	queued := get(b.Accept(ctx, createOf("web1")))(b)
+	b.must(b.CancelJob(ctx, queued.Job))
+	b.must(b.CancelJob(ctx, queued.Job))
+	b.equal(len(get(b.Events(ctx, queued.Job, 0, 0))(b)), 2)
+	j := b.claim()
+	b.equal([]any{j.ID, j.State, j.Error, j.Cancel}, []any{queued.Job, seedbed.JobUndoing, "cancelled", true})
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "rolled_back")
+
+	j, i := b.running("web1")
+	b.equal(get(b.RenewLease(ctx, j.Ref(), lease))(b), false)
+	b.must(b.CancelJob(ctx, j.ID))
+	b.equal(get(b.Job(ctx, j.ID))(b).State, seedbed.JobRunning)
+	b.equal(get(b.RenewLease(ctx, j.Ref(), lease))(b), true)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	removing := get(b.Accept(ctx, removeOf(i.ID)))(b)
+	b.want(b.CancelJob(ctx, removing.Job), seedbed.ErrInvalid, "remove")
+	b.equal(get(b.Job(ctx, removing.Job))(b).Cancel, false)
+}
+
+func testInstanceState(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	b.equal(get(b.SetInstanceState(ctx, i.ID, seedbed.InstanceStopped, seedbed.InstanceRunning))(b), false)
+	b.equal(get(b.SetInstanceState(ctx, i.ID, seedbed.InstanceRunning, seedbed.InstanceStopped))(b), true)
+	now := get(b.Instance(ctx, i.ID))(b)
+	b.equal(now.State, seedbed.InstanceStopped)
+	b.equal(now.Revision, i.Revision+1)
+	b.equal(get(b.SetInstanceState(ctx, seedbed.NewInstanceID(), seedbed.InstanceRunning, seedbed.InstanceStopped))(b), false)
+}

@@ -1,0 +1,137 @@
+// Package storetest is the contract of package store: every database that
+// Seedbed can keep its state in passes it.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// Store is the whole method set of the store, put together from the roles that
+// its consumers declare for themselves.
+type Store interface {
+	Catalogue
+	Intake
+	Reader
+	Engine
+	Feed
+	Guests
+	Cleanup
+	Hint() <-chan struct{}
+}
+
+// Catalogue holds what instances are made from and who may ask for them.
+type Catalogue interface {
+	CreateProfile(context.Context, seedbed.Profile) (seedbed.Profile, error)
+	Profile(ctx context.Context, name string) (seedbed.Profile, error)
+	Profiles(context.Context) ([]seedbed.Profile, error)
+	DeleteProfile(ctx context.Context, name string) error
+	Image(ctx context.Context, name string) (seedbed.Image, error)
+	Images(context.Context) ([]seedbed.Image, error)
+	CreateHook(context.Context, seedbed.Hook) (seedbed.Hook, error)
+	Hook(ctx context.Context, name string) (seedbed.Hook, error)
+	Hooks(context.Context) ([]seedbed.Hook, error)
+	DeleteHook(ctx context.Context, name string) error
+	CreateNetwork(context.Context, seedbed.Network) (seedbed.Network, error)
+	Network(ctx context.Context, name string) (seedbed.Network, error)
+	Networks(context.Context) ([]seedbed.Network, error)
+	SettingOnce(ctx context.Context, key string, fresh func() []byte) ([]byte, error)
+}
+
+// Intake takes requests in.
+type Intake interface {
+	Accept(context.Context, seedbed.Acceptance) (seedbed.Receipt, error)
+	CancelJob(context.Context, seedbed.JobID) error
+	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
+	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+}
+
+// Reader shows instances and jobs.
+type Reader interface {
+	Instance(context.Context, seedbed.InstanceID) (seedbed.Instance, error)
+	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
+	Instances(context.Context) ([]seedbed.Instance, error)
+	Job(context.Context, seedbed.JobID) (seedbed.Job, error)
+	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+	Jobs(ctx context.Context, limit int) ([]seedbed.Job, error)
+	Stages(context.Context, seedbed.JobID) ([]seedbed.Stage, error)
+	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
+}
+
+// Engine is what a job's holder writes with.
+type Engine interface {
+	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
+	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
+	Step(context.Context, seedbed.JobRef, seedbed.Step) error
+	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (int64, error)
+	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (int64, error)
+	LogEvent(context.Context, seedbed.JobRef, seedbed.Event) error
+	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
+	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error
+	Finish(context.Context, seedbed.JobRef, seedbed.Outcome) error
+	Release(context.Context, seedbed.JobRef) error
+	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
+}
+
+// Feed is what the guest plane follows.
+type Feed interface {
+	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
+	Blob(ctx context.Context, sha256 string) ([]byte, error)
+	SetApplied(ctx context.Context, node string, revision int64, at time.Time) error
+	Applied(ctx context.Context, node string) (int64, time.Time, error)
+}
+
+// Guests is what guests did.
+type Guests interface {
+	AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error
+	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
+	Leases(context.Context) ([]seedbed.Lease, error)
+}
+
+// Cleanup is what the periodic tasks use.
+type Cleanup interface {
+	CronSlot(ctx context.Context, task string, slot time.Time) (bool, error)
+	NotePresence(ctx context.Context, node string, present []seedbed.InstanceID, at time.Time) error
+	StaleMappings(ctx context.Context, cutoff time.Time) ([]seedbed.Instance, error)
+	DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (bool, error)
+	ExpiredLeases(ctx context.Context, now time.Time) ([]seedbed.Lease, error)
+	DropLeases(ctx context.Context, now time.Time) (int, error)
+	CountDeliveries(ctx context.Context, before time.Time) (int, error)
+	DropDeliveries(ctx context.Context, before time.Time) (int, error)
+	CountGuestEvents(ctx context.Context, before time.Time) (int, error)
+	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
+}
+
+// Run runs the contract. Each call of open gives a store of its own, empty,
+// which is closed at the end of its test.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	groups := []struct {
+		name  string
+		cases map[string]func(*bench)
+	}{
+		{"catalogue", catalogueCases},
+		{"accept", acceptCases},
+		{"race", raceCases},
+		{"job", jobCases},
+		{"lease", leaseCases},
+		{"journal", journalCases},
+		{"finish", finishCases},
+		{"feed", feedCases},
+		{"guest", guestCases},
+		{"cleanup", cleanupCases},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			for name, test := range g.cases {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(&bench{T: t, Store: open(t)})
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"seedbed"
+)
+
+// errUnchanged ends a transaction in which there was nothing to write. It is
+// rolled back, nobody is woken, and the method succeeds.
+var errUnchanged = errors.New("unchanged")
+
+// update runs fn in a writing transaction and wakes those who wait for a write.
+func (db *DB) update(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	changed, err := db.change(ctx, what, func(tx *sql.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return db.announce(ctx, tx)
+	})
+	if changed {
+		db.wake()
+	}
+	return err
+}
+
+// change runs fn in a writing transaction, tells whether it was committed, and
+// wakes nobody.
+func (db *DB) change(ctx context.Context, what string, fn func(*sql.Tx) error) (changed bool, err error) {
+	err = db.transact(ctx, db.write, db.dialect.writing, fn)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errUnchanged):
+		return false, nil
+	}
+	return false, db.fail(ctx, what, err)
+}
+
+// view runs fn in a transaction that only reads, and sees one state throughout.
+func (db *DB) view(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	if err := db.transact(ctx, db.read, db.dialect.reading, fn); err != nil {
+		return db.fail(ctx, what, err)
+	}
+	return nil
+}
+
+// announce tells the other processes that use the database, at the commit, that
+// something was written.
+func (db *DB) announce(ctx context.Context, tx *sql.Tx) error {
+	if db.dialect.announce == "" {
+		return nil
+	}
+	return exec(ctx, tx, db.dialect.announce, db.name)
+}
+
+// transact runs fn in a transaction, and runs it again when others were in its
+// way or the connection broke before the commit. What fn leaves outside must
+// not depend on how often it ran.
+func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
+	if db.dialect.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, db.dialect.limit)
+		defer cancel()
+	}
+	for n := 1; ; n++ {
+		committing, err := attempt(ctx, pool, opts, fn)
+		if err == nil || n >= db.dialect.tries || ctx.Err() != nil || !db.again(err, committing, n) {
+			return err
+		}
+		// The time is random, so that those who met do not meet again.
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(time.Millisecond) << min(n, 8)))):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// attempt runs fn in a transaction once. An error that came while committing
+// can mean that it was committed.
+func attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) (committing bool, err error) {
+	tx, err := pool.BeginTx(ctx, opts)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() // does nothing after Commit
+	if err := fn(tx); err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
+}
+
+// again tells whether what failed for the nth time may be tried again.
+func (db *DB) again(err error, committing bool, n int) bool {
+	if e := (*seedbed.Error)(nil); errors.As(err, &e) || errors.Is(err, errUnchanged) || db.closed.Load() {
+		return false
+	}
+	if errors.Is(err, errAgain) {
+		return true
+	}
+	switch db.dialect.cause(err) {
+	case causeAgain:
+		return true
+	case causeUnavailable:
+		return !committing
+	case causeUnique, causeForeignKey:
+		// Another wrote between two statements. What no other did fails again.
+		return n < 3
+	}
+	return false
+}
+
+// row is a row to be scanned.
+type row interface{ Scan(dest ...any) error }
+
+// one reads the only row of a query; missing is what to return when there is
+// none, nor can be, since the query names it by a text that no row can hold.
+func one[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), missing error, query string, args ...any) (T, error) {
+	v, err := scan(tx.QueryRowContext(ctx, query, args...))
+	if errors.Is(err, sql.ErrNoRows) || missing != nil && unstorable(err) {
+		err = missing
+	}
+	return v, err
+}
+
+// list reads every row of a query. It is never nil, so that its JSON is a list.
+func list[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := []T{}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// value scans a row of one column.
+func value[T any](r row) (v T, err error) {
+	err = r.Scan(&v)
+	return v, err
+}
+
+func exec(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+	_, err := tx.ExecContext(ctx, query, args...)
+	return err
+}
+
+// affect runs a statement and tells how many rows it touched.
+func affect(ctx context.Context, tx *sql.Tx, query string, args ...any) (int, error) {
+	r, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.RowsAffected()
+	return int(n), err
+}
+
+// bound keeps a caller's limit between 1 and most; without one it is most.
+func bound(limit, most int) int {
+	if limit < 1 || limit > most {
+		return most
+	}
+	return limit
+}

@@ -1,0 +1,128 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	zookeeper "github.com/go-zookeeper/zk"
+
+	"seedbed"
+)
+
+// errNotLed is why a campaign ended without do having run to its end.
+var errNotLed = errors.New("not led to the end")
+
+// Lead waits until this member leads role, a name as seedbed.CheckName has it,
+// and runs do, whose error it returns. do's context ends as soon as another
+// member may lead; do then returns, and Lead starts over. When ctx ends, which
+// ends do's context too, Lead returns nil once do has returned. A member leads
+// a role in one call at a time.
+func (c *Client) Lead(ctx context.Context, role string, do func(context.Context) error) error {
+	if err := seedbed.CheckName("role", role); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		s, err := c.session(ctx)
+		if err != nil {
+			return nil // ctx has ended
+		}
+		err = c.campaign(ctx, s, role, do)
+		if !errors.Is(err, errNotLed) {
+			return err
+		}
+		pause(ctx, retryLeast)
+	}
+	return nil
+}
+
+// campaign takes part in one election, and leads if it wins.
+func (c *Client) campaign(ctx context.Context, s *session, role string, do func(context.Context) error) error {
+	if !s.hold(&s.users) {
+		return errNotLed
+	}
+	defer s.users.Done()
+	cand := newCandidate(s, c.cfg.Root+"/leader/"+role)
+	defer cand.withdraw(ctx)
+	if err := cand.elect(ctx); err != nil {
+		if ctx.Err() == nil && s.why() == nil {
+			c.cfg.Log.Warn("cannot stand for election", "role", role, "err", err)
+			s.pause(ctx, retryMost)
+		}
+		return errNotLed
+	}
+	return c.lead(ctx, cand, role, do)
+}
+
+func (c *Client) lead(ctx context.Context, cand *candidate, role string, do func(context.Context) error) error {
+	started := time.Now()
+	if err := cand.confirm(ctx); err != nil {
+		return errNotLed
+	}
+	led, l := newLease(ctx, started.Add(cand.s.timeout()*2/3))
+	c.setToken(role, cand.token)
+	c.cfg.Log.Info("leading", "role", role, "token", tokenName(cand.token), "session", cand.s.name())
+	var keeper sync.WaitGroup
+	keeper.Go(func() { cand.keep(led, l) })
+	err := do(led)
+	lost := led.Err() != nil && ctx.Err() == nil
+	cause := context.Cause(led)
+	l.stop(errStopped)
+	keeper.Wait()
+	c.setToken(role, 0)
+	if lost {
+		c.cfg.Log.Warn("leadership lost", "role", role, "token", tokenName(cand.token), "err", cause)
+		return errNotLed
+	}
+	c.cfg.Log.Info("leadership given up", "role", role, "token", tokenName(cand.token))
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// keep extends the lease by committed writes until it is over.
+func (c *candidate) keep(ctx context.Context, l *lease) {
+	for {
+		timeout := c.s.timeout()
+		if !c.s.pause(ctx, timeout/6) && ctx.Err() == nil {
+			l.stop(c.s.why())
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		sent := time.Now()
+		in, cancel := context.WithDeadline(ctx, l.until())
+		err := c.confirm(in)
+		cancel()
+		switch {
+		case err == nil:
+			l.extend(sent.Add(timeout * 2 / 3))
+		case errors.Is(err, seedbed.ErrNotFound):
+			l.stop(errRemoved)
+		}
+	}
+}
+
+// confirm writes the candidate's node: done means that a quorum has committed
+// it in this session. (A read, or the library's ping, may be answered by a
+// server that is cut off from the others.)
+func (c *candidate) confirm(ctx context.Context) error {
+	_, err := ask(ctx, c.s, "confirm the leadership", func(conn *zookeeper.Conn) (*zookeeper.Stat, error) {
+		return conn.Set(c.path, nil, -1)
+	})
+	return err
+}
+
+func (c *Client) setToken(role string, token int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tokens[role] = token; token == 0 {
+		delete(c.tokens, role)
+	}
+}
+
+// tokenName is a zxid as ZooKeeper's own tools write it.
+func tokenName(token int64) string { return "0x" + strconv.FormatInt(token, 16) }

@@ -1,0 +1,187 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// Presence notes which domains are missing, and takes addresses back.
+type Presence interface {
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	NotePresence(ctx context.Context, node string, present []seedbed.InstanceID, at time.Time) error
+	// StaleMappings are the instances whose domain was missed at cutoff or before,
+	// that are not held and that no job works on.
+	StaleMappings(ctx context.Context, cutoff time.Time) ([]seedbed.Instance, error)
+	// DropMapping checks that again and takes the addresses back; it tells whether it did.
+	DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (bool, error)
+}
+
+// Leases are the DHCP leases that were reported.
+type Leases interface {
+	ExpiredLeases(ctx context.Context, now time.Time) ([]seedbed.Lease, error)
+	DropLeases(ctx context.Context, now time.Time) (int, error)
+}
+
+// Records are what is kept for a while only.
+type Records interface {
+	CountDeliveries(ctx context.Context, before time.Time) (int, error)
+	DropDeliveries(ctx context.Context, before time.Time) (int, error)
+	CountGuestEvents(ctx context.Context, before time.Time) (int, error)
+	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
+}
+
+// CleanupStore is everything that the cleanup asks of the database.
+type CleanupStore interface {
+	Presence
+	Leases
+	Records
+}
+
+// Inventory says what there is on the node.
+type Inventory interface {
+	Inventory(ctx context.Context) (seedbed.Inventory, error)
+}
+
+// CleanupConfig is how the cleanup works. A zero duration takes the default that is named.
+type CleanupConfig struct {
+	Node string
+	// Grace is how long a domain must have been missed before its addresses are
+	// taken back. Default 10 min.
+	Grace time.Duration
+	// Deliveries and Access are how long webhook deliveries and guest events are kept. Default 7 days.
+	Deliveries, Access time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// CleanupOptions change one run.
+type CleanupOptions struct {
+	// DryRun reports what would go and writes nothing.
+	DryRun bool
+	// Force goes on although more than half of at least 4 instances are missing at once.
+	Force bool
+}
+
+// Report is what one run of the cleanup did, or with DryRun would do.
+type Report struct {
+	// Refused is why nothing was done; empty when the run went through.
+	Refused string `json:"refused"`
+	Items   []Item `json:"tasks"`
+}
+
+// Item is one thing that the cleanup took away.
+type Item struct {
+	Task    string `json:"name"`    // mappings, leases, deliveries or access
+	Action  string `json:"action"`  // release or delete
+	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
+	Detail  string `json:"detail"`
+}
+
+// Cleaner is the task "mappings": it takes back addresses whose domain is gone,
+// expired leases and old records. It deletes nothing but Seedbed's bookkeeping.
+type Cleaner struct {
+	cfg    CleanupConfig
+	store  CleanupStore
+	worker Inventory
+	// running keeps runs apart: what one has noted the next relies on.
+	running sync.Mutex
+}
+
+// inventoryTimeout bounds the one question that the cleanup asks the worker.
+const inventoryTimeout = time.Minute
+
+// NewCleaner makes a cleaner.
+func NewCleaner(cfg CleanupConfig, store CleanupStore, worker Inventory) *Cleaner {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&cfg.Grace, 10*time.Minute)
+	def(&cfg.Deliveries, 7*24*time.Hour)
+	def(&cfg.Access, 7*24*time.Hour)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Cleaner{cfg: cfg, store: store, worker: worker}
+}
+
+// Run cleans up once. Without a complete inventory, or with one that looks
+// wrong, it does nothing at all and the report says why. An error is a failure
+// of the store, after which a part may have been done.
+func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
+	c.running.Lock()
+	defer c.running.Unlock()
+	now := c.cfg.Now().UTC()
+	present, refused, err := c.present(ctx, opt.Force)
+	if err != nil || refused != "" {
+		return Report{Refused: refused, Items: []Item{}}, err
+	}
+	if !opt.DryRun {
+		if err := c.store.NotePresence(ctx, c.cfg.Node, present, now); err != nil {
+			return Report{Items: []Item{}}, fmt.Errorf("note presence: %w", err)
+		}
+	}
+	todo, err := c.plan(ctx, now, present)
+	if err != nil {
+		return Report{Items: []Item{}}, err
+	}
+	report := Report{Items: []Item{}}
+	for _, job := range todo {
+		done := true
+		if !opt.DryRun {
+			if done, err = job.apply(ctx); err != nil {
+				return report, fmt.Errorf("%s %s: %w", job.Action, job.Subject, err)
+			}
+		}
+		if done {
+			report.Items = append(report.Items, job.Item)
+		}
+	}
+	return report, nil
+}
+
+// present lists the domains of a complete inventory, or says why it cannot be relied on.
+func (c *Cleaner) present(ctx context.Context, force bool) (ids []seedbed.InstanceID, refused string, err error) {
+	ask, cancel := context.WithTimeout(ctx, inventoryTimeout)
+	defer cancel()
+	inventory, err := c.worker.Inventory(ask)
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("no inventory of node %s, so nothing is touched: %s", c.cfg.Node, err), ctx.Err()
+	case !inventory.Complete:
+		return nil, fmt.Sprintf("the inventory of node %s is not complete, so nothing is touched: %s", c.cfg.Node, inventory.Problem), nil
+	}
+	there := map[seedbed.InstanceID]bool{}
+	for _, d := range inventory.Domains {
+		there[d.ID] = true
+		ids = append(ids, d.ID)
+	}
+	instances, err := c.store.Instances(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("list instances: %w", err)
+	}
+	expected, missing := 0, 0
+	for _, inst := range instances {
+		if inst.Node != c.cfg.Node || inst.Held || inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped {
+			continue
+		}
+		expected++
+		if !there[inst.ID] {
+			missing++
+		}
+	}
+	if expected >= 4 && 2*missing > expected && !force {
+		return nil, fmt.Sprintf("%d of %d instances have no domain on node %s, which looks like the wrong libvirt rather than a cleanup, so nothing is touched: run it with force if they are really gone, or remove them", missing, expected, c.cfg.Node), nil
+	}
+	return ids, "", nil
+}

@@ -1,0 +1,89 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// chore is an item with what it takes to do it; done is false when there turned
+// out to be nothing to do.
+type chore struct {
+	Item
+	apply func(context.Context) (done bool, err error)
+}
+
+// plan lists everything that is due at now, before any of it is done: so a dry
+// run and a real one report the same. A domain that was missed for the first
+// time now cannot be due, since Grace is above zero.
+func (c *Cleaner) plan(ctx context.Context, now time.Time, present []seedbed.InstanceID) ([]chore, error) {
+	var todo []chore
+	cutoff := now.Add(-c.cfg.Grace)
+	stale, err := c.store.StaleMappings(ctx, cutoff)
+	if err != nil {
+		return nil, fmt.Errorf("list stale mappings: %w", err)
+	}
+	for _, inst := range stale {
+		if inst.Node != c.cfg.Node || slices.Contains(present, inst.ID) { // back again, which a dry run has not noted
+			continue
+		}
+		todo = append(todo, chore{
+			Item{"mappings", "release", inst.Name, fmt.Sprintf("no domain since %s; %s", inst.GoneSince.UTC().Format(time.RFC3339), addresses(inst))},
+			func(ctx context.Context) (bool, error) { return c.store.DropMapping(ctx, inst.ID, cutoff) },
+		})
+	}
+	leases, err := c.store.ExpiredLeases(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("list expired leases: %w", err)
+	}
+	for i, l := range leases {
+		todo = append(todo, chore{
+			Item{"leases", "delete", l.MAC.String(), fmt.Sprintf("%s, expired %s", l.Addr, l.Until.UTC().Format(time.RFC3339))},
+			func(ctx context.Context) (bool, error) {
+				if i > 0 {
+					return true, nil // the first one's call took them all
+				}
+				_, err := c.store.DropLeases(ctx, now)
+				return true, err
+			},
+		})
+	}
+	records := []struct {
+		task, what string
+		age        time.Duration
+		count      func(context.Context, time.Time) (int, error)
+		drop       func(context.Context, time.Time) (int, error)
+	}{
+		{"deliveries", "webhook deliveries", c.cfg.Deliveries, c.store.CountDeliveries, c.store.DropDeliveries},
+		{"access", "guest events", c.cfg.Access, c.store.CountGuestEvents, c.store.DropGuestEvents},
+	}
+	for _, r := range records {
+		before := now.Add(-r.age)
+		n, err := r.count(ctx, before)
+		if err != nil {
+			return nil, fmt.Errorf("count %s: %w", r.what, err)
+		}
+		if n > 0 {
+			todo = append(todo, chore{
+				Item{r.task, "delete", fmt.Sprintf("%d %s", n, r.what), fmt.Sprintf("older than %s", r.age)},
+				func(ctx context.Context) (bool, error) { n, err := r.drop(ctx, before); return n > 0, err },
+			})
+		}
+	}
+	return todo, nil
+}
+
+func addresses(inst seedbed.Instance) string {
+	var all []string
+	for _, nic := range inst.NICs {
+		all = append(all, fmt.Sprintf("%s %s of network %s", nic.MAC, nic.Addr, nic.Network))
+	}
+	if all == nil {
+		return "it has no address"
+	}
+	return "frees " + strings.Join(all, ", ")
+}

@@ -1,0 +1,213 @@
+package provision
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"seedbed"
+)
+
+func TestCleanup(t *testing.T) {
+	t.Parallel()
+	const grace = 10 * time.Minute
+	tests := []struct {
+		name      string
+		instances int
+		prepare   func(*lab, []seedbed.Instance) // before the run that counts
+		missed    bool                           // a run had noted what is missing longer than the grace ago
+		opt       CleanupOptions
+		refused   string
+		items     []string
+	}{
+		{name: "all there", instances: 2, missed: true},
+		{name: "missing for the first time", instances: 2, prepare: forget(0)},
+		{name: "missing too long", instances: 2, prepare: forget(0), missed: true, items: []string{"mappings vm0"}},
+		{name: "two of three", instances: 3, prepare: forget(0, 1), missed: true, items: []string{"mappings vm0", "mappings vm1"}},
+		{name: "back again", instances: 2, prepare: func(l *lab, all []seedbed.Instance) {
+			l.hv.Forget(all[0].ID)
+			l.note()
+			l.ok(l.hv.DefineDomain(l.t.Context(), seedbed.DomainSpec{ID: all[0].ID, Name: all[0].Name}))
+		}},
+		{name: "inventory is not complete", instances: 2, prepare: func(l *lab, all []seedbed.Instance) {
+			forget(0)(l, all)
+			l.note()
+			l.oldRecords(all)
+			l.host.partial.Store(true)
+		}, refused: "the inventory of node node1 is not complete, so nothing is touched: libvirt does not answer"},
+		{name: "more than half of four", instances: 4, prepare: forget(0, 1, 2), missed: true, refused: "3 of 4 instances have no domain"},
+		{name: "half of four", instances: 4, prepare: forget(0, 1), missed: true, items: []string{"mappings vm0", "mappings vm1"}},
+		{name: "more than half, forced", instances: 4, prepare: forget(0, 1, 2), missed: true, opt: CleanupOptions{Force: true},
+			items: []string{"mappings vm0", "mappings vm1", "mappings vm2"}},
+		{name: "a job works on it", instances: 2, prepare: func(l *lab, all []seedbed.Instance) {
+			forget(0)(l, all)
+			l.note()
+			l.remove(all[0].Name)
+		}},
+		{name: "not yet defined", instances: 1, prepare: func(l *lab, _ []seedbed.Instance) { l.create("fresh"); l.note() }},
+		{name: "leases and records", instances: 3, prepare: func(l *lab, all []seedbed.Instance) { l.oldRecords(all) },
+			items: []string{"leases vm0", "leases vm1", "deliveries 1 webhook deliveries", "access 2 guest events"}},
+		{name: "everything", instances: 3, prepare: func(l *lab, all []seedbed.Instance) { forget(0)(l, all); l.oldRecords(all) }, missed: true,
+			items: []string{"mappings vm0", "leases vm0", "leases vm1", "deliveries 1 webhook deliveries", "access 2 guest events"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			all := l.running(tt.instances)
+			if tt.prepare != nil {
+				tt.prepare(l, all)
+			}
+			if tt.missed {
+				l.note()
+			}
+			before := l.state()
+			dry, err := l.cleaner(grace).Run(t.Context(), CleanupOptions{DryRun: true, Force: tt.opt.Force})
+			l.ok(err)
+			if d := cmp.Diff(before, l.state(), cmpopts.EquateComparable(netip.Addr{})); d != "" {
+				t.Errorf("the dry run changed (-before +after):\n%s", d)
+			}
+			real, err := l.cleaner(grace).Run(t.Context(), tt.opt)
+			l.ok(err)
+			if d := cmp.Diff(dry, real); d != "" {
+				t.Errorf("the real run differs (-dry +real):\n%s", d)
+			}
+			if (tt.refused == "") != (real.Refused == "") || !strings.HasPrefix(real.Refused, tt.refused) {
+				t.Errorf("refused %q; want %q", real.Refused, tt.refused)
+			}
+			var items []string
+			for _, i := range real.Items {
+				if at := slices.IndexFunc(all, func(inst seedbed.Instance) bool { return inst.NICs[0].MAC.String() == i.Subject }); at >= 0 {
+					i.Subject = all[at].Name
+				}
+				items = append(items, i.Task+" "+i.Subject)
+			}
+			slices.SortStableFunc(items, func(a, b string) int { // leases are in the order of their MACs
+				if strings.HasPrefix(a, "leases") && strings.HasPrefix(b, "leases") {
+					return strings.Compare(a, b)
+				}
+				return 0
+			})
+			if d := cmp.Diff(tt.items, items); d != "" {
+				t.Errorf("items (-want +got):\n%s", d)
+			}
+			for _, inst := range all {
+				now, err := l.db.Instance(t.Context(), inst.ID)
+				l.ok(err)
+				if gone := strings.Contains(fmt.Sprint(items), "mappings "+inst.Name); gone != (now.State == seedbed.InstanceGone) || gone != (len(now.NICs) == 0) || len(now.Volumes) != 1 {
+					t.Errorf("%s is %s with %d NICs and %d volumes", inst.Name, now.State, len(now.NICs), len(now.Volumes))
+				}
+			}
+			again, err := l.cleaner(grace).Run(t.Context(), CleanupOptions{Force: true})
+			l.ok(err)
+			if tt.refused == "" && len(again.Items) != 0 {
+				t.Errorf("a second run still finds %v", again.Items)
+			}
+		})
+	}
+}
+
+func forget(which ...int) func(*lab, []seedbed.Instance) {
+	return func(l *lab, all []seedbed.Instance) {
+		for _, i := range which {
+			l.hv.Forget(all[i].ID)
+		}
+	}
+}
+
+// running makes instances vm0, vm1, … that run.
+func (l *lab) running(n int) (all []seedbed.Instance) {
+	l.t.Helper()
+	p := l.start()
+	defer p.stop()
+	for i := range n {
+		name := fmt.Sprintf("vm%d", i)
+		l.wait(l.create(name), seedbed.JobSucceeded)
+		inst, err := l.db.InstanceByName(l.t.Context(), name)
+		l.ok(err)
+		all = append(all, inst)
+	}
+	l.mute.Store(true) // no guest event from now on
+	l.eventually("the guests' last fetch", func() bool {
+		for _, inst := range all {
+			now, err := l.db.Instance(l.t.Context(), inst.ID)
+			l.ok(err)
+			if now.Fetched.IsZero() {
+				l.mute.Store(false)
+				return false
+			}
+		}
+		l.mute.Store(true)
+		return true
+	})
+	return all
+}
+
+func (l *lab) cleaner(grace time.Duration) *Cleaner {
+	return NewCleaner(CleanupConfig{Node: testNode, Grace: grace}, l.db, l.host)
+}
+
+// note has an earlier cleanup, an hour ago, note what is missing.
+func (l *lab) note() {
+	l.t.Helper()
+	inv, err := l.host.Inventory(l.t.Context())
+	l.ok(err)
+	var present []seedbed.InstanceID
+	for _, d := range inv.Domains {
+		present = append(present, d.ID)
+	}
+	l.ok(l.db.NotePresence(l.t.Context(), testNode, present, time.Now().Add(-time.Hour)))
+}
+
+// oldRecords leaves an old delivery, two expired leases and old access records
+// beside fresh ones.
+func (l *lab) oldRecords(all []seedbed.Instance) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	_, err := l.db.CreateHook(ctx, seedbed.Hook{Name: "ci", Key: make([]byte, 32), Tolerance: time.Minute})
+	l.ok(err)
+	now := time.Now()
+	old := now.Add(-8 * 24 * time.Hour)
+	for i, at := range []time.Time{old, now} {
+		receipt, err := l.intake.Submit(ctx, seedbed.Request{Action: "create", Name: fmt.Sprintf("hooked%d", i), Profile: "small"},
+			&seedbed.Delivery{Hook: "ci", ID: fmt.Sprint("msg_", i), Received: at})
+		l.ok(err)
+		l.ok(l.db.CancelJob(ctx, receipt.Job)) // only an ended job's delivery is forgotten
+		l.runUntil(receipt.Job, seedbed.JobRolledBack)
+	}
+	events := []seedbed.GuestEvent{
+		{Instance: all[0].ID, Kind: seedbed.GuestAccess, At: old, Method: "GET", Path: "/", Status: 200},
+		{Instance: all[0].ID, Kind: seedbed.GuestAccess, At: now, Method: "GET", Path: "/", Status: 200},
+	}
+	for i, until := range []time.Time{old.Add(time.Hour), now.Add(-time.Minute), now.Add(time.Hour)} {
+		if i < len(all) {
+			nic := all[i].NICs[0]
+			events = append(events, seedbed.GuestEvent{Instance: all[i].ID, Kind: seedbed.GuestLease, At: until.Add(-time.Hour), MAC: nic.MAC, Addr: nic.Addr, Until: until})
+		}
+	}
+	for i := range events {
+		events[i].Seq = int64(i + 1)
+	}
+	l.ok(l.db.AddGuestEvents(ctx, testNode, "old", events))
+}
+
+// state is all that a cleanup could change.
+func (l *lab) state() []any {
+	l.t.Helper()
+	ctx := l.t.Context()
+	instances, err := l.db.Instances(ctx)
+	l.ok(err)
+	leases, err := l.db.Leases(ctx)
+	l.ok(err)
+	deliveries, err := l.db.CountDeliveries(ctx, time.Now().Add(time.Hour))
+	l.ok(err)
+	events, err := l.db.CountGuestEvents(ctx, time.Now().Add(time.Hour))
+	l.ok(err)
+	return []any{instances, fmt.Sprint(leases), deliveries, events}
+}

@@ -1,0 +1,351 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// killAt kills p the first time that it comes to that point: an effect of a
+// driver, or a write of the store, optionally of one stage.
+func (l *lab) killAt(p *process, what, stage string, point drivertest.Point) (reached *atomic.Bool) {
+	reached = new(atomic.Bool)
+	strike := func(name, of string, at drivertest.Point) error {
+		if name == what && at == point && (stage == "" || stage == of) && reached.CompareAndSwap(false, true) {
+			p.kill()
+			return errKilled
+		}
+		return nil
+	}
+	p.store.fail(strike)
+	driver := func(_ context.Context, name string, at drivertest.Point) error { return strike(name, "", at) }
+	l.pool.Fail(driver)
+	l.hv.Fail(driver)
+	return reached
+}
+
+type deathPoint struct{ what, stage string }
+
+// die runs a job in a process that dies at the point, and then in another until it has ended.
+func (l *lab) die(id seedbed.JobID, at deathPoint, point drivertest.Point, want seedbed.JobState) {
+	l.t.Helper()
+	l.lease = 300 * time.Millisecond
+	var reached *atomic.Bool
+	p := l.start(func(p *process) { reached = l.killAt(p, at.what, at.stage, point) })
+	l.eventually("death", reached.Load)
+	p.stop()
+	l.runUntil(id, want)
+}
+
+var points = []drivertest.Point{drivertest.Before, drivertest.After}
+
+func TestKillWhileCreating(t *testing.T) {
+	t.Parallel()
+	for _, at := range []deathPoint{
+		{"claim", ""}, {"step", ""},
+		{"CloneVolume", ""}, {"step", "volumes"}, {"DefineDomain", ""}, {"step", "define"}, {"publish", ""}, {"step", "publish"},
+		{"StartDomain", ""}, {"step", "start"}, {"event", "ready"}, {"step", "ready"}, {"finish", ""},
+	} {
+		for _, point := range points {
+			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyMetadata)
+				l.die(l.create("web1"), at, point, seedbed.JobSucceeded)
+				l.up("web1")
+			})
+		}
+	}
+}
+
+func TestKillWhileRemoving(t *testing.T) {
+	t.Parallel()
+	for _, at := range []deathPoint{
+		{"DestroyDomain", ""}, {"step", "stop"}, {"retract", ""}, {"step", "retract"}, {"UndefineDomain", ""}, {"step", "undefine"},
+		{"RemoveVolume", ""}, {"step", "delete"}, {"finish", ""},
+	} {
+		for _, point := range points {
+			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyStarted)
+				l.runUntil(l.create("web1"), seedbed.JobSucceeded)
+				l.die(l.remove("web1"), at, point, seedbed.JobSucceeded)
+				l.nothing("web1")
+			})
+		}
+	}
+}
+
+func TestKillWhileImporting(t *testing.T) {
+	t.Parallel()
+	for _, at := range []deathPoint{{"ImportImage", ""}, {"step", "import"}, {"finish", ""}} {
+		for _, point := range points {
+			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t)
+				receipt, err := l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})
+				l.ok(err)
+				l.die(receipt.Job, at, point, seedbed.JobSucceeded)
+				images, err := l.pool.Images(t.Context())
+				l.ok(err)
+				if len(images) != 1 || images[0].Job != receipt.Job {
+					t.Errorf("images %v", images)
+				}
+			})
+		}
+	}
+}
+
+func TestKillWhileUndoing(t *testing.T) {
+	t.Parallel()
+	for _, at := range []deathPoint{
+		{"undo", ""}, {"DestroyDomain", ""}, {"undone", "start"}, {"retract", ""}, {"undone", "publish"}, {"UndefineDomain", ""}, {"undone", "define"},
+		{"RemoveVolume", ""}, {"undone", "volumes"}, {"finish", ""},
+	} {
+		for _, point := range points {
+			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyReport)
+				l.mute.Store(true)
+				l.tune = func(c *Config, _ *pace) { c.StageTimeout["ready"] = 50 * time.Millisecond }
+				l.die(l.create("web1"), at, point, seedbed.JobRolledBack)
+				l.nothing("web1")
+			})
+		}
+	}
+}
+
+// TestCrashLoop holds that a stage which takes the process down is not started for ever.
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.lease = time.Second
+	l.tune = func(c *Config, _ *pace) { c.Attempts = 3 }
+	id := l.create("web1")
+	for range 3 {
+		var reached *atomic.Bool
+		p := l.start(func(p *process) { reached = l.killAt(p, "DefineDomain", "", drivertest.After) })
+		l.eventually("death", reached.Load)
+		p.stop()
+	}
+	l.pool.Fail(nil)
+	l.hv.Fail(nil)
+	job := l.runUntil(id, seedbed.JobRolledBack)
+	if job.Error != "stage define: started 3 times without coming to its end" {
+		t.Errorf("error %q", job.Error)
+	}
+	l.nothing("web1")
+}
+
+// TestZombie stops a process in the middle of an effect for longer than its
+// lease: another takes over, and the first writes nothing once it goes on.
+func TestZombie(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"CloneVolume", "DefineDomain", "StartDomain"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyMetadata)
+			id := l.create("web1")
+			l.lease = 300 * time.Millisecond
+			thaw := make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(thaw) })
+			t.Cleanup(goOn)
+			var stopped atomic.Bool
+			p := l.start(func(p *process) {
+				hook := func(_ context.Context, name string, point drivertest.Point) error {
+					if name == at && point == drivertest.Before && stopped.CompareAndSwap(false, true) {
+						p.store.frozen.Store(&thaw)
+						<-thaw
+					}
+					return nil
+				}
+				l.pool.Fail(hook)
+				l.hv.Fail(hook)
+			})
+			l.eventually("stop", stopped.Load)
+			q := l.start()
+			job := l.wait(id, seedbed.JobSucceeded)
+			events := l.history(id)
+			goOn() // the effect, and the writes that waited
+			l.eventually("the zombie to let go", func() bool { return !p.engine.domains.isBusy(job.Instance) })
+			p.stop()
+			q.stop()
+			after, err := l.db.Job(t.Context(), id)
+			l.ok(err)
+			if after.Epoch != job.Epoch || after.State != seedbed.JobSucceeded || l.history(id) != events {
+				t.Errorf("the zombie wrote: %+v\n%s", after, l.history(id))
+			}
+			l.up("web1")
+		})
+	}
+}
+
+// TestLease holds that a stage may last longer than the lease, and that its
+// context ends before the lease does when that cannot be renewed.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	const lease = 2 * time.Second
+	l.lease = lease
+	id := l.create("web1")
+	var renewed atomic.Int32
+	var lasted, ended atomic.Int64
+	l.hv.Fail(func(ctx context.Context, name string, point drivertest.Point) error {
+		if name == "DefineDomain" && point == drivertest.Before && lasted.Load() == 0 {
+			began := time.Now()
+			<-ctx.Done()
+			ended.Store(time.Now().UnixNano())
+			lasted.Store(int64(time.Since(began)))
+			return ctx.Err()
+		}
+		return nil
+	})
+	var last atomic.Int64
+	p := l.start(func(p *process) {
+		p.store.fail(func(write, _ string, point drivertest.Point) error {
+			switch {
+			case write != "renew":
+			case renewed.Load() >= 4 && point == drivertest.Before:
+				return seedbed.Errorf(seedbed.ErrUnavailable, "no database")
+			case point == drivertest.After:
+				renewed.Add(1)
+				last.Store(time.Now().UnixNano())
+			}
+			return nil
+		})
+	})
+	l.eventually("the end of the stage's context", func() bool { return lasted.Load() > 0 })
+	if since := time.Duration(ended.Load() - last.Load()); since > lease {
+		t.Errorf("the stage went on for %s after the last renewal", since)
+	}
+	if d := time.Duration(lasted.Load()); d < lease {
+		t.Errorf("the stage was cut off after %s", d)
+	}
+	p.stop()
+	l.runUntil(id, seedbed.JobSucceeded)
+	l.up("web1")
+}
+
+func TestSoftStop(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
+	l.lease = time.Hour // so one that is not released would be seen
+	id := l.create("web1")
+	for range 3 {
+		reached := make(chan struct{})
+		hook := func(ctx context.Context, name string, point drivertest.Point) error {
+			if name == "DefineDomain" && point == drivertest.Before {
+				close(reached)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		l.hv.Fail(hook)
+		p := l.start()
+		<-reached
+		p.stop()
+		job, err := l.db.Job(t.Context(), id)
+		l.ok(err)
+		if job.State != seedbed.JobRunning || job.Stage != "define" || job.Owner != "" {
+			t.Fatalf("job %+v", job)
+		}
+		l.hv.Fail(nil)
+	}
+	l.hv.Fail(nil)
+	var attempts int
+	p := l.start(func(p *process) {
+		p.store.fail(func(write, stage string, point drivertest.Point) error {
+			if write == "step" && stage == "define" && point == drivertest.Before {
+				job, err := l.db.Job(context.Background(), id)
+				attempts = job.Attempts
+				return err
+			}
+			return nil
+		})
+	})
+	l.wait(id, seedbed.JobSucceeded)
+	p.stop()
+	if attempts != 1 {
+		t.Errorf("%d attempts were burned", attempts-1)
+	}
+	l.up("web1")
+}
+
+// TestCancel cancels a job in each stage: it stops within 2 s and is undone.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"CloneVolume", "DefineDomain", "publish", "StartDomain", "ready"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyReport)
+			l.mute.Store(true)
+			l.deaf.Store(at == "publish")
+			id := l.create("web1")
+			var reached atomic.Bool
+			hook := func(ctx context.Context, name string, point drivertest.Point) error {
+				if name == at && point == drivertest.Before {
+					reached.Store(true)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}
+			l.pool.Fail(hook)
+			l.hv.Fail(hook)
+			l.tune = func(_ *Config, p *pace) { // as in production, where the lease is no help
+				p.cancelPoll, p.retract = time.Second, 100*time.Millisecond
+			}
+			p := l.start()
+			l.eventually("stage", func() bool {
+				h := l.history(id)
+				return reached.Load() || at == "publish" && strings.Contains(h, "waiting for seedbed-metadata") || at == "ready" && strings.Contains(h, "waiting until")
+			})
+			l.ok(l.db.CancelJob(t.Context(), id))
+			began := time.Now()
+			job := l.wait(id, seedbed.JobRolledBack)
+			if d := time.Since(began); d > 2*time.Second {
+				t.Errorf("it took %s", d)
+			}
+			p.stop()
+			if job.Error != "cancelled on request" {
+				t.Errorf("error %q", job.Error)
+			}
+			l.deaf.Store(false)
+			l.checkEvents(id)
+			l.nothing("web1")
+		})
+	}
+	t.Run("queued", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t).withProfile(seedbed.ReadyStarted)
+		id := l.create("web1")
+		l.ok(l.db.CancelJob(t.Context(), id))
+		l.runUntil(id, seedbed.JobRolledBack)
+		l.nothing("web1")
+	})
+	t.Run("import", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		receipt, err := l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})
+		l.ok(err)
+		l.pool.Fail(func(ctx context.Context, name string, point drivertest.Point) error {
+			if name == "ImportImage" && point == drivertest.After { // the answer is lost
+				l.ok(l.db.CancelJob(ctx, receipt.Job))
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		})
+		l.runUntil(receipt.Job, seedbed.JobRolledBack)
+		if images, _ := l.pool.Images(t.Context()); len(images) != 0 {
+			t.Errorf("left behind: %v", images)
+		}
+	})
+}

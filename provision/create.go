@@ -1,0 +1,207 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// createPlan makes an instance and starts it. The guest plane knows it before
+// its first packet. On the way back a guest that may still be running keeps its
+// filter, its definition and its disk: removing the instance later takes them in order.
+func createPlan() []stage {
+	return []stage{
+		{name: "volumes", run: makeVolumes, undo: undoVolumes},
+		{name: "define", run: defineDomain, undo: undefineDomain},
+		{name: "publish", run: publish, undo: retract},
+		{name: "start", run: startDomain, undo: destroyDomain, state: seedbed.InstanceRunning,
+			guards: "not undone, because the domain could not be switched off"},
+		{name: "ready", run: awaitGuest},
+	}
+}
+
+func makeVolumes(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	t.event("info", 0, "making %d volume(s)", len(inst.Volumes))
+	_, err = t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
+		t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+	})
+	return err
+}
+
+// disks makes sure of the instance's volumes and says how they are reached.
+// Cloning adopts a volume that is there, so the answer needs no record.
+func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, seedbed.VolumeInfo)) ([]seedbed.Disk, error) {
+	disks := make([]seedbed.Disk, len(inst.Volumes))
+	for i, v := range inst.Volumes {
+		spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
+		var info seedbed.VolumeInfo
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			info, err = t.engine.worker.CloneVolume(ctx, call, spec)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("clone image %s to volume %s: %w", v.Image, v.Name, err)
+		}
+		disks[i] = info.Disk
+		if each != nil {
+			each(i, info)
+		}
+	}
+	return disks, nil
+}
+
+// removeVolumes removes the instance's volumes. It tries each, whatever happens
+// to the others.
+func removeVolumes(t *task, ctx context.Context) error { return t.dropVolumes(ctx, false) }
+
+// undoVolumes is removeVolumes for a job that failed: what stands in a volume's
+// place and is not ours was there before us, and stays.
+func undoVolumes(t *task, ctx context.Context) error { return t.dropVolumes(ctx, true) }
+
+func (t *task) dropVolumes(ctx context.Context, skipForeign bool) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i, v := range inst.Volumes {
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return t.engine.worker.RemoveVolume(ctx, call, v.Pool, v.Name, inst.ID)
+		})
+		switch {
+		case err == nil:
+			t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is removed", v.Name)
+		case skipForeign && errors.Is(err, seedbed.ErrConflict):
+			t.event("warn", (i+1)*100/len(inst.Volumes), "left untouched: %s", err)
+		default:
+			failed = append(failed, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func defineDomain(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	disks, err := t.disks(ctx, inst, nil)
+	if err != nil {
+		return err
+	}
+	bridges := map[string]string{}
+	for _, nic := range inst.NICs {
+		network, err := t.engine.store.Network(ctx, nic.Network)
+		if err != nil {
+			return fmt.Errorf("network %s: %w", nic.Network, fromStore(err))
+		}
+		bridges[nic.Network] = network.Bridge
+	}
+	spec := domainOf(inst, t.ref.ID, disks, bridges)
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.DefineDomain(ctx, call, spec)
+	})
+	if err != nil {
+		return fmt.Errorf("define domain %s: %w", inst.Name, err)
+	}
+	t.event("info", 100, "domain %s is defined (%s)", inst.Name, inst.ID)
+	return nil
+}
+
+func undefineDomain(t *task, ctx context.Context) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.UndefineDomain(ctx, call, t.job.Instance)
+	})
+	if err != nil {
+		return fmt.Errorf("undefine domain %s: %w", t.job.Subject, err)
+	}
+	t.event("info", 100, "domain %s is undefined", t.job.Subject)
+	return nil
+}
+
+// publish has the node's guest plane serve the instance, and waits until it does.
+func publish(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	revision, err := t.engine.store.Publish(ctx, t.ref, inst.Node, GuestOf(inst), inst.UserData)
+	if err != nil {
+		return fmt.Errorf("publish: %w", fromStore(err))
+	}
+	t.event("info", 50, "published as revision %d; waiting for seedbed-metadata on node %s", revision, inst.Node)
+	if err := t.applied(ctx, inst.Node, revision); err != nil {
+		return err
+	}
+	t.event("info", 100, "node %s serves the instance", inst.Node)
+	return nil
+}
+
+// applied waits until node has applied the revision.
+func (t *task) applied(ctx context.Context, node string, revision int64) error {
+	for {
+		hint := t.engine.store.Hint()
+		now, _, err := t.engine.store.Applied(ctx, node)
+		if err == nil && now >= revision {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("applied revision of node %s: %w", node, fromStore(err))
+		}
+		t.engine.pause(ctx, hint, t.engine.pace.applied)
+		if ctx.Err() != nil {
+			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-metadata on node %s has not applied revision %d", node, revision)
+		}
+	}
+}
+
+// retract has the guest plane forget the instance. A guest plane that is down
+// does not hold it up: the tombstone is the first thing that it will read, and
+// by then no domain is left that could ask.
+func retract(t *task, ctx context.Context) error {
+	node := t.job.Node
+	if node == "" {
+		node = t.engine.cfg.Node
+	}
+	revision, err := t.engine.store.Retract(ctx, t.ref, node, t.job.Instance)
+	if err != nil {
+		return fmt.Errorf("retract: %w", fromStore(err))
+	}
+	short, cancel := context.WithTimeout(ctx, t.engine.pace.retract)
+	defer cancel()
+	err = t.applied(short, node, revision)
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		t.event("warn", 100, "%s within %s: it will once it is back", err, t.engine.pace.retract.Round(time.Millisecond))
+		return nil
+	}
+	return err
+}
+
+func startDomain(t *task, ctx context.Context) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.StartDomain(ctx, call, t.job.Instance)
+	})
+	if err != nil {
+		return fmt.Errorf("start domain %s: %w", t.job.Subject, err)
+	}
+	t.event("info", 100, "domain %s is started", t.job.Subject)
+	return nil
+}
+
+func destroyDomain(t *task, ctx context.Context) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.DestroyDomain(ctx, call, t.job.Instance)
+	})
+	if err != nil {
+		return fmt.Errorf("switch off domain %s: %w", t.job.Subject, err)
+	}
+	t.event("info", 100, "domain %s is off", t.job.Subject)
+	return nil
+}

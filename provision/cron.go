@@ -1,0 +1,138 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"seedbed"
+)
+
+// Slots hands out each slot of a schedule once per installation.
+type Slots interface {
+	// CronSlot is true for the first caller that asks for the slot.
+	CronSlot(ctx context.Context, task string, slot time.Time) (bool, error)
+}
+
+// Leadership lets one member of the installation at a time do something.
+type Leadership interface {
+	// Lead waits until this member leads role and runs do, whose context ends
+	// before another member may lead; then it starts over. It returns what do
+	// returns by itself, and nil once ctx has ended.
+	Lead(ctx context.Context, role string, do func(ctx context.Context) error) error
+}
+
+// Cron runs a cleaner by schedule, on the member that leads. Leadership saves
+// the others the work; that a slot is run once is for Slots to see to.
+type Cron struct {
+	schedule cron.Schedule
+	slots    Slots
+	lead     Leadership
+	cleaner  *Cleaner
+	log      *slog.Logger
+}
+
+const (
+	// cronTask is the name under which slots are taken.
+	cronTask = "mappings"
+	// cronRole is what the member leads that runs the schedule.
+	cronRole = "cron"
+	// cronBack is how far back a missed slot is looked for.
+	cronBack = 24 * time.Hour
+)
+
+// NewCron makes a Cron that runs cleaner at spec: five fields of cron(5) in UTC,
+// or one of robfig/cron's descriptors such as "@hourly". A wrong spec gives
+// seedbed.ErrInvalid.
+func NewCron(spec string, slots Slots, lead Leadership, cleaner *Cleaner) (*Cron, error) {
+	schedule, err := cron.ParseStandard(spec)
+	if err != nil {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): want five cron fields in UTC, such as */10 * * * *", clip(spec), err)
+	}
+	return &Cron{schedule: schedule, slots: slots, lead: lead, cleaner: cleaner, log: cleaner.cfg.Log}, nil
+}
+
+// Run waits for slot after slot until ctx ends, and returns nil then. Of the
+// slots that pass while nobody leads, the machine sleeps or a run lasts, the
+// last one is made up for.
+func (c *Cron) Run(ctx context.Context) error {
+	done := time.Now().UTC() // every slot up to here is not ours to run
+	return c.lead.Lead(ctx, cronRole, func(ctx context.Context) error {
+		done = c.follow(ctx, done)
+		return nil
+	})
+}
+
+// follow runs the slots after done until ctx ends, and gives the last that it took up.
+func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
+	for ctx.Err() == nil {
+		slot := c.next(done, time.Now().UTC())
+		if slot.IsZero() {
+			c.log.Warn("the schedule has no slot left", "task", cronTask)
+			<-ctx.Done()
+			return done
+		}
+		for left := time.Until(slot); left > 0; left = time.Until(slot) {
+			if sleep(ctx, min(left, time.Minute)); ctx.Err() != nil { // in short pieces, since the clock may be set
+				return done
+			}
+		}
+		if ctx.Err() != nil { // the leader's context asks the clock, so this also holds after a pause
+			return done
+		}
+		if err := c.run(ctx, slot); err != nil && ctx.Err() == nil {
+			c.log.Error("cleanup", "task", cronTask, "slot", slot, "err", err)
+		}
+		if ctx.Err() == nil {
+			done = slot
+		}
+	}
+	return done
+}
+
+// next is the slot to run after done: the last that has passed by now, else
+// the first that is to come.
+func (c *Cron) next(done, now time.Time) time.Time {
+	if done.After(now) { // the clock was set back
+		done = now
+	}
+	if far := now.Add(-cronBack); done.Before(far) {
+		done = far
+	}
+	slot := c.schedule.Next(done)
+	for !slot.IsZero() && slot.Before(now) {
+		later := c.schedule.Next(slot)
+		if later.IsZero() || later.After(now) {
+			break
+		}
+		slot = later
+	}
+	return slot
+}
+
+func (c *Cron) run(ctx context.Context, slot time.Time) error {
+	mine, err := c.slots.CronSlot(ctx, cronTask, slot)
+	if err != nil {
+		return fmt.Errorf("take the slot: %w", err)
+	}
+	if !mine {
+		c.log.Info("cleanup slot was taken before", "task", cronTask, "slot", slot)
+		return nil
+	}
+	report, err := c.cleaner.Run(ctx, CleanupOptions{})
+	for _, item := range report.Items {
+		c.log.Info("cleaned up", "task", item.Task, "action", item.Action, "subject", item.Subject, "detail", item.Detail)
+	}
+	switch {
+	case err != nil:
+		return err
+	case report.Refused != "":
+		c.log.Warn("cleanup refused", "task", cronTask, "slot", slot, "why", report.Refused)
+	default:
+		c.log.Info("cleanup ran", "task", cronTask, "slot", slot, "items", len(report.Items))
+	}
+	return nil
+}

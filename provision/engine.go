@@ -1,0 +1,155 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// Config is how an engine works. A zero field takes the default that is named.
+type Config struct {
+	// Node is the host whose worker is asked and on whose guest plane instances are published.
+	Node string
+	// Owner names this engine in the rows that it holds; it must differ from any
+	// other running one's. Default: the node, the process and a random part.
+	Owner string
+	// Workers is how many jobs run at the same time. Default 4.
+	Workers int
+	// Lease is how long a holder that is silent keeps its job. Default 15 s.
+	Lease time.Duration
+	// Poll is how often the queue is looked at when no hint comes. Default 500 ms.
+	Poll time.Duration
+	// Attempts is how often one stage is started before its job is given up. Default 5.
+	Attempts int
+	// StageTimeout bounds one attempt of a stage, by stage name. Default 10 min.
+	StageTimeout map[string]time.Duration
+	Log          *slog.Logger
+}
+
+// Engine claims jobs and runs them. One process has one.
+type Engine struct {
+	cfg     Config
+	store   Store
+	worker  Worker
+	log     *slog.Logger
+	domains *domainWatch
+	pace    pace
+}
+
+// pace are the waits that are no one's business to configure.
+type pace struct {
+	retryMin, retryMax time.Duration // between two tries of something that does not answer
+	cancelPoll         time.Duration // how soon a cancel is seen
+	settle             time.Duration // between two looks at the store after a hint
+	applied            time.Duration // between two looks at what the guest plane has applied
+	domain             time.Duration // between two looks at a domain whose guest is awaited
+	resync             time.Duration // between two inventories
+	call               time.Duration // one question to the worker, or one write
+	undo               time.Duration // one stage's undo, all tries
+	retract            time.Duration // for the guest plane to forget an instance
+}
+
+func defaultPace() pace {
+	return pace{
+		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
+		cancelPoll: time.Second, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
+		domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
+		undo: 2 * time.Minute, retract: 30 * time.Second,
+	}
+}
+
+// NewEngine makes an engine. Nothing happens before Run.
+func NewEngine(cfg Config, store Store, worker Worker) *Engine {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&cfg.Lease, 15*time.Second)
+	def(&cfg.Poll, 500*time.Millisecond)
+	if cfg.Workers <= 0 {
+		cfg.Workers = 4
+	}
+	if cfg.Attempts <= 0 {
+		cfg.Attempts = 5
+	}
+	if cfg.Owner == "" {
+		cfg.Owner = fmt.Sprintf("%s/%d/%s", cfg.Node, os.Getpid(), seedbed.NewJobID().Short())
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{cfg: cfg, store: store, worker: worker, log: cfg.Log, domains: newDomainWatch(), pace: defaultPace()}
+}
+
+// Run claims and runs jobs, and follows the domains, until ctx ends. Then
+// running stages are cancelled and their jobs released to whoever comes next,
+// without burning an attempt. It returns nil once all that has ended.
+func (e *Engine) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { e.follow(ctx) })
+	group.Go(func() { e.keepStates(ctx) })
+
+	slots := make(chan struct{}, e.cfg.Workers)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		job, claimed, ok := e.claim(ctx)
+		if !ok {
+			return nil
+		}
+		group.Go(func() {
+			defer func() { <-slots }()
+			e.work(ctx, job, claimed)
+		})
+	}
+}
+
+// claim waits for a job; ok is false once ctx has ended. claimed is a moment
+// from which the lease surely lasts.
+func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, ok bool) {
+	for ctx.Err() == nil {
+		hint := e.store.Hint()
+		claimed = time.Now()
+		job, err := e.store.ClaimJob(ctx, e.cfg.Owner, e.cfg.Lease)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			e.log.Error("claim a job", "err", err)
+			hint = nil // a failing store is asked at the poll's pace
+		case job != nil:
+			return job, claimed, true
+		}
+		e.pause(ctx, hint, e.cfg.Poll)
+	}
+	return nil, time.Time{}, false
+}
+
+// pause waits for a hint, at most d. Hints come with every write, so a short
+// rest after one keeps a busy store from being asked without end.
+func (e *Engine) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	case <-hint:
+		sleep(ctx, min(d, e.pace.settle))
+	}
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,103 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"seedbed"
+)
+
+// Why a job's context ended, besides the engine's own end.
+var (
+	// errLost: another holder may have the job by now, so nothing more may be done.
+	errLost = errors.New("the lease is lost")
+	// errCancelled: someone asked for the job to be cancelled.
+	errCancelled = errors.New("cancelled on request")
+)
+
+// hold keeps one job's lease while it is worked on.
+type hold struct {
+	engine *Engine
+	ref    seedbed.JobRef
+	// leased ends with the lease or the engine; everything done for the job is
+	// under it. forward, its child, ends with a request to cancel as well.
+	leased, forward context.Context
+	until           atomic.Int64 // when the lease ends unless renewed: time since start
+	start           time.Time
+	ended           chan struct{}
+	end             context.CancelCauseFunc
+}
+
+// hold starts to renew the lease of a job that was claimed at that moment.
+func (e *Engine) hold(ctx context.Context, ref seedbed.JobRef, claimed time.Time) *hold {
+	h := &hold{engine: e, ref: ref, start: claimed, ended: make(chan struct{})}
+	h.until.Store(int64(e.cfg.Lease))
+	var cancel context.CancelCauseFunc
+	h.leased, h.end = context.WithCancelCause(ctx)
+	h.forward, cancel = context.WithCancelCause(h.leased)
+	go func() {
+		defer close(h.ended)
+		h.renew(cancel)
+	}()
+	return h
+}
+
+// release stops renewing and waits for that. It writes nothing.
+func (h *hold) release() {
+	h.end(context.Canceled)
+	<-h.ended
+}
+
+// check tells why no effect may be started now; nil when one may.
+func (h *hold) check(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if time.Since(h.start) >= time.Duration(h.until.Load()) {
+		h.end(errLost) // this process was stopped for longer than the lease
+		return errLost
+	}
+	return nil
+}
+
+// renew extends the lease every third of it, and between that looks whether the
+// job is to be cancelled. Without a renewal for two thirds it ends the contexts,
+// so that nothing runs any more when the lease is over.
+func (h *hold) renew(cancel context.CancelCauseFunc) {
+	lease := h.engine.cfg.Lease
+	renewed := h.start
+	for {
+		sleep(h.leased, min(lease/3, h.engine.pace.cancelPoll))
+		if h.leased.Err() != nil {
+			return
+		}
+		if time.Since(renewed) < lease/3 {
+			if job, err := h.engine.store.Job(h.leased, h.ref.ID); err == nil && job.Cancel {
+				cancel(errCancelled)
+			}
+			continue
+		}
+		asked := time.Now()
+		stop, err := h.extend(lease)
+		switch {
+		case err == nil:
+			renewed = asked
+			h.until.Store(int64(asked.Sub(h.start) + lease))
+			if stop {
+				cancel(errCancelled)
+			}
+		case errors.Is(err, seedbed.ErrStale), time.Since(renewed) >= lease*2/3:
+			h.end(fmt.Errorf("%w: %w", errLost, err))
+			return
+		}
+	}
+}
+
+func (h *hold) extend(lease time.Duration) (cancel bool, err error) {
+	ctx, done := context.WithTimeout(h.leased, lease/3)
+	defer done()
+	return h.engine.store.RenewLease(ctx, h.ref, lease)
+}

@@ -1,0 +1,207 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/worker"
+	"seedbed/provision/worker/drivertest"
+	"seedbed/store"
+)
+
+// host is a worker that calls the drivers directly, with the fence that the
+// real one has: a call under an epoch below the highest seen is refused.
+type host struct {
+	pool *drivertest.Pool
+	hv   *drivertest.Hypervisor
+	// partial makes inventories incomplete.
+	partial atomic.Bool
+
+	mu     sync.Mutex
+	epochs map[seedbed.JobID]int64
+}
+
+func (h *host) fence(call seedbed.Call) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if call.Epoch < h.epochs[call.Job] {
+		return seedbed.Errorf(seedbed.ErrStale, "epoch %d of job %s is over", call.Epoch, call.Job)
+	}
+	h.epochs[call.Job] = call.Epoch
+	return nil
+}
+
+func (h *host) CloneVolume(ctx context.Context, call seedbed.Call, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
+	if err := h.fence(call); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	return h.pool.CloneVolume(ctx, call.Job, spec)
+}
+
+func (h *host) RemoveVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.pool.RemoveVolume(ctx, name, id)
+}
+
+func (h *host) ImportImage(ctx context.Context, call seedbed.Call, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+	if err := h.fence(call); err != nil {
+		return seedbed.ImageInfo{}, err
+	}
+	return h.pool.ImportImage(ctx, call.Job, spec, progress)
+}
+
+func (h *host) RemoveImage(ctx context.Context, call seedbed.Call, _, name string) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.pool.RemoveImage(ctx, call.Job, name)
+}
+
+func (h *host) DefineDomain(ctx context.Context, call seedbed.Call, spec seedbed.DomainSpec) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.DefineDomain(ctx, spec)
+}
+
+func (h *host) StartDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.StartDomain(ctx, id)
+}
+
+func (h *host) DestroyDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.DestroyDomain(ctx, id)
+}
+
+func (h *host) UndefineDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.UndefineDomain(ctx, id)
+}
+
+func (h *host) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error) {
+	return h.hv.DomainState(ctx, id)
+}
+
+func (h *host) Inventory(ctx context.Context) (seedbed.Inventory, error) {
+	domains, err := h.hv.Domains(ctx)
+	inv := seedbed.Inventory{Node: testNode, Complete: err == nil && !h.partial.Load(), Domains: domains}
+	if !inv.Complete {
+		inv.Problem = "libvirt does not answer"
+	}
+	return inv, nil
+}
+
+func (h *host) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
+	return h.hv.Watch(ctx, event)
+}
+
+// mortal is the store as one process sees it: once that is killed nothing is
+// written any more. Failpoints stand before and after each write.
+type mortal struct {
+	*store.DB
+	dead   atomic.Bool
+	frozen atomic.Pointer[chan struct{}] // writes wait for it, as a stopped process does
+
+	mu   sync.Mutex
+	hook func(write, stage string, point drivertest.Point) error
+}
+
+var (
+	_ Slots  = (*store.DB)(nil)
+	_ Worker = (*worker.Client)(nil)
+)
+
+var errKilled = errors.New("killed")
+
+func (m *mortal) fail(hook func(write, stage string, point drivertest.Point) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hook = hook
+}
+
+func (m *mortal) around(write, stage string, do func() error) error {
+	if c := m.frozen.Load(); c != nil {
+		<-*c
+	}
+	m.mu.Lock()
+	hook := m.hook
+	m.mu.Unlock()
+	if hook == nil {
+		hook = func(string, string, drivertest.Point) error { return nil }
+	}
+	if m.dead.Load() {
+		return errKilled
+	}
+	if err := hook(write, stage, drivertest.Before); err != nil {
+		return err
+	}
+	if m.dead.Load() {
+		return errKilled
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return hook(write, stage, drivertest.After)
+}
+
+func (m *mortal) ClaimJob(ctx context.Context, owner string, lease time.Duration) (job *seedbed.Job, err error) {
+	err = m.around("claim", "", func() error { job, err = m.DB.ClaimJob(ctx, owner, lease); return err })
+	return job, err
+}
+
+func (m *mortal) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
+	err = m.around("renew", "", func() error { cancel, err = m.DB.RenewLease(ctx, ref, lease); return err })
+	return cancel, err
+}
+
+func (m *mortal) Release(ctx context.Context, ref seedbed.JobRef) error {
+	return m.around("release", "", func() error { return m.DB.Release(ctx, ref) })
+}
+
+func (m *mortal) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) error {
+	return m.around("step", s.Done, func() error { return m.DB.Step(ctx, ref, s) })
+}
+
+func (m *mortal) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
+	return m.around("undo", "", func() error { return m.DB.Undo(ctx, ref, cause) })
+}
+
+func (m *mortal) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error {
+	return m.around("undone", stage, func() error { return m.DB.Undone(ctx, ref, stage, problem) })
+}
+
+func (m *mortal) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error {
+	return m.around("finish", "", func() error { return m.DB.Finish(ctx, ref, out) })
+}
+
+func (m *mortal) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event) error {
+	return m.around("event", e.Stage, func() error { return m.DB.LogEvent(ctx, ref, e) })
+}
+
+func (m *mortal) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (rev int64, err error) {
+	err = m.around("publish", "", func() error { rev, err = m.DB.Publish(ctx, ref, node, g, userData); return err })
+	return rev, err
+}
+
+func (m *mortal) Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (rev int64, err error) {
+	err = m.around("retract", "", func() error { rev, err = m.DB.Retract(ctx, ref, node, id); return err })
+	return rev, err
+}
+
+func (m *mortal) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
+	err = m.around("state", "", func() error { changed, err = m.DB.SetInstanceState(ctx, id, from, to); return err })
+	return changed, err
+}

@@ -1,0 +1,71 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// importPlan makes an image from a file on the worker's host.
+func importPlan() []stage {
+	return []stage{{name: "import", run: importImage, undo: removeImage}}
+}
+
+func importImage(t *task, ctx context.Context) error {
+	var spec seedbed.ImportSpec
+	if err := json.Unmarshal(t.job.Spec, &spec); err != nil {
+		return fmt.Errorf("read the job's input: %w", err)
+	}
+	image, err := t.engine.store.Image(ctx, t.job.Subject)
+	if err != nil {
+		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
+	}
+	t.event("info", 0, "importing %s into pool %s", spec.Path, image.Pool)
+	var info seedbed.ImageInfo
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		info, err = t.engine.worker.ImportImage(ctx, call, seedbed.ImageSpec{Pool: image.Pool, Name: image.Name, Path: spec.Path, SHA256: spec.SHA256}, t.percent("importing"))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("import %s: %w", spec.Path, err)
+	}
+	t.image = &info
+	t.event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
+	return nil
+}
+
+// percent makes an effect's progress events: one per percent, at most four a second.
+func (t *task) percent(doing string) func(seedbed.Progress) {
+	var told time.Time
+	return func(p seedbed.Progress) {
+		if n := p.Percent(); n > t.progress && time.Since(told) >= 250*time.Millisecond {
+			told = time.Now()
+			t.event("info", n, "%s: %s of %s", doing, roundSize(p.Done), roundSize(p.Total))
+		}
+	}
+}
+
+// roundSize is a size as people read it.
+func roundSize(b seedbed.Bytes) string {
+	if b < seedbed.MiB {
+		return b.String()
+	}
+	return (b / seedbed.MiB * seedbed.MiB).String()
+}
+
+func removeImage(t *task, ctx context.Context) error {
+	image, err := t.engine.store.Image(ctx, t.job.Subject)
+	if err != nil {
+		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
+	}
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.RemoveImage(ctx, call, image.Pool, image.Name)
+	})
+	if err != nil {
+		return fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err)
+	}
+	return nil
+}

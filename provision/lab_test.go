@@ -1,0 +1,333 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/internal/testdb"
+	"seedbed/provision/worker/drivertest"
+	"seedbed/store"
+)
+
+const testNode = "node1"
+
+// lab is a whole installation in one process: the real store, drivers in
+// memory, a guest plane and guests that behave unless told otherwise.
+type lab struct {
+	t      *testing.T
+	db     *store.DB
+	pool   *drivertest.Pool
+	hv     *drivertest.Hypervisor
+	host   *host
+	intake *Intake
+	// deaf stops the guest plane from applying, mute the guests from fetching and reporting.
+	deaf, mute atomic.Bool
+	// lease is the engines' lease: short where a process dies, else long enough
+	// for a busy machine.
+	lease time.Duration
+	// tune changes the engines that are started from then on.
+	tune func(*Config, *pace)
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	return newLabOn(t, testdb.Open(t))
+}
+
+// newLabOn is newLab on a store that is open; it closes it.
+func newLabOn(t *testing.T, db *store.DB) *lab {
+	t.Helper()
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: 15 * time.Second, tune: func(*Config, *pace) {}}
+	l.host = &host{pool: l.pool, hv: l.hv, epochs: map[seedbed.JobID]int64{}}
+	l.intake = NewIntake(db, testNode)
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() { l.plane(stop) })
+	t.Cleanup(func() {
+		close(stop)
+		group.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// withProfile adds an active image, a network and a profile "small".
+func (l *lab) withProfile(ready seedbed.Ready) *lab {
+	l.t.Helper()
+	ctx := l.t.Context()
+	_, err := l.db.CreateNetwork(ctx, seedbed.Network{
+		Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), DHCP: true, NAT: true,
+		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
+	})
+	l.ok(err)
+	receipt, err := l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})
+	l.ok(err)
+	l.runUntil(receipt.Job, seedbed.JobSucceeded)
+	_, err = l.db.CreateProfile(ctx, seedbed.Profile{
+		Name: "small", Image: "debian", VCPUs: 1, Memory: 256 * seedbed.MiB, Network: "default", Ready: ready,
+		UserData: []byte("#cloud-config\nruncmd: [echo hi]\n"), SSHKeys: []string{"ssh-ed25519 AAAA someone"},
+	})
+	l.ok(err)
+	return l
+}
+
+func (l *lab) imageFile() string {
+	l.t.Helper()
+	path, _ := drivertest.BootableFile(l.t)
+	return path
+}
+
+func (l *lab) ok(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// plane is the guest plane and the guests: it applies what is published, and
+// the guests of running domains fetch their user-data and report in.
+func (l *lab) plane(stop <-chan struct{}) {
+	ctx := context.Background()
+	var seq, applied int64
+	for {
+		hint := l.db.Hint()
+		page, err := l.db.FeedPage(ctx, testNode, 0, "")
+		if err == nil && !l.deaf.Load() && page.Revision > applied && l.db.SetApplied(ctx, testNode, page.Revision, time.Now()) == nil {
+			applied = page.Revision
+		}
+		all, _ := l.db.Instances(ctx)
+		for _, inst := range all {
+			d, err := l.hv.DomainState(ctx, inst.ID)
+			if err != nil || d.State != seedbed.DomainRunning || l.mute.Load() {
+				continue
+			}
+			if inst.Fetched.IsZero() || inst.Ready == seedbed.ReadyReport && inst.Reported.IsZero() {
+				seq += 2
+				l.db.AddGuestEvents(ctx, testNode, "spool", []seedbed.GuestEvent{
+					{Seq: seq, Instance: inst.ID, Kind: seedbed.GuestUserData, At: time.Now(), Method: "GET", Path: "/latest/user-data", Status: 200},
+					{Seq: seq + 1, Instance: inst.ID, Kind: seedbed.GuestReport, At: time.Now()},
+				})
+			}
+		}
+		select {
+		case <-stop:
+			return
+		case <-hint:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// process is one running engine that can be killed as SIGKILL does.
+type process struct {
+	engine *Engine
+	store  *mortal
+	stop   func() // the soft stop; waits for the end
+	kill   func() // nothing of it is written any more
+}
+
+// start runs an engine; arm is called before it does anything.
+func (l *lab) start(arm ...func(*process)) *process {
+	l.t.Helper()
+	m := &mortal{DB: l.db}
+	cfg := Config{
+		Node: testNode, Workers: 2, Lease: l.lease, Poll: 10 * time.Millisecond, Attempts: 50,
+		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
+	}
+	p := pace{
+		retryMin: 2 * time.Millisecond, retryMax: 20 * time.Millisecond, cancelPoll: 20 * time.Millisecond,
+		settle: time.Millisecond, applied: 5 * time.Millisecond, domain: 20 * time.Millisecond,
+		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 500 * time.Millisecond, retract: 10 * time.Second,
+	}
+	l.tune(&cfg, &p)
+	e := NewEngine(cfg, m, l.host)
+	e.pace = p
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	pr := &process{engine: e, store: m}
+	pr.stop = func() { cancel(); <-done }
+	pr.kill = func() { m.dead.Store(true); cancel() }
+	for _, f := range arm {
+		f(pr)
+	}
+	go func() {
+		defer close(done)
+		if err := e.Run(ctx); err != nil {
+			l.t.Errorf("run: %v", err)
+		}
+	}()
+	l.t.Cleanup(pr.stop)
+	return pr
+}
+
+// wait polls the job until it is in that state.
+func (l *lab) wait(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
+	l.t.Helper()
+	var job seedbed.Job
+	l.eventually("job "+string(want), func() bool {
+		var err error
+		job, err = l.db.Job(l.t.Context(), id)
+		l.ok(err)
+		if job.State.Terminal() && job.State != want {
+			l.t.Fatalf("job ended %s: %s\n%s", job.State, job.Error, l.history(id))
+		}
+		return job.State == want
+	})
+	return job
+}
+
+func (l *lab) eventually(what string, cond func() bool) {
+	l.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if cond() {
+			return
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("never: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond) // between two looks
+	}
+}
+
+// runUntil runs an engine until the job is in that state, and checks what holds of every job.
+func (l *lab) runUntil(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
+	l.t.Helper()
+	p := l.start()
+	job := l.wait(id, want)
+	p.stop()
+	l.checkEvents(id)
+	return job
+}
+
+func (l *lab) history(id seedbed.JobID) string {
+	events, _ := l.db.Events(l.t.Context(), id, 0, 0)
+	var b strings.Builder
+	for _, e := range events {
+		b.WriteString(e.Level + " " + e.Stage + ": " + e.Msg + "\n")
+	}
+	return b.String()
+}
+
+// checkEvents holds that a history has no gap and nothing after the end.
+func (l *lab) checkEvents(id seedbed.JobID) {
+	l.t.Helper()
+	events, err := l.db.Events(l.t.Context(), id, 0, 0)
+	l.ok(err)
+	ends := 0
+	for i, e := range events {
+		if e.Seq != int64(i+1) {
+			l.t.Errorf("event %d has seq %d", i+1, e.Seq)
+		}
+		if strings.HasPrefix(e.Msg, "succeeded") || strings.HasPrefix(e.Msg, "rolled back") || strings.HasPrefix(e.Msg, "failed") {
+			ends++
+		}
+	}
+	if ends != 1 {
+		l.t.Errorf("%d final events:\n%s", ends, l.history(id))
+	}
+}
+
+func (l *lab) create(name string) seedbed.JobID {
+	l.t.Helper()
+	receipt, err := l.intake.Submit(l.t.Context(), seedbed.Request{Action: "create", Name: name, Profile: "small"}, nil)
+	l.ok(err)
+	return receipt.Job
+}
+
+func (l *lab) remove(name string) seedbed.JobID {
+	l.t.Helper()
+	receipt, err := l.intake.Submit(l.t.Context(), seedbed.Request{Action: "remove", Name: name}, nil)
+	l.ok(err)
+	return receipt.Job
+}
+
+// stageStates compares the journal of a job.
+func (l *lab) stageStates(id seedbed.JobID, want map[string]seedbed.StageState) {
+	l.t.Helper()
+	stages, err := l.db.Stages(l.t.Context(), id)
+	l.ok(err)
+	got := map[string]seedbed.StageState{}
+	for _, s := range stages {
+		got[s.Name] = s.State
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		l.t.Errorf("stages (-want +got):\n%s", d)
+	}
+}
+
+// up checks that the instance is there exactly once, whole and running.
+func (l *lab) up(name string) {
+	l.t.Helper()
+	l.whole(name, seedbed.InstanceRunning)
+}
+
+// whole checks that the instance is in that state and there exactly once: with
+// its volume, its running domain, and served by the guest plane.
+func (l *lab) whole(name string, state seedbed.InstanceState) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	inst, err := l.db.InstanceByName(ctx, name)
+	l.ok(err)
+	if inst.State != state {
+		l.t.Errorf("instance is %s; want %s", inst.State, state)
+	}
+	volumes, _ := l.pool.Volumes(ctx)
+	domains, _ := l.hv.Domains(ctx)
+	if len(volumes) != 1 || volumes[0].Name != inst.Volumes[0].Name || len(domains) != 1 || domains[0].ID != inst.ID || domains[0].State != seedbed.DomainRunning {
+		l.t.Errorf("volumes %v, domains %v", volumes, domains)
+	}
+	if spec, _ := l.hv.Spec(inst.ID); len(spec.Disks) != 1 || !strings.Contains(spec.Disks[0].Source, inst.Volumes[0].Name) ||
+		len(spec.NICs) != 1 || spec.NICs[0].Bridge != "seedbed0" || spec.NICs[0].Tap != inst.NICs[0].ID.Tap() {
+		l.t.Errorf("domain spec %+v", spec)
+	}
+	page, err := l.db.FeedPage(ctx, testNode, 0, "")
+	l.ok(err)
+	served := 0
+	for _, c := range page.Changes {
+		if c.Guest != nil && c.Guest.ID == inst.ID {
+			served++
+		}
+	}
+	if served != 1 {
+		l.t.Errorf("served %d times: %v", served, page.Changes)
+	}
+}
+
+// nothing checks that the instance and all that was its own are gone, and that
+// its name and address are free.
+func (l *lab) nothing(name string) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	volumes, _ := l.pool.Volumes(ctx)
+	domains, _ := l.hv.Domains(ctx)
+	if len(volumes) != 0 || len(domains) != 0 {
+		l.t.Errorf("left behind: volumes %v, domains %v", volumes, domains)
+	}
+	if _, err := l.db.InstanceByName(ctx, name); !errors.Is(err, seedbed.ErrNotFound) {
+		l.t.Errorf("the instance is there: %v", err)
+	}
+	page, err := l.db.FeedPage(ctx, testNode, 0, "")
+	l.ok(err)
+	for _, c := range page.Changes {
+		if c.Guest != nil {
+			l.t.Errorf("still served: %v", c.Guest.Name)
+		}
+	}
+	l.create(name)
+	inst, err := l.db.InstanceByName(ctx, name)
+	l.ok(err)
+	if inst.NICs[0].Addr != netip.MustParseAddr("10.9.0.2") {
+		l.t.Errorf("the address is not free: got %s", inst.NICs[0].Addr)
+	}
+}

@@ -1,0 +1,96 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// awaitGuest waits for what the instance's policy calls ready. It fails as soon
+// as the domain does not run any more, since nothing would come then.
+func awaitGuest(t *task, ctx context.Context) error {
+	nudged, stop := t.engine.domains.listen(t.job.Instance)
+	defer stop()
+	look := time.NewTicker(t.engine.pace.domain)
+	defer look.Stop()
+	due, waitingFor := true, ""
+	for {
+		hint := t.engine.store.Hint()
+		inst, err := t.instance(ctx)
+		switch {
+		case ctx.Err() != nil && waitingFor != "":
+			return inVain(waitingFor, t.job.Subject)
+		case err != nil:
+			return err
+		}
+		done, still := readiness(inst)
+		if done != "" {
+			t.event("info", 100, "%s", done)
+			return nil
+		}
+		if waitingFor == "" {
+			waitingFor = still
+			t.event("info", 0, "waiting until %s", waitingFor)
+		}
+		if due {
+			if err := t.domainRuns(ctx); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return inVain(waitingFor, t.job.Subject)
+		case <-hint:
+			sleep(ctx, t.engine.pace.settle)
+		case <-time.After(t.engine.cfg.Poll):
+		case <-nudged:
+			due = true
+			continue
+		case <-look.C:
+			due = true
+			continue
+		}
+		due = false
+	}
+}
+
+func inVain(waitingFor, name string) error {
+	return fmt.Errorf("waited in vain until %s: see its console (seedbed vm log %s)", waitingFor, name)
+}
+
+// readiness says that the instance is ready, or else what it is waited for.
+func readiness(inst seedbed.Instance) (done, waitingFor string) {
+	switch {
+	case inst.Ready == seedbed.ReadyStarted:
+		return "the guest was started", ""
+	case inst.Ready == seedbed.ReadyReport && inst.Reported.IsZero():
+		return "", "the guest reports in"
+	case inst.Ready == seedbed.ReadyReport:
+		return "the guest has reported in", ""
+	case inst.Fetched.IsZero():
+		return "", "the guest fetches its user-data"
+	}
+	return "the guest has fetched its user-data", ""
+}
+
+// domainRuns fails when the domain does not run. A worker that does not answer
+// says nothing about the guest.
+func (t *task) domainRuns(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	defer cancel()
+	info, err := t.engine.worker.DomainState(ctx, t.job.Instance)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s was removed by someone else before the guest was ready", t.job.Subject)
+	case err != nil:
+		return nil
+	case info.State == seedbed.DomainOff:
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s went off before it was ready: see its console (seedbed vm log %s)", t.job.Subject, t.job.Subject)
+	case info.State == seedbed.DomainCrashed:
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s crashed before it was ready: see its console (seedbed vm log %s)", t.job.Subject, t.job.Subject)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package provision
+
+import (
+	"context"
+	"time"
+
+	"seedbed"
+)
+
+// Claimer hands out jobs under a lease. A claim raises the job's epoch; what is
+// done under an older one gives seedbed.ErrStale.
+type Claimer interface {
+	// ClaimJob gives the oldest job that waits or whose lease is over; nil when there is none.
+	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
+	// RenewLease extends the lease; cancel tells that someone asked for the job to be cancelled.
+	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
+	// Release ends the lease now, without burning an attempt.
+	Release(ctx context.Context, ref seedbed.JobRef) error
+	// Hint is closed at the next committed write of this process.
+	Hint() <-chan struct{}
+}
+
+// Journal records how far a job is.
+type Journal interface {
+	Step(ctx context.Context, ref seedbed.JobRef, step seedbed.Step) error
+	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
+	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error
+	Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error
+}
+
+// History keeps and shows what happened.
+type History interface {
+	LogEvent(ctx context.Context, ref seedbed.JobRef, event seedbed.Event) error
+	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
+	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+}
+
+// GuestPlane is the feed to the metadata servers. Revisions count per node.
+type GuestPlane interface {
+	// Publish makes the guest plane of node serve g with userData; nil serves none.
+	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (revision int64, err error)
+	// Retract makes it forget the instance.
+	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error)
+	// Applied is the revision that node has acknowledged; 0 and the zero time when it never has.
+	Applied(ctx context.Context, node string) (revision int64, at time.Time, err error)
+}
+
+// Catalogue reads what jobs work on.
+type Catalogue interface {
+	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	Network(ctx context.Context, name string) (seedbed.Network, error)
+	Image(ctx context.Context, name string) (seedbed.Image, error)
+}
+
+// Switch records whether an instance runs.
+type Switch interface {
+	// SetInstanceState changes the state if it is from, and tells whether it was.
+	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
+}
+
+// Store is everything that the engine asks of the database.
+type Store interface {
+	Claimer
+	Journal
+	History
+	GuestPlane
+	Catalogue
+	Switch
+}
+
+// Volumes makes and removes volumes. Both are idempotent, and touch only what
+// is tagged with the instance: anything else gives seedbed.ErrConflict.
+type Volumes interface {
+	CloneVolume(ctx context.Context, call seedbed.Call, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error)
+	RemoveVolume(ctx context.Context, call seedbed.Call, pool, name string, id seedbed.InstanceID) error
+}
+
+// Images makes and removes images. Both are idempotent per job.
+type Images interface {
+	ImportImage(ctx context.Context, call seedbed.Call, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error)
+	RemoveImage(ctx context.Context, call seedbed.Call, pool, name string) error
+}
+
+// Domains makes, switches and removes domains. All are idempotent, and refuse
+// with seedbed.ErrConflict what does not carry our tag.
+type Domains interface {
+	DefineDomain(ctx context.Context, call seedbed.Call, spec seedbed.DomainSpec) error
+	StartDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error
+	DestroyDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error
+	UndefineDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error
+}
+
+// Observer says what there is on the node.
+type Observer interface {
+	// DomainState is one domain; seedbed.ErrNotFound when there is none of that ID.
+	DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error)
+	Inventory(ctx context.Context) (seedbed.Inventory, error)
+	// Watch streams changes until ctx ends or the connection breaks; the first event is always "resync".
+	Watch(ctx context.Context, event func(seedbed.DomainEvent)) error
+}
+
+// Worker is everything that the engine asks of the node's worker. An effect
+// under an epoch that is no longer the job's gives seedbed.ErrStale, a worker
+// that does not answer seedbed.ErrUnavailable.
+type Worker interface {
+	Volumes
+	Images
+	Domains
+	Observer
+}

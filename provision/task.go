@@ -1,0 +1,210 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"seedbed"
+)
+
+// task is one job in the hands of this engine, for one epoch.
+type task struct {
+	engine *Engine
+	job    *seedbed.Job
+	ref    seedbed.JobRef
+	hold   *hold
+	log    *slog.Logger
+	// stage is the stage in hand, and progress its percentage as last told.
+	stage    string
+	progress int
+	// image is what an import found.
+	image *seedbed.ImageInfo
+}
+
+// work runs a claimed job until it ends, is lost, or the engine stops.
+func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
+	t := &task{
+		engine: e, job: job, ref: job.Ref(), stage: job.Stage, progress: job.Progress,
+		hold: e.hold(ctx, job.Ref(), claimed),
+		log:  e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
+	}
+	e.domains.busy(job.Instance, true)
+	err := t.run()
+	t.hold.release()
+	e.domains.busy(job.Instance, false)
+	switch {
+	case err == nil:
+	case errors.Is(err, errLost):
+		t.log.Warn("job lost to another holder", "stage", t.stage, "err", err)
+	case ctx.Err() != nil:
+		err := t.write(ctx, func(ctx context.Context) error { return e.store.Release(ctx, t.ref) })
+		t.log.Info("job released", "stage", t.stage, "err", err)
+	default:
+		t.log.Error("job left to its lease", "stage", t.stage, "err", err)
+	}
+}
+
+// run takes the job to its end. An error means that it has none yet.
+func (t *task) run() error {
+	if t.job.State == seedbed.JobUndoing {
+		return t.backward(t.hold.leased)
+	}
+	err := t.forward(t.hold.forward)
+	var broken *storeError
+	switch {
+	case err == nil, errors.Is(err, errLost), errors.As(err, &broken):
+		return err
+	case t.hold.leased.Err() != nil:
+		return context.Cause(t.hold.leased)
+	}
+	var crash *panicError
+	if errors.As(err, &crash) {
+		t.event("error", t.progress, "%s\n%s", crash, clipTo(string(crash.stack), 3<<10))
+		t.log.Error("stage panicked", "stage", t.stage, "err", err)
+	}
+	cause := err.Error()
+	if t.stage != "" && !errors.Is(err, errCancelled) {
+		cause = fmt.Sprintf("stage %s: %s", t.stage, err)
+	}
+	t.event("error", t.progress, "%s", cause)
+	if t.job.Kind == seedbed.JobRemove { // forward only
+		return t.finish(t.hold.leased, seedbed.Outcome{State: seedbed.JobFailed, Error: cause, InstanceState: seedbed.InstanceFailed})
+	}
+	if err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.ref, cause) }); err != nil {
+		return err
+	}
+	t.job.State, t.job.Error = seedbed.JobUndoing, cause
+	return t.backward(t.hold.leased)
+}
+
+// forward runs the stages that are not done yet, and ends the job.
+func (t *task) forward(ctx context.Context) error {
+	plan := planOf(t.job.Kind)
+	n := t.job.Done
+	switch {
+	case plan == nil:
+		return fmt.Errorf("this seedbedd knows no job of kind %q", t.job.Kind)
+	case n > len(plan), n < len(plan) && t.job.Stage != "" && t.job.Stage != plan[n].name:
+		return fmt.Errorf("this seedbedd knows no stage %q at place %d of a %s job", t.job.Stage, n+1, t.job.Kind)
+	case t.job.Attempts > t.engine.cfg.Attempts:
+		return fmt.Errorf("started %d times without coming to its end", t.engine.cfg.Attempts)
+	case n < len(plan) && t.job.Stage == "":
+		if err := t.step(ctx, seedbed.Step{Next: plan[n].name, Total: len(plan)}); err != nil {
+			return err
+		}
+	}
+	for ; n < len(plan); n++ {
+		if err := t.pass(ctx, plan[n]); err != nil {
+			return err
+		}
+		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: plan[n].state, Image: t.image}
+		if n+1 < len(plan) {
+			step.Next = plan[n+1].name
+		}
+		if err := t.step(ctx, step); err != nil {
+			return err
+		}
+	}
+	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: t.job.Kind == seedbed.JobRemove})
+}
+
+// limit is the time of one attempt of a stage.
+func (t *task) limit(s stage) time.Duration {
+	if limit := t.engine.cfg.StageTimeout[s.name]; limit > 0 {
+		return limit
+	}
+	return 10 * time.Minute
+}
+
+// pass runs one stage. What does not answer is tried again until the stage's
+// time is over; a removal, which has no way back, tries again after any error.
+func (t *task) pass(ctx context.Context, s stage) error {
+	limit := t.limit(s)
+	for tries, wait := max(1, t.job.Attempts), t.engine.pace.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.pace.retryMax) {
+		err := t.perform(ctx, limit, s.run, unavailable)
+		var broken *storeError
+		if err == nil || ctx.Err() != nil || errors.Is(err, errLost) || errors.As(err, &broken) ||
+			t.job.Kind != seedbed.JobRemove || tries >= t.engine.cfg.Attempts {
+			return err
+		}
+		t.event("warn", t.progress, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
+		if sleep(ctx, wait); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (t *task) step(ctx context.Context, s seedbed.Step) error {
+	if err := t.hold.check(ctx); err != nil && s.Done == "" {
+		return err // what is done is recorded even so; nothing new is begun
+	}
+	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Step(ctx, t.ref, s) })
+	if err == nil {
+		t.stage, t.progress, t.job.Attempts = s.Next, 0, 1
+	}
+	return err
+}
+
+func (t *task) finish(ctx context.Context, out seedbed.Outcome) error {
+	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Finish(ctx, t.ref, out) })
+	if err == nil {
+		t.log.Info("job ended", "state", out.State, "error", out.Error)
+	}
+	return err
+}
+
+// write does one write for the job. It is not cut off by the end of ctx, since
+// a write whose outcome nobody knows is worse than one more write; the epoch
+// keeps it from harm.
+func (t *task) write(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.pace.call)
+	defer cancel()
+	err := do(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, seedbed.ErrStale):
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return &storeError{err}
+}
+
+// event adds a line to the job's history. A history that cannot be written does
+// not stop the job; a lost job is noticed at its next write.
+func (t *task) event(level string, progress int, format string, args ...any) {
+	t.progress = progress
+	e := seedbed.Event{
+		Job: t.job.ID, At: time.Now().UTC(), Level: level, Stage: t.stage, Progress: progress,
+		Msg: clipTo(fmt.Sprintf(format, args...), 4<<10),
+	}
+	err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.ref, e) })
+	switch {
+	case errors.Is(err, errLost):
+		t.hold.end(err)
+	case err != nil:
+		t.log.Error("record an event", "stage", t.stage, "err", err)
+	}
+}
+
+// effect asks for one effect on the job's behalf, unless the lease is over.
+func (t *task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
+	if err := t.hold.check(ctx); err != nil {
+		return err
+	}
+	return do(ctx, seedbed.Call{Job: t.ref.ID, Epoch: t.ref.Epoch, Stage: t.stage})
+}
+
+func (t *task) instance(ctx context.Context) (seedbed.Instance, error) {
+	inst, err := t.engine.store.Instance(ctx, t.job.Instance)
+	return inst, fromStore(err)
+}
+
+func clipTo(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}

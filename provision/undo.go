@@ -1,0 +1,111 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// backward undoes every stage that has an intent, last first. It goes on past
+// errors, except of a stage that guards those before it, and then ends the job:
+// rolled back with nothing left, or incomplete with what is left in the journal.
+func (t *task) backward(ctx context.Context) error {
+	journal, err := t.engine.store.Stages(ctx, t.ref.ID)
+	if err != nil {
+		return fromStore(err)
+	}
+	var left []string
+	kept := "" // why what follows is left as it is
+	for _, row := range slices.Backward(journal) {
+		if row.State == seedbed.StageOrphans { // by whoever had the job before
+			left = append(left, row.Name+": "+row.Error)
+			kept = cmp.Or(kept, t.guards(row.Name))
+		}
+		if row.State != seedbed.StageIntent && row.State != seedbed.StageDone {
+			continue
+		}
+		t.stage, t.progress = row.Name, 0
+		problem := kept
+		if kept != "" {
+			t.event("warn", 0, "%s", kept)
+		} else if problem, err = t.revert(ctx, row.Name); err != nil {
+			return err
+		}
+		if problem != "" {
+			left = append(left, row.Name+": "+problem)
+			kept = cmp.Or(kept, t.guards(row.Name))
+		}
+		if err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Undone(ctx, t.ref, row.Name, problem) }); err != nil {
+			return err
+		}
+	}
+	cause := t.job.Error
+	if cause == "" {
+		cause = errCancelled.Error()
+	}
+	if len(left) == 0 {
+		return t.finish(ctx, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, Drop: true})
+	}
+	out := seedbed.Outcome{State: seedbed.JobIncomplete, Error: cause + "; left behind: " + strings.Join(left, "; ")}
+	if t.job.Kind == seedbed.JobCreate {
+		out.InstanceState = seedbed.InstanceFailed
+	}
+	return t.finish(ctx, out)
+}
+
+// planned is the stage of that name in the job's plan.
+func (t *task) planned(name string) (s stage, ok bool) {
+	plan := planOf(t.job.Kind)
+	i := slices.IndexFunc(plan, func(s stage) bool { return s.name == name })
+	if i < 0 {
+		return stage{}, false
+	}
+	return plan[i], true
+}
+
+// guards is why the stages before that one stay when it could not be undone;
+// empty when they need not.
+func (t *task) guards(name string) string {
+	s, _ := t.planned(name)
+	return s.guards
+}
+
+// revert undoes one stage. problem is what keeps it from being undone; err is
+// why the job is left as it is.
+func (t *task) revert(ctx context.Context, name string) (problem string, err error) {
+	s, ok := t.planned(name)
+	if !ok {
+		return fmt.Sprintf("this seedbedd does not know how to undo stage %s of a %s job", name, t.job.Kind), nil
+	}
+	if s.undo == nil {
+		return "", nil
+	}
+	err = t.perform(ctx, min(t.engine.pace.undo, t.limit(s)), s.undo, func(err error) bool {
+		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
+	})
+	var broken *storeError
+	switch {
+	case err == nil, errors.Is(err, seedbed.ErrNotFound):
+		t.event("info", 100, "undone")
+		return "", nil
+	case errors.Is(err, errLost), errors.As(err, &broken):
+		return "", err
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.Is(err, seedbed.ErrConflict) && s.guards == "": // what stands there is not ours, so nothing of ours is left
+		t.event("warn", 100, "left untouched: %s", err)
+		return "", nil
+	}
+	var crash *panicError
+	if errors.As(err, &crash) {
+		t.event("error", 0, "undo: %s\n%s", crash, clipTo(string(crash.stack), 3<<10))
+	} else {
+		t.event("error", 0, "undo: %s", err)
+	}
+	return err.Error(), nil
+}

@@ -1,0 +1,68 @@
+package provision
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"seedbed"
+)
+
+// format is one kind of user-data that cloud-init tells apart by how it starts.
+type format struct {
+	prefix string
+	// mime is the content type of a part of that kind.
+	mime string
+	// config tells that the document is, or becomes, cloud-config, whose
+	// top-level keys can collide with ours.
+	config bool
+}
+
+// formats are those that can be a part of a multipart document, longest prefix
+// first as in cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP).
+var formats = []format{
+	{"#cloud-config-archive", "text/cloud-config-archive", true},
+	{"## template: jinja", "text/jinja2", true},
+	{"#cloud-boothook", "text/cloud-boothook", false},
+	{"#include-once", "text/x-include-once-url", false},
+	{"#part-handler", "text/part-handler", false},
+	{"#cloud-config", "text/cloud-config", true},
+	{"#include", "text/x-include-url", false},
+	{"#!", "text/x-shellscript", false},
+}
+
+const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, #part-handler, #cloud-config-archive or ## template: jinja, or ready metadata or started, which serve any bytes as they are"
+
+// formatOf finds the format of an operator's document, or says why it cannot be
+// combined with ours. Case and leading white space do not count, as in cloud-init.
+func formatOf(data []byte) (format, error) {
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data is gzip, which ready report cannot combine with its own part: %s", combinable)
+	}
+	head := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), 8192)], " \t\r\n\v\f"))
+	if isMIME(head) {
+		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data is a MIME document already, which ready report cannot combine with its own part: %s", combinable)
+	}
+	if !bytes.HasPrefix(head, []byte("#cloud-config-jsonp")) { // a patch, for which #cloud-config would match
+		for _, f := range formats {
+			if bytes.HasPrefix(head, []byte(f.prefix)) {
+				return f, nil
+			}
+		}
+	}
+	what := "does not start in a way that cloud-init knows"
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		what = "is binary"
+	}
+	return format{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data %s, so ready report cannot combine it with its own part: %s", what, combinable)
+}
+
+// isMIME tells whether head, in lower case, starts with mail headers.
+func isMIME(head []byte) bool {
+	for _, h := range []string{"mime-version:", "content-type:", "content-transfer-encoding:", "content-disposition:", "from ", "from:", "subject:"} {
+		if strings.HasPrefix(string(head[:min(len(head), 32)]), h) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,48 @@
+package provision
+
+import (
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+func TestFollowDomains(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		pace func(*pace)
+	}{
+		{"by events", func(p *pace) { p.resync = time.Hour }},
+		{"by inventory", func(p *pace) { p.resync = 20 * time.Millisecond }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.tune = func(_ *Config, p *pace) { tt.pace(p) }
+			p := l.start()
+			l.wait(l.create("web1"), seedbed.JobSucceeded)
+			inst, err := l.db.InstanceByName(t.Context(), "web1")
+			l.ok(err)
+			becomes := func(want seedbed.InstanceState) {
+				t.Helper()
+				l.eventually("instance "+string(want), func() bool {
+					now, err := l.db.Instance(t.Context(), inst.ID)
+					l.ok(err)
+					return now.State == want
+				})
+			}
+			l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
+			becomes(seedbed.InstanceStopped)
+			l.hv.SetState(inst.ID, seedbed.DomainRunning, "started")
+			becomes(seedbed.InstanceRunning)
+			l.hv.SetState(inst.ID, seedbed.DomainCrashed, "crashed")
+			becomes(seedbed.InstanceStopped)
+			p.stop()
+			l.hv.SetState(inst.ID, seedbed.DomainRunning, "started") // seen by the next engine's first resync
+			q := l.start()
+			becomes(seedbed.InstanceRunning)
+			q.stop()
+		})
+	}
+}

@@ -1,0 +1,150 @@
+// Package dir keeps volumes and images as qcow2 files in a directory:
+//
+//	images/<name>.qcow2     images, readable by all, as QEMU's user reads them as backing files
+//	volumes/<name>.qcow2    volumes, root's own until libvirt gives a running domain's to QEMU's user
+//	<file>.json             the file's tag: whose it is. A file without one is a stranger's, and never touched
+//	building/seedbed-*      what is not finished; swept when the pool is opened
+//	.lock                   held by the one process that uses the pool
+//
+// A file is made in building/, synced, tagged, and then linked to its name, so
+// that what has a name is whole. The tag is a file of its own and not an
+// extended attribute, because some file systems have none for users.
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// Type is the pool type that this package implements.
+const Type = "dir"
+
+// DefaultReserve is the room that is kept free unless the configuration says otherwise.
+const DefaultReserve = 1 * seedbed.GiB
+
+// Config is one pool.
+type Config struct {
+	// Name is the pool's name.
+	Name string
+	// Path is its directory, absolute; it is made when it is missing. QEMU's user must be able to reach it.
+	Path string
+	// Reserve is the free space below which nothing new is made, since volumes grow
+	// as guests write; zero means DefaultReserve.
+	Reserve seedbed.Bytes
+	Log     *slog.Logger
+}
+
+// Pool is an open pool. It satisfies worker.Pool.
+type Pool struct {
+	name    string
+	path    string
+	reserve seedbed.Bytes
+	log     *slog.Logger
+	lock    *os.File
+	// turn is held while names are looked at and changed; never while data is copied.
+	turn chan struct{}
+}
+
+const (
+	images   = "images"
+	volumes  = "volumes"
+	building = "building"
+)
+
+// Open makes the directory ready, takes its lock, and sweeps what an earlier
+// process left unfinished. Errors: ErrInvalid for a path that is not absolute,
+// ErrInUse when another process has the pool open.
+func Open(c Config) (*Pool, error) {
+	if err := seedbed.CheckName("pool", c.Name); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(c.Path) {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "path %q of pool %s is not absolute", c.Path, c.Name)
+	}
+	if c.Reserve <= 0 {
+		c.Reserve = DefaultReserve
+	}
+	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, log: c.Log, turn: make(chan struct{}, 1)}
+	for _, d := range []struct {
+		path string
+		mode fs.FileMode
+	}{
+		{p.path, 0o711},
+		{filepath.Join(p.path, images), 0o711},
+		{filepath.Join(p.path, volumes), 0o711},
+		{filepath.Join(p.path, building), 0o700},
+	} {
+		if err := makeDir(d.path, d.mode); err != nil {
+			return nil, fmt.Errorf("open pool %s: %w", c.Name, err)
+		}
+	}
+	if err := p.takeLock(); err != nil {
+		return nil, err
+	}
+	if err := p.sweep(); err != nil {
+		return nil, errors.Join(fmt.Errorf("sweep pool %s: %w", c.Name, err), p.Close())
+	}
+	return p, nil
+}
+
+// makeDir makes a directory and those above it; one that is there keeps its mode.
+func makeDir(path string, mode fs.FileMode) error {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return nil
+	}
+	if up := filepath.Dir(path); up != path {
+		if err := makeDir(up, 0o711); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode) // whatever the umask
+}
+
+func (p *Pool) takeLock() error {
+	f, err := os.OpenFile(filepath.Join(p.path, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open pool %s: %w", p.name, err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = seedbed.Errorf(seedbed.ErrInUse, "pool %s at %s is in use by another process: is a second seedbed-worker running?", p.name, p.path)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	p.lock = f
+	return nil
+}
+
+// Close releases the pool's lock. No call may be running.
+func (p *Pool) Close() error {
+	// Closing alone would leave it to a child that is just being started and has the file open too.
+	return errors.Join(unix.Flock(int(p.lock.Fd()), unix.LOCK_UN), p.lock.Close())
+}
+
+// enter waits for the pool's turn; leave gives it back.
+func (p *Pool) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case p.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *Pool) leave() { <-p.turn }

@@ -1,0 +1,117 @@
+package dir
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+	"seedbed/internal/command"
+	"seedbed/provision/image"
+)
+
+// Volumes implements worker.Lister.
+func (p *Pool) Volumes(ctx context.Context) ([]seedbed.VolumeInfo, error) {
+	tags, err := p.list(ctx, volumes)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]seedbed.VolumeInfo, len(tags))
+	for i, t := range tags {
+		all[i] = p.volume(t)
+	}
+	return all, nil
+}
+
+// Images implements worker.Lister.
+func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
+	tags, err := p.list(ctx, images)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]seedbed.ImageInfo, len(tags))
+	for i, t := range tags {
+		all[i] = p.imageOrZero(t)
+	}
+	return all, nil
+}
+
+func (p *Pool) list(ctx context.Context, kind string) ([]*tag, error) {
+	err := p.enter(ctx)
+	if err == nil {
+		defer p.leave()
+		var all []*tag
+		if all, err = p.tags(kind); err == nil {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("list %s of pool %s: %w", kind, p.name, err)
+}
+
+// Info implements worker.Lister.
+func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return seedbed.PoolInfo{}, err
+	}
+	size, free, err := p.space()
+	if err != nil {
+		return seedbed.PoolInfo{}, err
+	}
+	return seedbed.PoolInfo{Name: p.name, Type: Type, Size: size, Free: free}, nil
+}
+
+// Health implements worker.Checker: the room in the pool, and the tool that it needs.
+func (p *Pool) Health(context.Context) []seedbed.Check {
+	room := seedbed.Check{Name: "pool " + p.name, OK: true}
+	size, free, err := p.space()
+	switch {
+	case err != nil:
+		room.OK, room.Detail, room.Hint = false, err.Error(), "make "+p.path+" a directory that root can write to"
+	default:
+		room.Detail = fmt.Sprintf("%s free of %s at %s", human(free), human(size), p.path)
+		if free < p.reserve {
+			room.OK, room.Hint = false, fmt.Sprintf("remove volumes or images: nothing new is made below the reserve of %s", human(p.reserve))
+		}
+	}
+	tool := seedbed.Check{Name: image.Tool, OK: true, Detail: "installed"}
+	if err := command.Installed(image.Tool); err != nil {
+		tool.OK, tool.Detail, tool.Hint = false, err.Error(), "install the Debian package qemu-utils"
+	}
+	return []seedbed.Check{room, tool}
+}
+
+func (p *Pool) space() (size, free seedbed.Bytes, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(p.path, &st); err != nil {
+		return 0, 0, fmt.Errorf("room in pool %s at %s: %w", p.name, p.path, err)
+	}
+	unit := seedbed.Bytes(st.Frsize)
+	return seedbed.Bytes(st.Blocks) * unit, seedbed.Bytes(st.Bavail) * unit, nil
+}
+
+// need refuses with ErrFull what would leave less than the reserve.
+func (p *Pool) need(bytes seedbed.Bytes) error {
+	_, free, err := p.space()
+	if err != nil {
+		return err
+	}
+	if free-bytes < p.reserve {
+		return seedbed.Errorf(seedbed.ErrFull, "%s is needed in pool %s at %s, which has %s free and keeps a reserve of %s",
+			human(bytes), p.name, p.path, human(free), human(p.reserve))
+	}
+	return nil
+}
+
+// human is a size to read, with one decimal.
+func human(b seedbed.Bytes) string {
+	for _, u := range []struct {
+		name string
+		size seedbed.Bytes
+	}{{"TiB", seedbed.TiB}, {"GiB", seedbed.GiB}, {"MiB", seedbed.MiB}, {"KiB", seedbed.KiB}} {
+		if b >= u.size {
+			return fmt.Sprintf("%.1f %s", float64(b)/float64(u.size), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", b)
+}

@@ -1,0 +1,116 @@
+package dir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"seedbed"
+)
+
+// tag says whose a file is. Its Seedbed field tells it from any other JSON file.
+type tag struct {
+	Seedbed  int                `json:"seedbed"` // tagVersion
+	Name     string             `json:"name"`
+	Job      seedbed.JobID      `json:"job"`
+	Instance seedbed.InstanceID `json:"instance,omitempty"` // of a volume
+	Image    string             `json:"image,omitempty"`    // that a volume is a clone of
+	Size     int64              `json:"size"`               // virtual, in bytes
+	Format   string             `json:"format,omitempty"`   // of the file that an image was imported from
+	SHA256   string             `json:"sha256,omitempty"`   // of that file
+}
+
+const (
+	tagVersion = 1
+	tagLimit   = 64 << 10
+	suffix     = ".qcow2"
+	tagSuffix  = ".json"
+)
+
+// file is where a volume or image of that name is.
+func (p *Pool) file(kind, name string) string {
+	return filepath.Join(p.path, kind, name+suffix)
+}
+
+// look finds what has a name: nil when nothing has, ErrConflict when it is a
+// stranger's. A tag without its file is what a crash left, and nothing.
+func (p *Pool) look(kind, name string) (*tag, error) {
+	path := p.file(kind, name)
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode().IsRegular() {
+		if t, err := readTag(path + tagSuffix); err != nil || t != nil && t.Name == name {
+			return t, err
+		}
+	}
+	return nil, seedbed.Errorf(seedbed.ErrConflict, "%s exists and does not carry seedbed's tag (%s): it is left alone", path, filepath.Base(path)+tagSuffix)
+}
+
+// readTag reads a tag; nil when there is none, or the file is somebody else's.
+func readTag(path string) (*tag, error) {
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > tagLimit {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseTag(path, b)
+}
+
+func parseTag(path string, b []byte) (*tag, error) {
+	t := new(tag)
+	if err := json.Unmarshal(b, t); err != nil {
+		if typ := (*json.UnmarshalTypeError)(nil); errors.As(err, &typ) {
+			return nil, nil // JSON of another shape
+		}
+		return nil, fmt.Errorf("tag %s is not readable: %w", path, err)
+	}
+	switch {
+	case t.Seedbed == 0:
+		return nil, nil
+	case t.Seedbed != tagVersion:
+		return nil, seedbed.Errorf(seedbed.ErrVersion, "tag %s was written by a newer release (version %d, this one knows %d)", path, t.Seedbed, tagVersion)
+	}
+	return t, nil
+}
+
+// tags are those of all files of a kind that have one, by name.
+func (p *Pool) tags(kind string) ([]*tag, error) {
+	dir := filepath.Join(p.path, kind)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []*tag
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		t, err := readTag(filepath.Join(dir, e.Name()+tagSuffix))
+		if err != nil {
+			return nil, err
+		}
+		if t != nil && t.Name == name {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,186 @@
+// Package image tells what a disk image is, refuses what must not be used, and
+// makes and converts qcow2 files with qemu-img. Images are strangers' bytes: the
+// format is found from the file's own signature by this package and passed to
+// qemu-img explicitly, so that nothing is probed, and no other file is opened.
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf8"
+
+	"seedbed"
+)
+
+// Format is a disk image format, by its name in QEMU.
+type Format string
+
+// The formats that can be imported.
+const (
+	QCOW2 Format = "qcow2"
+	Raw   Format = "raw"
+	VMDK  Format = "vmdk" // one sparse or stream-optimized file
+	VDI   Format = "vdi"
+)
+
+// HeadSize is how much of a file's beginning Sniff wants: past the ISO 9660 volume descriptor at 32 KiB.
+const HeadSize = 64 * seedbed.KiB
+
+// MaxSize is the largest virtual size that is accepted.
+const MaxSize = seedbed.MaxDisk
+
+const wanted = "want a disk image in qcow2, raw, vmdk or vdi format"
+
+// others are signatures of files that are no usable image, and what to tell who brought one.
+var others = []struct {
+	at        int
+	signature string
+	what      string
+}{
+	{0, "\x1f\x8b", "is a gzip file: uncompress it first"},
+	{0, "\xfd7zXZ\x00", "is an xz file: uncompress it first"},
+	{0, "\x28\xb5\x2f\xfd", "is a zstd file: uncompress it first"},
+	{0, "BZh", "is a bzip2 file: uncompress it first"},
+	{0, "PK\x03\x04", "is a zip file: unpack it first"},
+	{0, "7z\xbc\xaf\x27\x1c", "is a 7-Zip file: unpack it first"},
+	{257, "ustar", "is a tar archive (an OVA is one): unpack the disk from it first"},
+	{0, "LUKS\xba\xbe", "is encrypted (LUKS): " + wanted + " that is not"},
+	{0, "COWD", "is a VMware COW disk: " + wanted},
+	{0, "vhdxfile", "is in vhdx format: " + wanted},
+	{0, "conectix", "is in vpc (VHD) format: " + wanted},
+	{0, "# Disk DescriptorFile", "is a VMDK descriptor that refers to other files: want one vmdk file with its data inside"},
+	{0, "\x7fELF", "is a program (ELF): " + wanted},
+	{0, "!<arch>\n", "is a Debian package or ar archive: " + wanted},
+	{0, "<!DOCTYPE", "is an HTML page, perhaps of a failed download: " + wanted},
+	{0, "<html", "is an HTML page, perhaps of a failed download: " + wanted},
+}
+
+// Sniff tells the format from the first HeadSize bytes of a file (all of a
+// shorter one) and the file's size, and refuses with ErrInvalid what is not an
+// image, refers to another file, or is encrypted. The message is a predicate: what the file is,
+// and what would be right. Layouts: QEMU docs/interop/qcow2.txt, VMware's
+// Virtual Disk Format 1.1, UEFI 2.10 5.3, ECMA-119 8.1.
+func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
+	switch {
+	case len(head) == 0:
+		return "", invalid("is empty: " + wanted)
+	case at(head, 0, "QFI\xfb"):
+		return QCOW2, checkQCOW2(head)
+	case at(head, 0, "KDMV"):
+		return VMDK, checkVMDK(head)
+	case at(head, 64, "\x7f\x10\xda\xbe"):
+		return VDI, checkVDI(head, size)
+	}
+	for _, o := range others {
+		if at(head, o.at, o.signature) {
+			return "", invalid(o.what)
+		}
+	}
+	switch {
+	case at(head, 510, "\x55\xaa"), at(head, 512, "EFI PART"), at(head, 4096, "EFI PART"), at(head, 32769, "CD001"):
+		return Raw, nil
+	case text(head):
+		return "", invalid("is a text file: " + wanted)
+	}
+	return "", invalid("is not a disk image that can boot: it has no boot signature, partition table or ISO 9660 file system; " + wanted)
+}
+
+func invalid(predicate string) error { return seedbed.Errorf(seedbed.ErrInvalid, "%s", predicate) }
+
+func at(head []byte, offset int, signature string) bool {
+	return len(head) >= offset && bytes.HasPrefix(head[offset:], []byte(signature))
+}
+
+// Fields of the qcow2 header, big-endian.
+const (
+	qcow2Header        = 72 // version 2; version 3 goes on with the feature bits
+	qcow2Version       = 4
+	qcow2BackingOffset = 8
+	qcow2CryptMethod   = 32
+	qcow2Incompatible  = 72
+	qcow2Corrupt       = 1 << 1
+	qcow2DataFile      = 1 << 2
+)
+
+func checkQCOW2(head []byte) error {
+	if len(head) < qcow2Header {
+		return invalid("is a qcow2 file that ends in its header")
+	}
+	version := binary.BigEndian.Uint32(head[qcow2Version:])
+	if version != 2 && version != 3 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "is a qcow file of version %d: want 2 or 3", version)
+	}
+	if binary.BigEndian.Uint64(head[qcow2BackingOffset:]) != 0 {
+		return invalid("refers to another file (its backing file): flatten it first, with qemu-img convert -O qcow2")
+	}
+	if binary.BigEndian.Uint32(head[qcow2CryptMethod:]) != 0 {
+		return invalid("is encrypted: want an image that is not")
+	}
+	if version == 2 {
+		return nil
+	}
+	if len(head) < qcow2Incompatible+8 {
+		return invalid("is a qcow2 file that ends in its header")
+	}
+	features := binary.BigEndian.Uint64(head[qcow2Incompatible:])
+	if features&qcow2DataFile != 0 {
+		return invalid("refers to another file (its external data file): flatten it first, with qemu-img convert -O qcow2")
+	}
+	if features&qcow2Corrupt != 0 {
+		return invalid("is marked corrupt: repair it first, with qemu-img check -r all")
+	}
+	return nil
+}
+
+// vmdkCapacity is the little-endian size in sectors. QEMU takes a file whose
+// capacity is zero for a descriptor, and opens the extents that it names.
+const vmdkCapacity = 12
+
+func checkVMDK(head []byte) error {
+	if len(head) < 512 {
+		return invalid("is a vmdk file that ends in its header")
+	}
+	if binary.LittleEndian.Uint64(head[vmdkCapacity:]) == 0 {
+		return invalid("is a VMDK descriptor that refers to other files: want one vmdk file with its data inside")
+	}
+	return nil
+}
+
+// Fields of the VDI header, little-endian (QEMU block/vdi.c).
+const (
+	vdiHeader    = 512
+	vdiData      = 0x158
+	vdiBlockSize = 0x178
+	vdiAllocated = 0x184
+)
+
+// checkVDI refuses a file that is cut off, which qemu-img does not notice.
+func checkVDI(head []byte, size seedbed.Bytes) error {
+	if len(head) < vdiHeader {
+		return invalid("is a vdi file that ends in its header")
+	}
+	field := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(head[at:])) }
+	blocks := field(vdiBlockSize) * field(vdiAllocated) // of 32 bits each: no overflow
+	if uint64(size) < blocks || uint64(size)-blocks < field(vdiData) {
+		return invalid("is cut off: its blocks do not fit into the file")
+	}
+	return nil
+}
+
+// text tells whether the first 512 bytes are UTF-8 without control characters other than white space.
+func text(head []byte) bool {
+	if len(head) > 512 {
+		head = head[:512]
+	}
+	for len(head) > 0 {
+		r, n := utf8.DecodeRune(head)
+		switch {
+		case r == utf8.RuneError && len(head) >= utf8.UTFMax:
+			return false
+		case r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\f', r == 0x7f:
+			return false
+		}
+		head = head[n:]
+	}
+	return true
+}

@@ -1,0 +1,304 @@
+package drivertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// Hypervisor is a worker.Hypervisor in memory. It outlives the servers that
+// use it, as libvirt does.
+type Hypervisor struct {
+	failpoints
+	mu       sync.Mutex
+	down     error
+	domains  map[seedbed.InstanceID]*domain
+	watchers map[*watcher]struct{}
+}
+
+type domain struct {
+	spec    seedbed.DomainSpec
+	state   seedbed.DomainState
+	foreign bool
+	console []byte
+}
+
+type watcher struct {
+	queue []seedbed.DomainEvent
+	wake  chan struct{}
+}
+
+// NewHypervisor makes one without domains.
+func NewHypervisor() *Hypervisor {
+	return &Hypervisor{domains: map[seedbed.InstanceID]*domain{}, watchers: map[*watcher]struct{}{}}
+}
+
+// SetDown makes every call fail with err, as with a libvirtd that does not answer; nil ends that.
+func (h *Hypervisor) SetDown(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down = err
+}
+
+// AddForeign defines a domain that does not carry Seedbed's tag.
+func (h *Hypervisor) AddForeign(id seedbed.InstanceID, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.domains[id] = &domain{spec: seedbed.DomainSpec{ID: id, Name: name}, state: seedbed.DomainOff, foreign: true}
+}
+
+// Forget removes a domain of any kind without a call, as an operator with virsh does.
+func (h *Hypervisor) Forget(id seedbed.InstanceID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(id)
+}
+
+// SetState puts a domain into a state and sends event, as when a guest
+// powers itself off (DomainOff, "shutdown") or crashes.
+func (h *Hypervisor) SetState(id seedbed.InstanceID, state seedbed.DomainState, event string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d, ok := h.domains[id]; ok {
+		d.state = state
+		h.send(d, event)
+	}
+}
+
+// Write appends to a domain's console.
+func (h *Hypervisor) Write(id seedbed.InstanceID, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d, ok := h.domains[id]; ok {
+		d.console = append(d.console, text...)
+	}
+}
+
+// Spec is the spec that the domain was defined with.
+func (h *Hypervisor) Spec(id seedbed.InstanceID) (seedbed.DomainSpec, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, ok := h.domains[id]
+	if !ok {
+		return seedbed.DomainSpec{}, false
+	}
+	return d.spec, true
+}
+
+// effect runs f under the lock, between the failpoints, when the hypervisor answers.
+func (h *Hypervisor) effect(ctx context.Context, name string, f func() error) error {
+	return h.around(ctx, name, func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.down != nil {
+			return h.down
+		}
+		return f()
+	})
+}
+
+// DefineDomain implements worker.Definer.
+func (h *Hypervisor) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error {
+	return h.effect(ctx, "DefineDomain", func() error {
+		for id, d := range h.domains {
+			switch same := id == spec.ID && d.spec.Name == spec.Name; {
+			case same && !d.foreign:
+				return nil
+			case same || id == spec.ID || d.spec.Name == spec.Name:
+				return seedbed.Errorf(seedbed.ErrConflict, "domain %s (%s) exists and is not this instance's", d.spec.Name, id)
+			}
+		}
+		d := &domain{spec: spec, state: seedbed.DomainOff}
+		h.domains[spec.ID] = d
+		h.send(d, "defined")
+		return nil
+	})
+}
+
+// UndefineDomain implements worker.Definer.
+func (h *Hypervisor) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return h.effect(ctx, "UndefineDomain", func() error {
+		d, err := h.ours(id)
+		if d == nil || err != nil {
+			return err
+		}
+		if d.state == seedbed.DomainRunning {
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: destroy it first", d.spec.Name)
+		}
+		h.drop(id)
+		return nil
+	})
+}
+
+// StartDomain implements worker.Power.
+func (h *Hypervisor) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return h.effect(ctx, "StartDomain", func() error {
+		d, err := h.ours(id)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			return seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
+		}
+		if d.state != seedbed.DomainRunning {
+			d.state = seedbed.DomainRunning
+			h.send(d, "started")
+		}
+		return nil
+	})
+}
+
+// DestroyDomain implements worker.Power.
+func (h *Hypervisor) DestroyDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return h.effect(ctx, "DestroyDomain", func() error {
+		d, err := h.ours(id)
+		if d == nil || err != nil {
+			return err
+		}
+		if d.state != seedbed.DomainOff {
+			d.state = seedbed.DomainOff
+			h.send(d, "stopped")
+		}
+		return nil
+	})
+}
+
+// DomainState implements worker.Inspector.
+func (h *Hypervisor) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, err := h.look(ctx, id)
+	if err != nil {
+		return seedbed.DomainInfo{}, err
+	}
+	return d.info(), nil
+}
+
+// Domains implements worker.Inspector.
+func (h *Hypervisor) Domains(ctx context.Context) ([]seedbed.DomainInfo, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if h.down != nil {
+		return nil, h.down
+	}
+	var all []seedbed.DomainInfo
+	for _, id := range slices.Sorted(maps.Keys(h.domains)) {
+		if d := h.domains[id]; !d.foreign {
+			all = append(all, d.info())
+		}
+	}
+	return all, nil
+}
+
+// Console implements worker.Inspector.
+func (h *Hypervisor) Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, err := h.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(d.console[max(0, len(d.console)-int(tail)):]), nil
+}
+
+// Health implements worker.Checker.
+func (h *Hypervisor) Health(context.Context) []seedbed.Check {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := seedbed.Check{Name: "hypervisor", OK: h.down == nil}
+	if h.down != nil {
+		c.Detail = h.down.Error()
+	}
+	return []seedbed.Check{c}
+}
+
+// look finds a tagged domain for what only reads.
+func (h *Hypervisor) look(ctx context.Context, id seedbed.InstanceID) (*domain, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if h.down != nil {
+		return nil, h.down
+	}
+	d, ok := h.domains[id]
+	if !ok || d.foreign {
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
+	}
+	return d, nil
+}
+
+// ours finds a domain to change: nil when it is absent, ErrConflict when it is not tagged.
+func (h *Hypervisor) ours(id seedbed.InstanceID) (*domain, error) {
+	d, ok := h.domains[id]
+	if ok && d.foreign {
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "domain %s does not carry seedbed's tag", id)
+	}
+	return d, nil
+}
+
+func (h *Hypervisor) drop(id seedbed.InstanceID) {
+	if d, ok := h.domains[id]; ok {
+		delete(h.domains, id)
+		h.send(d, "undefined")
+	}
+}
+
+func (d *domain) info() seedbed.DomainInfo {
+	return seedbed.DomainInfo{ID: d.spec.ID, Name: d.spec.Name, Job: d.spec.Job, State: d.state}
+}
+
+func (h *Hypervisor) send(d *domain, event string) {
+	if d.foreign {
+		return
+	}
+	for w := range h.watchers {
+		w.put(seedbed.DomainEvent{ID: d.spec.ID, Name: d.spec.Name, Event: event, At: time.Now()})
+	}
+}
+
+func (w *watcher) put(e seedbed.DomainEvent) {
+	w.queue = append(w.queue, e)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Watch implements worker.Watcher.
+func (h *Hypervisor) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	if h.down != nil {
+		defer h.mu.Unlock()
+		return h.down
+	}
+	w.put(seedbed.DomainEvent{Event: "resync", At: time.Now()})
+	h.watchers[w] = struct{}{}
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, w)
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.wake:
+		}
+		h.mu.Lock()
+		queue := w.queue
+		w.queue = nil
+		h.mu.Unlock()
+		for _, e := range queue {
+			event(e)
+		}
+	}
+}

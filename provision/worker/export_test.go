@@ -1,0 +1,13 @@
+package worker
+
+import "time"
+
+// Hurry shortens what a server and a client wait for.
+func Hurry(s *Server, c *Client, keepalive, grace, silence time.Duration) {
+	if s != nil {
+		s.keepalive, s.grace = keepalive, grace
+	}
+	if c != nil {
+		c.silence = silence
+	}
+}

@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// forgetAfter is how long the highest epoch of a job is kept once its last call has ended.
+const forgetAfter = 24 * time.Hour
+
+// sweepEvery is how often the forgotten are looked for.
+const sweepEvery = time.Hour
+
+// fence keeps writers of an old epoch out. Per job it remembers the highest
+// epoch that it has seen, and lets one call run at a time.
+type fence struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	jobs  map[seedbed.JobID]*slot
+	swept time.Time
+}
+
+// slot is one job. It stays as long as it has calls.
+type slot struct {
+	epoch   int64
+	used    time.Time
+	running *entry
+	calls   map[*entry]struct{} // running and waiting
+}
+
+// entry is one call, from when it comes until it has ended.
+type entry struct {
+	id     string
+	call   seedbed.Call
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+func newFence(now func() time.Time) *fence {
+	return &fence{now: now, jobs: map[seedbed.JobID]*slot{}, swept: now()}
+}
+
+// enter waits until the call may run, and returns the context that it runs
+// under; leave must be called when it has ended. A call of a higher epoch than
+// those of its job that run or wait ends them first. ErrStale for a lower epoch,
+// also one that becomes lower meanwhile; ErrUnavailable when the earlier call does not end in time.
+func (f *fence) enter(ctx context.Context, id string, call seedbed.Call) (_ context.Context, leave func(), _ error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	e := &entry{id: id, call: call, cancel: cancel, done: make(chan struct{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sweep()
+	s := f.jobs[call.Job]
+	if s == nil {
+		s = &slot{calls: map[*entry]struct{}{}}
+		f.jobs[call.Job] = s
+	}
+	s.used = f.now()
+	if call.Epoch < s.epoch {
+		cancel(nil)
+		return nil, nil, stale(call, s.epoch)
+	}
+	if call.Epoch > s.epoch {
+		s.epoch = call.Epoch
+		for older := range s.calls {
+			older.cancel(stale(older.call, call.Epoch))
+		}
+	}
+	s.calls[e] = struct{}{}
+	for s.running != nil {
+		earlier := s.running
+		f.mu.Unlock()
+		select {
+		case <-earlier.done:
+		case <-ctx.Done():
+		}
+		f.mu.Lock()
+		if ctx.Err() != nil {
+			f.end(s, e)
+			return nil, nil, waited(ctx, earlier.call)
+		}
+	}
+	s.running = e
+	return ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		s.running = nil
+		f.end(s, e)
+	}, nil
+}
+
+// end takes an entry out. The lock is held.
+func (f *fence) end(s *slot, e *entry) {
+	delete(s.calls, e)
+	s.used = f.now()
+	e.cancel(nil)
+	close(e.done)
+}
+
+// stop ends the call of that ID, or without one every call of the job up to
+// the call's epoch, and returns what is closed as each has ended.
+func (f *fence) stop(id string, call seedbed.Call) ([]<-chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.jobs[call.Job]
+	if s == nil {
+		return nil, nil
+	}
+	if id == "" && call.Epoch < s.epoch {
+		return nil, stale(call, s.epoch)
+	}
+	var ends []<-chan struct{}
+	for e := range s.calls {
+		if id == "" || e.id == id {
+			e.cancel(seedbed.Errorf(seedbed.ErrUnavailable, "the call was cancelled"))
+			ends = append(ends, e.done)
+		}
+	}
+	return ends, nil
+}
+
+// sweep forgets jobs that were not used for long. The lock is held.
+func (f *fence) sweep() {
+	now := f.now()
+	if now.Sub(f.swept) < sweepEvery {
+		return
+	}
+	f.swept = now
+	for id, s := range f.jobs {
+		if len(s.calls) == 0 && now.Sub(s.used) >= forgetAfter {
+			delete(f.jobs, id)
+		}
+	}
+}
+
+func stale(call seedbed.Call, epoch int64) error {
+	return seedbed.Errorf(seedbed.ErrStale, "job %s has a newer holder: epoch %d, and the call's is %d", call.Job.Short(), epoch, call.Epoch)
+}
+
+func waited(ctx context.Context, earlier seedbed.Call) error {
+	if err := context.Cause(ctx); errors.Is(err, seedbed.ErrStale) {
+		return err
+	}
+	return seedbed.Errorf(seedbed.ErrUnavailable, "the earlier call of job %s (stage %s, epoch %d) has not ended", earlier.Job.Short(), earlier.Stage, earlier.Epoch)
+}

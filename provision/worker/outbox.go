@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// maxQueue is how many events wait for a slow client.
+const maxQueue = 4096
+
+// outbox holds what a running call has to say until the stream takes it. It
+// never blocks the driver: of progress only the latest is kept, and events that
+// nobody takes become one resync.
+type outbox struct {
+	mu     sync.Mutex
+	latest *seedbed.Progress
+	events []seedbed.DomainEvent
+	wake   chan struct{} // has room for one
+}
+
+func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
+
+func (o *outbox) progress(p seedbed.Progress) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.latest = &p
+	o.ring()
+}
+
+func (o *outbox) event(e seedbed.DomainEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.events) >= maxQueue {
+		o.events = append(o.events[:0], seedbed.DomainEvent{Event: "resync", At: time.Now()})
+	} else {
+		o.events = append(o.events, e)
+	}
+	o.ring()
+}
+
+func (o *outbox) ring() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the box.
+func (o *outbox) take() []line {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var lines []line
+	if o.latest != nil {
+		lines = append(lines, line{Progress: o.latest})
+		o.latest = nil
+	}
+	for i := range o.events {
+		lines = append(lines, line{Event: &o.events[i]})
+	}
+	o.events = nil
+	return lines
+}
+
+// encode is lines as NDJSON; without lines, a blank line.
+func encode(lines ...line) ([]byte, error) {
+	if len(lines) == 0 {
+		return []byte("\n"), nil
+	}
+	var all []byte
+	for _, l := range lines {
+		b, err := json.Marshal(l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, b...), '\n')
+	}
+	return all, nil
+}

@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"seedbed"
+)
+
+const contentType = "application/x-ndjson"
+
+// errGone ends a call whose client has left.
+var errGone = errors.New("the client has gone")
+
+// outcome is how a call ended.
+type outcome struct {
+	result json.RawMessage
+	err    error
+}
+
+// answer starts the call and streams its answer.
+func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effect, req request) error {
+	conn := c.Context().Conn()
+	c.Context().SetConnectionClose()
+	c.Set(fiber.HeaderContentType, contentType)
+	s.calls.Add(1)
+	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer s.calls.Done()
+		ctx, cancel := context.WithCancelCause(base)
+		defer cancel(nil)
+		if !e.endless {
+			limit := time.Duration(req.TimeoutMS) * time.Millisecond
+			late := seedbed.Errorf(seedbed.ErrUnavailable, "%s did not end within %s", name, limit)
+			timed, stop := context.WithTimeoutCause(ctx, limit, late)
+			defer stop()
+			ctx = timed
+		}
+		s.stream(ctx, cancel, &lineWriter{w: w, conn: conn}, name, e, req)
+	})
+	return nil
+}
+
+// stream runs the call and writes its lines, until it has ended, its client
+// has gone, or its driver does not notice that it should end.
+func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *lineWriter, name string, e effect, req request) {
+	out, done := newOutbox(), make(chan outcome, 1)
+	s.calls.Go(func() {
+		start := time.Now()
+		o := s.run(ctx, e, req, out)
+		s.log.Debug("effect", "effect", name, "job", req.Call.Job, "epoch", req.Call.Epoch, "took", time.Since(start), "err", o.err)
+		done <- o
+	})
+	tick := time.NewTicker(s.keepalive)
+	defer tick.Stop()
+	overdue := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(s.grace, func() { close(overdue) })
+	})
+	defer stop()
+	var err error
+	for err == nil {
+		select {
+		case <-out.wake:
+			err = w.write(out.take()...)
+		case <-tick.C:
+			err = w.write()
+		case o := <-done:
+			// A client that has gone does not read this either.
+			_ = w.write(append(out.take(), finalLine(ctx, o))...)
+			return
+		case <-overdue:
+			s.log.Warn("driver does not end a call whose time is over", "effect", name, "job", req.Call.Job)
+			_ = w.write(failureLine(ctx, ctx.Err()))
+			return
+		}
+	}
+	cancel(errGone)
+}
+
+func finalLine(ctx context.Context, o outcome) line {
+	if o.err != nil {
+		return failureLine(ctx, o.err)
+	}
+	return line{Result: o.result}
+}
+
+// run carries the call out. A panic of a driver is an error of the call.
+func (s *Server) run(ctx context.Context, e effect, req request, out *outbox) (o outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error("driver panicked", "job", req.Call.Job, "panic", r, "stack", string(debug.Stack()))
+			o = outcome{err: fmt.Errorf("the driver panicked: %v", r)}
+		}
+	}()
+	if e.fenced {
+		inner, leave, err := s.fence.enter(ctx, req.ID, req.Call)
+		if err != nil {
+			return outcome{err: err}
+		}
+		defer leave()
+		ctx = inner
+	}
+	result, err := e.run(ctx, req.Call, req.Args, out)
+	if err != nil && ctx.Err() != nil && ofNoKind(err) {
+		err = context.Cause(ctx) // the fence's: a newer epoch, or a cancel
+	}
+	return outcome{result: result, err: err}
+}
+
+// lineWriter writes lines through fasthttp's pipe, each with a deadline for
+// the connection beneath it.
+type lineWriter struct {
+	w    *bufio.Writer
+	conn net.Conn
+}
+
+func (l *lineWriter) write(lines ...line) error {
+	b, err := encode(lines...)
+	if err != nil {
+		return err
+	}
+	if err := l.conn.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+		return err
+	}
+	if _, err := l.w.Write(b); err != nil {
+		return err
+	}
+	return l.w.Flush()
+}

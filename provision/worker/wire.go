@@ -1,0 +1,108 @@
+// Package worker is the effects protocol between seedbedd, which decides, and
+// seedbed-worker, which touches storage and hypervisor: Client is what the
+// engine calls, Server is what the worker runs, and the interfaces in driver.go
+// are what the server calls.
+//
+// The wire is HTTP and JSON over a unix socket. POST /v1/<effect> with a
+// request gives NDJSON: lines of progress or events, blank lines once a second
+// while nothing happens, and at last one line with the result or the error.
+// POST /v1/cancel ends running calls of a job. A call ends as well when its
+// time is over, when its client has gone, or when a call of a higher epoch
+// comes for the same job.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"seedbed"
+)
+
+// request is the body of every call.
+type request struct {
+	// ID is the client's name for this one call; a cancel with it ends that call alone.
+	ID string `json:"id,omitempty"`
+	// Call is set for effects, and not for what only reads.
+	Call seedbed.Call `json:"call,omitzero"`
+	// TimeoutMS is how long the call may take, in milliseconds. Zero is for watch alone.
+	TimeoutMS int64           `json:"timeout_ms,omitempty"`
+	Args      json.RawMessage `json:"args,omitempty"`
+}
+
+// line is one line of an answer: one of its fields is set.
+type line struct {
+	Progress *seedbed.Progress    `json:"progress,omitempty"`
+	Event    *seedbed.DomainEvent `json:"event,omitempty"`
+	Result   json.RawMessage      `json:"result,omitempty"`
+	Error    *wireError           `json:"error,omitempty"`
+}
+
+// wireError carries an error's kind and text.
+type wireError struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// The arguments of the effects that do not take a type of the domain.
+type (
+	volumeArgs struct {
+		Pool     string             `json:"pool"`
+		Name     string             `json:"name"`
+		Instance seedbed.InstanceID `json:"instance"`
+	}
+	imageArgs struct {
+		Pool string `json:"pool"`
+		Name string `json:"name"`
+	}
+	domainArgs struct {
+		ID seedbed.InstanceID `json:"id"`
+	}
+	consoleArgs struct {
+		ID   seedbed.InstanceID `json:"id"`
+		Tail seedbed.Bytes      `json:"tail"`
+	}
+	none struct{}
+)
+
+// The names of the effects.
+const (
+	cloneVolume    = "clone-volume"
+	removeVolume   = "remove-volume"
+	importImage    = "import-image"
+	removeImage    = "remove-image"
+	defineDomain   = "define-domain"
+	startDomain    = "start-domain"
+	destroyDomain  = "destroy-domain"
+	undefineDomain = "undefine-domain"
+	domainState    = "domain-state"
+	inventory      = "inventory"
+	console        = "console"
+	watch          = "watch"
+	health         = "health"
+	cancelCall     = "cancel"
+)
+
+const (
+	// keepalive is how often a line is sent at least.
+	keepalive = time.Second
+	// maxTimeout is the longest that a call may ask for.
+	maxTimeout = 24 * time.Hour
+	// maxRequest and maxLine bound what is read, in bytes.
+	maxRequest = 1 << 20
+	maxLine    = 64 << 20
+	// maxConsole is the most that is read of a console in one call.
+	maxConsole = 16 * seedbed.MiB
+)
+
+// ofNoKind tells whether err is of no kind that callers match.
+func ofNoKind(err error) bool { return seedbed.KindName(err) == "internal" }
+
+// failureLine is what answers a call that failed. An error of no kind that comes
+// when the call's context has ended means the context's cause.
+func failureLine(ctx context.Context, err error) line {
+	if ctx.Err() != nil && ofNoKind(err) {
+		err = context.Cause(ctx)
+	}
+	return line{Error: &wireError{Kind: seedbed.KindName(err), Message: err.Error()}}
+}

@@ -1,0 +1,253 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/run"
+	"seedbed/provision/worker"
+	"seedbed/provision/worker/drivertest"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2")) // ends within 10 s of its server
+}
+
+// patience is how long anything may take here.
+const patience = 20 * time.Second
+
+// lab is a worker on a socket of its own, with drivers in memory.
+type lab struct {
+	*worker.Client
+	pool   *drivertest.Pool
+	domain *drivertest.Hypervisor
+	socket string
+	// stop ends the server and returns what Serve returned.
+	stop func() error
+}
+
+func start(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), socket: filepath.Join(t.TempDir(), "w.sock")}
+	l.serve(t)
+	l.Client = worker.NewClient(l.socket)
+	worker.Hurry(nil, l.Client, 0, 0, patience)
+	return l
+}
+
+// serve starts a server with the lab's drivers, as after a restart.
+func (l *lab) serve(t *testing.T) {
+	t.Helper()
+	s := worker.New(worker.Config{Node: "n1", Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain, Log: slog.New(slog.DiscardHandler)})
+	worker.Hurry(s, nil, 20*time.Millisecond, 100*time.Millisecond, 0)
+	ln, err := run.Socket{Path: l.socket, Mode: 0o660}.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, ln) }()
+	stopped := false
+	l.stop = func() error {
+		cancel()
+		select {
+		case err := <-done:
+			stopped = true
+			return err
+		case <-time.After(patience):
+			return errors.New("the server does not end")
+		}
+	}
+	stop := l.stop
+	t.Cleanup(func() {
+		if !stopped {
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func call(epoch int64) seedbed.Call {
+	return seedbed.Call{Job: "5f3c1a30-1111-4222-8333-444455556666", Epoch: epoch, Stage: "volumes"}
+}
+
+func volume() seedbed.VolumeSpec {
+	id := seedbed.NewInstanceID()
+	return seedbed.VolumeSpec{Pool: "default", Name: string(id) + "-0", Instance: id, Size: seedbed.GiB}
+}
+
+func must(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestEveryMethod(t *testing.T) {
+	t.Parallel()
+	ctx, l := t.Context(), start(t)
+	disk, sum := drivertest.BootableFile(t)
+	var last seedbed.Progress
+	image, err := l.ImportImage(ctx, call(1), seedbed.ImageSpec{Pool: "default", Name: "base", Path: disk, SHA256: sum},
+		func(p seedbed.Progress) { last = p })
+	must(t, "import", err)
+	if image.Job != call(1).Job || image.Size != drivertest.BootableSize || last.Percent() != 100 {
+		t.Errorf("image %+v, progress %+v", image, last)
+	}
+	spec := volume()
+	spec.Image = "base"
+	v, err := l.CloneVolume(ctx, call(1), spec)
+	must(t, "clone", err)
+	if v.Job != call(1).Job || v.Instance != spec.Instance || v.Size != seedbed.GiB {
+		t.Errorf("volume %+v", v)
+	}
+	domain := seedbed.DomainSpec{ID: spec.Instance, Name: "web", VCPUs: 2, Memory: seedbed.GiB, Disks: []seedbed.Disk{v.Disk},
+		NICs: []seedbed.DomainNIC{{Tap: "sb1", MAC: seedbed.NewMAC(), Bridge: "seedbed0"}}, Job: call(1).Job}
+	must(t, "define", l.DefineDomain(ctx, call(1), domain))
+	got, _ := l.domain.Spec(spec.Instance)
+	if d := cmp.Diff(domain, got); d != "" {
+		t.Error(d)
+	}
+	must(t, "start", l.StartDomain(ctx, call(1), domain.ID))
+	l.domain.Write(domain.ID, "login: ")
+	text, err := l.Console(ctx, domain.ID, 4)
+	if err != nil || string(text) != "in: " {
+		t.Errorf("console %q, %v", text, err)
+	}
+	state, err := l.DomainState(ctx, domain.ID)
+	want := seedbed.DomainInfo{ID: domain.ID, Name: "web", Job: call(1).Job, State: seedbed.DomainRunning}
+	if err != nil || state != want {
+		t.Errorf("state %+v, %v", state, err)
+	}
+	inv, err := l.Inventory(ctx)
+	must(t, "inventory", err)
+	if d := cmp.Diff(seedbed.Inventory{Node: "n1", Complete: true, Domains: []seedbed.DomainInfo{want}, Volumes: []seedbed.VolumeInfo{v}, Images: []seedbed.ImageInfo{image}}, inv); d != "" {
+		t.Error(d)
+	}
+	checks, err := l.Health(ctx)
+	if err != nil || len(checks) != 2 || !checks[0].OK || !checks[1].OK {
+		t.Errorf("health %+v, %v", checks, err)
+	}
+	must(t, "destroy", l.DestroyDomain(ctx, call(1), domain.ID))
+	must(t, "undefine", l.UndefineDomain(ctx, call(1), domain.ID))
+	must(t, "remove volume", l.RemoveVolume(ctx, call(1), "default", spec.Name, spec.Instance))
+	must(t, "remove image", l.RemoveImage(ctx, call(1), "default", "base"))
+	inv, err = l.Inventory(ctx)
+	if err != nil || len(inv.Domains)+len(inv.Volumes)+len(inv.Images) != 0 {
+		t.Errorf("inventory %+v, %v", inv, err)
+	}
+}
+
+func TestErrorsCrossTheWire(t *testing.T) {
+	t.Parallel()
+	ctx, l := t.Context(), start(t)
+	id, spec := seedbed.NewInstanceID(), volume()
+	elsewhere := spec
+	elsewhere.Pool = "fast"
+	text := func(err error, _ ...any) error { return err }
+	clone := func(s seedbed.VolumeSpec) error { _, err := l.CloneVolume(ctx, call(1), s); return err }
+	must(t, "clone", clone(spec))
+	taken := spec
+	taken.Instance = id
+	bad := spec
+	bad.Instance = "../x"
+	_, noDomain := l.DomainState(ctx, id)
+	_, noTail := l.Console(ctx, id, 0)
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+		text string
+	}{
+		{"pool", clone(elsewhere), seedbed.ErrNotFound, `pool "fast" is not configured on node n1: there is default`},
+		{"volume", clone(taken), seedbed.ErrConflict, "exists"},
+		{"instance", clone(bad), seedbed.ErrInvalid, "not an instance ID"},
+		{"state", noDomain, seedbed.ErrNotFound, "not defined"},
+		{"start", text(l.StartDomain(ctx, call(1), id)), seedbed.ErrNotFound, "not defined"},
+		{"no call", text(l.StartDomain(ctx, seedbed.Call{}, id)), seedbed.ErrInvalid, "job name"},
+		{"console", noTail, seedbed.ErrInvalid, "want 1 to 16MiB"},
+		{"name", text(l.DefineDomain(ctx, call(1), seedbed.DomainSpec{ID: id, Name: "a/b"})), seedbed.ErrInvalid, "not a host name"},
+	} {
+		if !errors.Is(c.err, c.want) || !strings.Contains(c.err.Error(), c.text) {
+			t.Errorf("%s: got %v; want %v with %q", c.name, c.err, c.want, c.text)
+		}
+	}
+}
+
+func TestInventoryOfABrokenNode(t *testing.T) {
+	t.Parallel()
+	ctx, l := t.Context(), start(t)
+	_, err := l.CloneVolume(ctx, call(1), volume())
+	must(t, "clone", err)
+	l.domain.SetDown(seedbed.Errorf(seedbed.ErrUnavailable, "libvirtd does not answer"))
+	inv, err := l.Inventory(ctx)
+	must(t, "inventory", err)
+	if inv.Complete || !strings.Contains(inv.Problem, "libvirtd does not answer") || len(inv.Volumes) != 1 {
+		t.Errorf("inventory: %+v", inv)
+	}
+	checks, err := l.Health(ctx)
+	if err != nil || checks[0].OK {
+		t.Errorf("health: %+v, %v", checks, err)
+	}
+	l.pool.SetFull(true)
+	if checks, err = l.Health(ctx); err != nil || checks[1].OK || checks[1].Hint == "" {
+		t.Errorf("health: %+v, %v", checks, err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	l := start(t)
+	events, done := make(chan seedbed.DomainEvent, 16), make(chan error, 1)
+	go func() {
+		done <- l.Watch(context.Background(), func(e seedbed.DomainEvent) { events <- e })
+	}()
+	id := seedbed.NewInstanceID()
+	next := func(want string) {
+		t.Helper()
+		select {
+		case e := <-events:
+			if e.Event != want || e.At.IsZero() || want != "resync" && e.ID != id {
+				t.Fatalf("event %+v; want %s", e, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("no event %s", want)
+		}
+	}
+	next("resync")
+	must(t, "define", l.DefineDomain(t.Context(), call(1), seedbed.DomainSpec{ID: id, Name: "web"}))
+	next("defined")
+	l.domain.SetState(id, seedbed.DomainOff, "shutdown")
+	next("shutdown")
+	must(t, "stop", l.stop())
+	select {
+	case err := <-done:
+		if !errors.Is(err, seedbed.ErrUnavailable) {
+			t.Errorf("watch ends with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the watch outlives the server")
+	}
+}
+
+func TestWatchEndsWithContext(t *testing.T) {
+	t.Parallel()
+	l := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := l.Watch(ctx, func(seedbed.DomainEvent) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,117 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// DefineDomain makes libvirt know the domain, off. A tagged domain of the same
+// ID and name stays as it is. Errors: ErrConflict when the ID or the name is
+// another domain's, ErrInvalid, ErrUnavailable.
+func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error {
+	return d.do(ctx, "define domain "+spec.Name, spec.ID, func(_ context.Context, conn *lv.Connect) error {
+		host, _, err := d.host(conn)
+		if err != nil {
+			return err
+		}
+		doc, err := DomainXML(spec, host)
+		if err != nil {
+			return err
+		}
+		there, err := defined(conn, spec)
+		if err != nil || there {
+			return err
+		}
+		dom, err := conn.DomainDefineXML(doc)
+		// What libvirt calls "operation failed" here is a name or UUID taken since we looked.
+		if has(err, lv.ERR_OPERATION_FAILED) {
+			return seedbed.Errorf(seedbed.ErrConflict, "define domain %s: %v", spec.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+		free(dom)
+		return nil
+	})
+}
+
+// defined is true when the domain exists as spec names it.
+func defined(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
+	dom, _, err := find(conn, spec.ID)
+	if err == nil {
+		defer free(dom)
+		name, err := dom.GetName()
+		if err != nil {
+			return false, err
+		}
+		if name != spec.Name {
+			return false, seedbed.Errorf(seedbed.ErrConflict, "domain %s exists with the name %q, not %q", spec.ID, name, spec.Name)
+		}
+		return true, nil
+	}
+	if !errors.Is(err, seedbed.ErrNotFound) {
+		return false, err
+	}
+	other, err := conn.LookupDomainByName(spec.Name)
+	if has(err, lv.ERR_NO_DOMAIN) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer free(other)
+	id, err := other.GetUUIDString()
+	if err != nil {
+		return false, err
+	}
+	return false, seedbed.Errorf(seedbed.ErrConflict, "a domain %q exists with the UUID %s, not %s: choose another name", spec.Name, id, spec.ID)
+}
+
+const (
+	undefineSome = lv.DOMAIN_UNDEFINE_MANAGED_SAVE | lv.DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+	undefineAll  = undefineSome | lv.DOMAIN_UNDEFINE_NVRAM | lv.DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+)
+
+// undefine makes libvirt forget all that it keeps of a domain. A driver that
+// never keeps some of it refuses the flags for that.
+func undefine(dom *lv.Domain) error {
+	err := dom.UndefineFlags(undefineAll)
+	if has(err, lv.ERR_INVALID_ARG) {
+		err = dom.UndefineFlags(undefineSome)
+	}
+	return err
+}
+
+// UndefineDomain makes libvirt forget the domain with its managed save, NVRAM
+// and snapshot metadata, and removes its console log. One that is absent is
+// undefined already. Errors: ErrInUse while it runs, ErrConflict when it is not
+// tagged, ErrUnavailable.
+func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return d.do(ctx, "undefine domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		switch {
+		case errors.Is(err, seedbed.ErrNotFound):
+			return removeConsole(d.cfg.ConsoleDir, id)
+		case err != nil:
+			return err
+		}
+		defer free(dom)
+		active, err := dom.IsActive()
+		if err != nil {
+			return err
+		}
+		if active {
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: destroy it before it is undefined", id)
+		}
+		if err := undefine(dom); err != nil && !has(err, lv.ERR_NO_DOMAIN) {
+			return err
+		}
+		return removeConsole(d.cfg.ConsoleDir, id)
+	})
+}

@@ -1,0 +1,142 @@
+package libvirt
+
+import (
+	"path/filepath"
+	"regexp"
+
+	"libvirt.org/go/libvirtxml"
+
+	"seedbed"
+)
+
+// maxDisks and maxNICs keep a domain within the slots of one PCI bus.
+const (
+	maxDisks = 16
+	maxNICs  = 8
+)
+
+var (
+	// ifname is what Linux takes for an interface, without what libvirt or a shell would read otherwise.
+	ifname = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	// reserved are the prefixes of target names that libvirt replaces by names of its own
+	// (virNetDevReserveName): our filters would wait for an interface that never comes.
+	reserved = regexp.MustCompile(`^(vnet|vif|macvtap|macvlan)\d+$`)
+)
+
+func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceList, error) {
+	if len(spec.Disks) > maxDisks || len(spec.NICs) > maxNICs {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d disks and %d NICs: want at most %d and %d",
+			spec.Name, len(spec.Disks), len(spec.NICs), maxDisks, maxNICs)
+	}
+	list := &libvirtxml.DomainDeviceList{
+		Emulator: host.Emulator,
+		// Nothing is plugged into USB, and a controller costs boot time and wake-ups.
+		Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
+		Serials:     []libvirtxml.DomainSerial{serial(spec.ID, host)},
+		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "virtio"},
+		RNGs: []libvirtxml.DomainRNG{{
+			Model:   "virtio",
+			Rate:    &libvirtxml.DomainRNGRate{Bytes: 65536, Period: 1000},
+			Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
+		}},
+		// A guest kernel's panic ends the domain, and its last event says crashed.
+		Panics: []libvirtxml.DomainPanic{{Model: "isa"}},
+	}
+	for i, d := range spec.Disks {
+		disk, err := diskDevice(spec.Name, i, d)
+		if err != nil {
+			return nil, err
+		}
+		list.Disks = append(list.Disks, disk)
+	}
+	for _, n := range spec.NICs {
+		nic, err := nicDevice(spec.Name, n)
+		if err != nil {
+			return nil, err
+		}
+		list.Interfaces = append(list.Interfaces, nic)
+	}
+	return list, nil
+}
+
+// diskDevice is a virtio disk; the first is what the firmware boots, and
+// nothing else is tried. cache=writeback honours the guest's flushes and lets
+// clones share their base image in the host's page cache; io=threads works on
+// every file system, and discard gives freed blocks back to the pool.
+func diskDevice(domain string, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
+	disk := libvirtxml.DomainDisk{
+		Device: "disk",
+		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: d.Format, Cache: "writeback", IO: "threads", Discard: "unmap"},
+		Target: &libvirtxml.DomainDiskTarget{Dev: "vd" + string(rune('a'+index)), Bus: "virtio"},
+	}
+	if d.Format != "qcow2" && d.Format != "raw" {
+		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has format %q: want qcow2 or raw", domain, index, d.Format)
+	}
+	if index == 0 {
+		disk.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
+	}
+	switch d.Type {
+	case "file":
+		if !filepath.IsAbs(d.Source) {
+			return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d is at %q: want an absolute path", domain, index, d.Source)
+		}
+		disk.Source = &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: d.Source}}
+		if d.Backing != "" {
+			disk.BackingStore = backing(d.Backing)
+		}
+	case "rbd":
+		source, err := rbdSource(domain, index, d)
+		if err != nil {
+			return disk, err
+		}
+		// librbd has its own threads: there is no choice of io.
+		disk.Source, disk.Driver.IO = source, ""
+	default:
+		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has type %q: want file or rbd", domain, index, d.Type)
+	}
+	return disk, nil
+}
+
+// backing is the image below a clone. libvirt would give it to QEMU's user, who
+// could then write what other guests boot from; all may read it as it is.
+func backing(path string) *libvirtxml.DomainDiskBackingStore {
+	return &libvirtxml.DomainDiskBackingStore{
+		Format: &libvirtxml.DomainDiskFormat{Type: "qcow2"},
+		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{
+			File: path, SecLabel: []libvirtxml.DomainDeviceSecLabel{{Model: "dac", Relabel: "no"}},
+		}},
+		BackingStore: &libvirtxml.DomainDiskBackingStore{}, // nothing below it
+	}
+}
+
+// nicDevice is a virtio NIC whose tap has our name, on which the bridge's
+// filters already wait. It has no boot ROM: nothing boots from the network.
+func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, error) {
+	if !ifname.MatchString(n.Tap) || reserved.MatchString(n.Tap) {
+		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"domain %s: tap name %q is not usable: want 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1", domain, n.Tap)
+	}
+	if !ifname.MatchString(n.Bridge) {
+		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"domain %s: bridge name %q is not usable: want 1 to 15 letters, digits, '.', '_' or '-'", domain, n.Bridge)
+	}
+	return libvirtxml.DomainInterface{
+		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC.String()},
+		Source: &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: n.Bridge}},
+		Target: &libvirtxml.DomainInterfaceTarget{Dev: n.Tap},
+		Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
+		ROM:    &libvirtxml.DomainROM{Enabled: "no"},
+	}, nil
+}
+
+// serial is the console: a pty, so that virsh console works, and a log that
+// virtlogd writes and bounds (max_size and max_backups in virtlogd.conf, 2 MiB
+// and 3 files unless changed). The log begins anew at each start.
+func serial(id seedbed.InstanceID, host Host) libvirtxml.DomainSerial {
+	port := uint(0)
+	return libvirtxml.DomainSerial{
+		Source: &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}},
+		Log:    &libvirtxml.DomainChardevLog{File: consoleLog(host.ConsoleDir, id), Append: "off"},
+		Target: &libvirtxml.DomainSerialTarget{Port: &port},
+	}
+}

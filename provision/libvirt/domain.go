@@ -1,0 +1,121 @@
+package libvirt
+
+import (
+	"fmt"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+
+	"seedbed"
+)
+
+// DomainXML is the libvirt document of a domain (https://libvirt.org/formatdomain.html).
+// The SMBIOS system serial equals the UUID, which begins with "ec2": an
+// unmodified cloud-init then takes its EC2 datasource (ds-identify, function
+// dscheck_Ec2). The error is seedbed.ErrInvalid for a spec that no host can run.
+func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
+	if err := checkSpec(spec); err != nil {
+		return "", err
+	}
+	tag, err := Tag{Version: tagVersion, Instance: spec.ID, Job: spec.Job, Profile: spec.Profile}.marshal()
+	if err != nil {
+		return "", err
+	}
+	devices, err := deviceList(spec, host)
+	if err != nil {
+		return "", err
+	}
+	d := libvirtxml.Domain{
+		Type:     host.DomainType,
+		Name:     spec.Name,
+		UUID:     string(spec.ID),
+		Metadata: &libvirtxml.DomainMetadata{XML: tag},
+		Memory:   &libvirtxml.DomainMemory{Value: uint((spec.Memory + seedbed.KiB - 1) / seedbed.KiB), Unit: "KiB"},
+		VCPU:     &libvirtxml.DomainVCPU{Placement: "static", Value: uint(spec.VCPUs)},
+		OS: &libvirtxml.DomainOS{
+			Type:   &libvirtxml.DomainOSType{Arch: host.Arch, Machine: host.Machine, Type: "hvm"},
+			SMBios: &libvirtxml.DomainSMBios{Mode: "sysinfo"},
+		},
+		SysInfo: []libvirtxml.DomainSysInfo{{SMBIOS: smbios(spec.ID)}},
+		Features: &libvirtxml.DomainFeatureList{
+			ACPI:   &libvirtxml.DomainFeature{},
+			APIC:   &libvirtxml.DomainFeatureAPIC{},
+			VMPort: &libvirtxml.DomainFeatureState{State: "off"},
+		},
+		CPU:        cpu(host.DomainType, spec.VCPUs),
+		Clock:      clock(host.DomainType),
+		OnPoweroff: "destroy",
+		OnReboot:   "restart",
+		OnCrash:    "destroy",
+		PM: &libvirtxml.DomainPM{
+			SuspendToMem:  &libvirtxml.DomainPMPolicy{Enabled: "no"},
+			SuspendToDisk: &libvirtxml.DomainPMPolicy{Enabled: "no"},
+		},
+		Devices: devices,
+	}
+	doc, err := d.Marshal()
+	if err != nil {
+		return "", fmt.Errorf("write the XML of domain %s: %w", spec.Name, err)
+	}
+	return doc, nil
+}
+
+func checkSpec(spec seedbed.DomainSpec) error {
+	if _, err := seedbed.ParseInstanceID(string(spec.ID)); err != nil {
+		return err
+	}
+	if err := seedbed.CheckInstanceName(spec.Name); err != nil {
+		return err
+	}
+	if spec.VCPUs < 1 || spec.VCPUs > seedbed.MaxVCPUs {
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d vcpus: want 1 to %d", spec.Name, spec.VCPUs, seedbed.MaxVCPUs)
+	}
+	if spec.Memory < seedbed.MiB {
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %s of memory: want at least 1MiB", spec.Name, spec.Memory)
+	}
+	if strings.ContainsFunc(spec.Profile+string(spec.Job), func(r rune) bool { return r < ' ' || r == '\uFFFD' }) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: profile or job has characters that XML cannot carry", spec.Name)
+	}
+	return nil
+}
+
+// smbios is the DMI system table. libvirt refuses a uuid that is not the domain's.
+func smbios(id seedbed.InstanceID) *libvirtxml.DomainSysInfoSMBIOS {
+	return &libvirtxml.DomainSysInfoSMBIOS{System: &libvirtxml.DomainSysInfoSystem{Entry: []libvirtxml.DomainSysInfoEntry{
+		{Name: "manufacturer", Value: "Seedbed"},
+		{Name: "product", Value: "Seedbed Instance"},
+		{Name: "serial", Value: string(id)},
+		{Name: "uuid", Value: string(id)},
+		{Name: "family", Value: "Virtual Machine"},
+	}}}
+}
+
+// cpu gives a KVM guest the host's model, with all that live migration can
+// carry, and an emulated one everything that QEMU emulates ("-cpu max"; libvirt
+// takes it by its mode, not by its name). Cores of one socket, because guests
+// are licensed and limited by socket.
+func cpu(domainType string, vcpus int) *libvirtxml.DomainCPU {
+	topology := &libvirtxml.DomainCPUTopology{Sockets: 1, Dies: 1, Cores: vcpus, Threads: 1}
+	switch domainType {
+	case TypeKVM:
+		return &libvirtxml.DomainCPU{Mode: "host-model", Check: "partial", Topology: topology}
+	case TypeQEMU:
+		return &libvirtxml.DomainCPU{Mode: "maximum", Check: "none", Topology: topology}
+	}
+	return &libvirtxml.DomainCPU{Topology: topology}
+}
+
+// clock follows what virt-install and nova set: lost ticks are made up for,
+// and the HPET, which costs exits and adds nothing, is away.
+func clock(domainType string) *libvirtxml.DomainClock {
+	c := &libvirtxml.DomainClock{Offset: "utc"}
+	if domainType == TypeTest {
+		return c
+	}
+	c.Timer = []libvirtxml.DomainTimer{
+		{Name: "rtc", TickPolicy: "catchup"},
+		{Name: "pit", TickPolicy: "delay"},
+		{Name: "hpet", Present: "no"},
+	}
+	return c
+}

@@ -1,0 +1,196 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// DefaultURI is the system libvirtd of this host.
+const DefaultURI = "qemu:///system"
+
+// closePatience bounds how long Close waits for what is inside the C library.
+const closePatience = 10 * time.Second
+
+// Config says which libvirt, and how its domains are made.
+type Config struct {
+	// URI of the connection (https://libvirt.org/uri.html); empty is DefaultURI.
+	URI string
+	// DomainType is auto (also when empty), kvm or qemu.
+	DomainType string
+	// ConsoleDir is the absolute path of the directory of the console logs,
+	// which virtlogd writes on the same host. It is made when it is absent.
+	ConsoleDir string
+	// Secrets are the keys of the Ceph users of RBD disks. The driver gives them
+	// to libvirt when it connects and before a domain with such a disk starts.
+	Secrets []Secret
+	Log     *slog.Logger
+}
+
+// Driver is a hypervisor: worker.Hypervisor by shape. Its methods may be called
+// at the same time.
+type Driver struct {
+	cfg  Config
+	gate *gate
+	hub  *hub
+
+	raw      chan rawEvent
+	overflow atomic.Bool // an event did not fit into raw
+	mu       sync.Mutex
+	known    map[seedbed.InstanceID]bool // tagged domains seen, for events of domains that are gone
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// Open starts a driver, which follows libvirt's events until Close. It does not
+// wait for libvirtd: while that is away, calls give seedbed.ErrUnavailable. The
+// error is seedbed.ErrInvalid for a configuration that cannot work. ctx bounds
+// nothing beyond Open.
+func Open(ctx context.Context, cfg Config) (*Driver, error) {
+	cfg.URI = cmp.Or(cfg.URI, DefaultURI)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkDomainType(cfg.DomainType); err != nil {
+		return nil, err
+	}
+	if err := openConsoleDir(cfg.ConsoleDir); err != nil {
+		return nil, err
+	}
+	if err := events.acquire(); err != nil {
+		return nil, err
+	}
+	d := &Driver{
+		cfg: cfg, gate: newGate(), hub: newHub(),
+		raw: make(chan rawEvent, eventBuffer), known: map[seedbed.InstanceID]bool{},
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = stop
+	l := &link{uri: cfg.URI, log: cfg.Log, prepare: d.prepare, up: d.followed, down: d.unfollowed}
+	d.wg.Go(func() { l.run(life) })
+	d.wg.Go(func() { d.dispatch(life) })
+	return d, nil
+}
+
+// Close ends the connection and waits for the calls under way. An error says
+// that some are stuck inside the C library; they end with the process.
+func (d *Driver) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	d.stop()
+	err := errors.Join(d.gate.close(ctx), await(ctx, "the connection to libvirt", d.wg.Wait))
+	if err == nil {
+		events.release()
+	}
+	return err
+}
+
+// host is what the domain XML has to know of the host behind conn, and why the
+// domain type is what it is.
+func (d *Driver) host(conn *lv.Connect) (host Host, reason string, err error) {
+	doc, err := conn.GetCapabilities()
+	if err != nil {
+		return Host{}, "", explain("ask for libvirt's capabilities", err)
+	}
+	offer, err := ParseCapabilities(doc)
+	if err != nil {
+		return Host{}, "", seedbed.Errorf(seedbed.ErrUnavailable, "libvirt at %s: %v: install qemu-system-x86 and restart libvirtd", d.cfg.URI, err)
+	}
+	choice, reason, err := ChooseDomainType(d.cfg.DomainType, ReadFacts(offer.Types))
+	if err != nil {
+		return Host{}, "", err
+	}
+	return Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir}, reason, nil
+}
+
+// call runs fn with a connection of its own, behind the gate, and explains its error.
+func call[T any](ctx context.Context, d *Driver, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) (T, error)) (T, error) {
+	return through(ctx, d.gate, what, key, func(ctx context.Context) (T, error) {
+		var none T
+		conn, err := dial(d.cfg.URI)
+		if err != nil {
+			return none, fmt.Errorf("%s: %w", what, err)
+		}
+		defer conn.Close()
+		if err := ctx.Err(); err != nil { // nobody waits any more
+			return none, gaveUp(what, err)
+		}
+		v, err := fn(ctx, conn)
+		if err == nil {
+			return v, nil
+		}
+		if alive, aliveErr := conn.IsAlive(); aliveErr != nil || !alive {
+			return none, seedbed.Errorf(seedbed.ErrUnavailable, "%s: the connection to libvirt at %s broke: %v", what, d.cfg.URI, err)
+		}
+		return none, explain(what, err)
+	})
+}
+
+// do is call for what has no result.
+func (d *Driver) do(ctx context.Context, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) error) error {
+	_, err := call(ctx, d, what, key, func(ctx context.Context, conn *lv.Connect) (struct{}, error) {
+		return struct{}{}, fn(ctx, conn)
+	})
+	return err
+}
+
+// find looks up a domain that carries our tag; the caller frees it. ErrNotFound
+// when there is none of that ID, ErrConflict when it is not tagged as itself.
+func find(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
+	if _, err := seedbed.ParseInstanceID(string(id)); err != nil {
+		return nil, Tag{}, err
+	}
+	dom, err := conn.LookupDomainByUUIDString(string(id))
+	if err != nil {
+		return nil, Tag{}, absentDomain(err, id)
+	}
+	tag, ours, err := tagOf(dom, id)
+	if err == nil && !ours {
+		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s is not Seedbed's: its metadata has no tag of its own, so it is left alone", id)
+	}
+	if err != nil {
+		free(dom)
+		return nil, Tag{}, absentDomain(err, id)
+	}
+	return dom, tag, nil
+}
+
+// absentDomain is ErrNotFound when libvirt says so, and else err.
+func absentDomain(err error, id seedbed.InstanceID) error {
+	if has(err, lv.ERR_NO_DOMAIN) {
+		return seedbed.Errorf(seedbed.ErrNotFound, "there is no domain %s", id)
+	}
+	return err
+}
+
+// tagOf reads a domain's tag; ours is false when there is none, or it is another domain's.
+func tagOf(dom *lv.Domain, id seedbed.InstanceID) (tag Tag, ours bool, err error) {
+	doc, err := dom.GetMetadata(lv.DOMAIN_METADATA_ELEMENT, Namespace, lv.DOMAIN_AFFECT_CURRENT)
+	if has(err, lv.ERR_NO_DOMAIN_METADATA) {
+		return Tag{}, false, nil
+	}
+	if err != nil {
+		return Tag{}, false, err
+	}
+	tag, err = ParseTag(doc)
+	if err != nil {
+		return Tag{}, false, nil // somebody else's use of the name
+	}
+	return tag, tag.Instance == id, nil
+}
+
+// free gives back what Go holds of a domain; it cannot fail for one we hold.
+func free(dom *lv.Domain) { _ = dom.Free() }

@@ -1,0 +1,107 @@
+package libvirt
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// eventBuffer is how far a watcher may lag before it is told to read the
+// inventory instead.
+const eventBuffer = 256
+
+// hub hands events to every watcher. A watcher that lags loses events and gets
+// a resync for them.
+type hub struct {
+	mu       sync.Mutex
+	watchers map[*watcher]struct{}
+	// following is true while libvirt reports changes to us.
+	following bool
+}
+
+type watcher struct {
+	events chan seedbed.DomainEvent
+	// lost is set when an event did not fit; resync goes out once there is room.
+	lost bool
+}
+
+func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
+
+// watch calls event for everything that is sent, resync first, until ctx ends.
+func (h *hub) watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
+	w := &watcher{events: make(chan seedbed.DomainEvent, eventBuffer)}
+	h.mu.Lock()
+	h.watchers[w] = struct{}{}
+	if h.following {
+		w.put(resync())
+	}
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		delete(h.watchers, w)
+		h.mu.Unlock()
+	}()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		select {
+		case e := <-w.events:
+			event(e)
+			h.catchUp(w)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// catchUp tells a watcher that has made room what it lost.
+func (h *hub) catchUp(w *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.lost && len(w.events) == 0 {
+		w.lost = false
+		w.put(resync())
+	}
+}
+
+// send hands e to the watchers; what happens while libvirt is not followed
+// reaches nobody, and the next resync stands for it.
+func (h *hub) send(e seedbed.DomainEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.following {
+		return
+	}
+	for w := range h.watchers {
+		w.put(e)
+	}
+}
+
+// follow says whether libvirt reports changes from now on; if so, everybody
+// gets a resync.
+func (h *hub) follow(yes bool) {
+	h.mu.Lock()
+	h.following = yes
+	h.mu.Unlock()
+	if yes {
+		h.send(resync())
+	}
+}
+
+func (w *watcher) put(e seedbed.DomainEvent) {
+	if w.lost {
+		return
+	}
+	select {
+	case w.events <- e:
+	default:
+		w.lost = true
+	}
+}
+
+func resync() seedbed.DomainEvent {
+	return seedbed.DomainEvent{Event: "resync", At: time.Now()}
+}

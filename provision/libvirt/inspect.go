@@ -1,0 +1,127 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// DomainState is one tagged domain. Errors: ErrNotFound when there is none of
+// that ID or it is not tagged, ErrUnavailable.
+func (d *Driver) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error) {
+	return call(ctx, d, "state of domain "+string(id), "", func(_ context.Context, conn *lv.Connect) (seedbed.DomainInfo, error) {
+		dom, tag, err := findVisible(conn, id)
+		if err != nil {
+			return seedbed.DomainInfo{}, err
+		}
+		defer free(dom)
+		return info(dom, tag)
+	})
+}
+
+// Domains are all tagged domains, off ones included, in no order; or an error,
+// never a part of them.
+func (d *Driver) Domains(ctx context.Context) ([]seedbed.DomainInfo, error) {
+	infos, err := call(ctx, d, "list the domains", "", tagged)
+	if err != nil {
+		return nil, err
+	}
+	d.remember(infos)
+	return infos, nil
+}
+
+func tagged(ctx context.Context, conn *lv.Connect) ([]seedbed.DomainInfo, error) {
+	doms, err := conn.ListAllDomains(0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for i := range doms {
+			free(&doms[i])
+		}
+	}()
+	infos := []seedbed.DomainInfo{}
+	for i := range doms {
+		if err := ctx.Err(); err != nil {
+			return nil, gaveUp("list the domains", err)
+		}
+		one, ours, err := inspect(&doms[i])
+		switch {
+		case has(err, lv.ERR_NO_DOMAIN): // gone since the list was made
+		case err != nil:
+			return nil, err
+		case ours:
+			infos = append(infos, one)
+		}
+	}
+	return infos, nil
+}
+
+func inspect(dom *lv.Domain) (one seedbed.DomainInfo, ours bool, err error) {
+	uuid, err := dom.GetUUIDString()
+	if err != nil {
+		return one, false, err
+	}
+	tag, ours, err := tagOf(dom, seedbed.InstanceID(uuid))
+	if err != nil || !ours {
+		return one, false, err
+	}
+	one, err = info(dom, tag)
+	return one, err == nil, err
+}
+
+// Console is the end of the domain's console log, at most tail bytes and at
+// most 8 MiB. Errors: ErrNotFound when there is no tagged domain of that ID, ErrUnavailable.
+func (d *Driver) Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
+	return call(ctx, d, "console of domain "+string(id), "", func(_ context.Context, conn *lv.Connect) ([]byte, error) {
+		dom, _, err := findVisible(conn, id)
+		if err != nil {
+			return nil, err
+		}
+		free(dom)
+		return consoleTail(d.cfg.ConsoleDir, id, tail)
+	})
+}
+
+// findVisible is find for those who only look: another's domain is none.
+func findVisible(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
+	dom, tag, err := find(conn, id)
+	if errors.Is(err, seedbed.ErrConflict) {
+		return nil, Tag{}, seedbed.Errorf(seedbed.ErrNotFound, "%v", err)
+	}
+	return dom, tag, err
+}
+
+func info(dom *lv.Domain, tag Tag) (seedbed.DomainInfo, error) {
+	name, err := dom.GetName()
+	if err != nil {
+		return seedbed.DomainInfo{}, err
+	}
+	state, reason, err := dom.GetState()
+	if err != nil {
+		return seedbed.DomainInfo{}, err
+	}
+	return seedbed.DomainInfo{ID: tag.Instance, Name: name, Job: tag.Job, State: stateOf(state, reason)}, nil
+}
+
+// stateOf maps virDomainState. A domain that its guest's panic ended is off for
+// libvirt, with the reason crashed.
+func stateOf(state lv.DomainState, reason int) seedbed.DomainState {
+	switch state {
+	case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED, lv.DOMAIN_SHUTDOWN:
+		return seedbed.DomainRunning
+	case lv.DOMAIN_PAUSED, lv.DOMAIN_PMSUSPENDED:
+		return seedbed.DomainPaused
+	case lv.DOMAIN_CRASHED:
+		return seedbed.DomainCrashed
+	}
+	if lv.DomainShutoffReason(reason) == lv.DOMAIN_SHUTOFF_CRASHED {
+		return seedbed.DomainCrashed
+	}
+	return seedbed.DomainOff
+}

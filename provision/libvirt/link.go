@@ -1,0 +1,147 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+const (
+	// A libvirtd that is silent for keepAliveSeconds * (keepAliveCount+1) is gone.
+	keepAliveSeconds = 5
+	keepAliveCount   = 3
+
+	backoffFirst = 250 * time.Millisecond
+	backoffLast  = 5 * time.Second
+)
+
+// link keeps the connection on which libvirt reports events, again and again.
+// It carries nothing else: libvirt's client before 10.6 corrupts its memory
+// when a second thread, or keep-alive, wakes a call that waits on the same
+// connection (its temporary GSource stays behind, with a pointer into a stack
+// that is gone), so every call has a connection of its own, without keep-alive.
+type link struct {
+	uri string
+	log *slog.Logger
+	// prepare registers for events on a new connection and returns their number.
+	prepare func(*lv.Connect) (callback int, err error)
+	// up and down are called when events come from now on, and no longer.
+	up, down func()
+}
+
+// run connects, waits until the connection breaks, and connects again, until ctx ends.
+func (l *link) run(ctx context.Context) {
+	wait, last := backoffFirst, ""
+	for ctx.Err() == nil {
+		err := l.hold(ctx)
+		if err == nil {
+			wait, last = backoffFirst, ""
+			continue
+		}
+		if text := err.Error(); text != last {
+			last = text
+			l.log.Warn("libvirt does not answer", "uri", l.uri, "err", err)
+		}
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, backoffLast)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hold keeps one connection until it breaks or ctx ends; the error is why there was none.
+func (l *link) hold(ctx context.Context) error {
+	conn, err := dial(l.uri)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	callback, err := l.prepare(conn)
+	if err != nil {
+		return err
+	}
+	// On a broken connection the answer is an error, and the callback is gone all the same.
+	defer conn.DomainEventDeregister(callback)
+	gone := make(chan struct{}, 1)
+	// Drivers inside this process, such as test, have no connection that could break.
+	err = conn.RegisterCloseCallback(func(*lv.Connect, lv.ConnectCloseReason) {
+		select {
+		case gone <- struct{}{}:
+		default: // the event loop must never wait
+		}
+	})
+	if err != nil && !has(err, lv.ERR_NO_SUPPORT) {
+		return absent(l.uri, err)
+	}
+	defer conn.UnregisterCloseCallback()
+	// From here to the end the event loop has the connection for itself.
+	if err := conn.SetKeepAlive(keepAliveSeconds, keepAliveCount); err != nil && !has(err, lv.ERR_NO_SUPPORT) {
+		return absent(l.uri, err)
+	}
+	defer conn.SetKeepAlive(0, 0)
+	l.log.Info("following libvirt's events", "uri", l.uri)
+	l.up()
+	defer l.down()
+	select {
+	case <-gone:
+		l.log.Warn("the connection to libvirt broke", "uri", l.uri)
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// dial opens a connection, which one thread at a time uses.
+func dial(uri string) (*lv.Connect, error) {
+	conn, err := lv.NewConnect(uri)
+	if err != nil {
+		return nil, absent(uri, err)
+	}
+	return conn, nil
+}
+
+// absent says that there is no connection, and what to do about it.
+func absent(uri string, err error) error {
+	var ours *seedbed.Error
+	if errors.As(err, &ours) {
+		return err
+	}
+	kind, text := seedbed.ErrUnavailable, err.Error()
+	var lverr lv.Error
+	if errors.As(err, &lverr) {
+		text = lverr.Message
+		if kindOf[lverr.Code] == seedbed.ErrForbidden {
+			kind = seedbed.ErrForbidden
+		}
+	}
+	return seedbed.Errorf(kind, "libvirt at %s does not answer: %s: is libvirtd running? (systemctl start libvirtd)", uri, text)
+}
+
+// version names the library and the hypervisor behind conn.
+func version(conn *lv.Connect) (string, error) {
+	lib, err := conn.GetLibVersion()
+	if err != nil {
+		return "", explain("ask for libvirt's version", err)
+	}
+	hv, err := conn.GetVersion()
+	if err != nil {
+		return "", explain("ask for the hypervisor's version", err)
+	}
+	kind, err := conn.GetType()
+	if err != nil {
+		return "", explain("ask for the hypervisor's type", err)
+	}
+	return fmt.Sprintf("libvirt %s, %s %s", dotted(lib), kind, dotted(hv)), nil
+}
+
+func dotted(v uint32) string {
+	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000)
+}

@@ -1,0 +1,75 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// StartDomain starts the domain, or lets it go on when it is paused. One that
+// runs is started already. Errors: ErrNotFound, ErrConflict when it is not
+// tagged or stands crashed, ErrUnavailable.
+func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return d.do(ctx, "start domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		state, _, err := dom.GetState()
+		if err != nil {
+			return err
+		}
+		switch state {
+		case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED, lv.DOMAIN_SHUTDOWN:
+			return nil
+		case lv.DOMAIN_PAUSED:
+			return dom.Resume()
+		case lv.DOMAIN_PMSUSPENDED:
+			return dom.PMWakeup(0)
+		case lv.DOMAIN_CRASHED:
+			return seedbed.Errorf(seedbed.ErrConflict, "domain %s has crashed and is kept for inspection: destroy it first", id)
+		}
+		if err := d.defineSecrets(conn, dom); err != nil {
+			return err
+		}
+		err = dom.Create()
+		if has(err, lv.ERR_OPERATION_INVALID) {
+			// Somebody else may have started it since we looked.
+			if active, activeErr := dom.IsActive(); activeErr == nil && active {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// DestroyDomain switches the domain off at once. One that is off or absent is
+// off already. Errors: ErrConflict when it is not tagged, ErrUnavailable.
+func (d *Driver) DestroyDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return d.do(ctx, "destroy domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		switch {
+		case errors.Is(err, seedbed.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		defer free(dom)
+		err = dom.Destroy()
+		if has(err, lv.ERR_NO_DOMAIN) {
+			return nil // transient, and gone since we looked
+		}
+		if has(err, lv.ERR_OPERATION_INVALID) {
+			if active, activeErr := dom.IsActive(); activeErr == nil && !active {
+				return nil
+			}
+		}
+		return err
+	})
+}

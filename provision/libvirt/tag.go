@@ -1,0 +1,68 @@
+package libvirt
+
+import (
+	"encoding/xml"
+	"fmt"
+
+	"seedbed"
+)
+
+// Namespace is the XML namespace of the element in a domain's metadata that
+// says the domain is Seedbed's.
+const Namespace = "urn:seedbed:domain"
+
+// tagPrefix is the prefix of the element in the document we write.
+const tagPrefix = "seedbed"
+
+// tagVersion is the form of the tag that this program writes. A newer form may
+// only add to it.
+const tagVersion = 1
+
+// Tag is what a domain's metadata says of it:
+//
+//	<seedbed:instance xmlns:seedbed="urn:seedbed:domain" version="1" id="ec2…" job="…" profile="…"/>
+type Tag struct {
+	Version  int
+	Instance seedbed.InstanceID
+	Job      seedbed.JobID
+	Profile  string
+}
+
+// tagElement writes the prefix itself, which encoding/xml would not.
+type tagElement struct {
+	XMLName  xml.Name           `xml:"seedbed:instance"`
+	XMLNS    string             `xml:"xmlns:seedbed,attr"`
+	Version  int                `xml:"version,attr"`
+	Instance seedbed.InstanceID `xml:"id,attr"`
+	Job      seedbed.JobID      `xml:"job,attr"`
+	Profile  string             `xml:"profile,attr"`
+}
+
+func (t Tag) marshal() (string, error) {
+	b, err := xml.Marshal(tagElement{XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile})
+	if err != nil {
+		return "", fmt.Errorf("write the domain's tag: %w", err)
+	}
+	return string(b), nil
+}
+
+// ParseTag reads the element as virDomainGetMetadata returns it: found by its
+// namespace, and without it (libvirt 9) or with it. The caller compares
+// Instance with the domain's UUID: a domain that was copied with virt-clone
+// carries the tag of its original and is not ours.
+func ParseTag(doc string) (Tag, error) {
+	var e struct {
+		XMLName  xml.Name           `xml:"instance"`
+		Version  int                `xml:"version,attr"`
+		Instance seedbed.InstanceID `xml:"id,attr"`
+		Job      seedbed.JobID      `xml:"job,attr"`
+		Profile  string             `xml:"profile,attr"`
+	}
+	if err := xml.Unmarshal([]byte(doc), &e); err != nil {
+		return Tag{}, fmt.Errorf("read a domain's tag: %w", err)
+	}
+	if space := e.XMLName.Space; space != "" && space != tagPrefix && space != Namespace {
+		return Tag{}, fmt.Errorf("read a domain's tag: namespace is %q, want %q", space, Namespace)
+	}
+	return Tag{Version: e.Version, Instance: e.Instance, Job: e.Job, Profile: e.Profile}, nil
+}

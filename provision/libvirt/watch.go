@@ -1,0 +1,159 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// lookLimit bounds the look at a domain that an event is about.
+const lookLimit = 10 * time.Second
+
+// rawEvent is what libvirt reported, of a domain that may be anybody's.
+type rawEvent struct {
+	resync bool
+	event  seedbed.DomainEvent
+}
+
+// Watch calls event for every change of a tagged domain until ctx ends, and
+// returns the context's error. A resync comes first, and again whenever changes
+// may have been missed: libvirtd was away, or the watcher lagged.
+func (d *Driver) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
+	return d.hub.watch(ctx, event)
+}
+
+// prepare registers for events on a new connection.
+func (d *Driver) prepare(conn *lv.Connect) (int, error) {
+	host, reason, err := d.host(conn)
+	if err != nil {
+		return 0, err
+	}
+	v, err := version(conn)
+	if err != nil {
+		return 0, err
+	}
+	d.cfg.Log.Info("chose the domain type", "type", host.DomainType, "why", reason, "version", v)
+	if c := checkKVMDevice(kvmDevice); !c.OK {
+		d.cfg.Log.Warn("libvirt will be slow", "why", c.Detail, "hint", c.Hint)
+	}
+	for _, secret := range d.cfg.Secrets {
+		if err := secret.define(conn); err != nil {
+			d.cfg.Log.Warn("libvirt has no secret for a Ceph pool", "secret", secret.Name, "err", err)
+		}
+	}
+	id, err := conn.DomainEventLifecycleRegister(nil, d.heard)
+	if err != nil {
+		return 0, explain("register for libvirt's events", err)
+	}
+	return id, nil
+}
+
+func (d *Driver) followed() { d.notice(rawEvent{resync: true}) }
+
+func (d *Driver) unfollowed() { d.hub.follow(false) }
+
+// heard is called by the event loop, which nothing may hold up.
+func (d *Driver) heard(_ *lv.Connect, dom *lv.Domain, e *lv.DomainEventLifecycle) {
+	name, nameErr := dom.GetName()
+	id, idErr := dom.GetUUIDString()
+	event, ok := eventNames[e.Event]
+	if nameErr != nil || idErr != nil || !ok {
+		return
+	}
+	if e.Event == lv.DOMAIN_EVENT_STOPPED && lv.DomainEventStoppedDetailType(e.Detail) == lv.DOMAIN_EVENT_STOPPED_CRASHED {
+		event = "crashed"
+	}
+	d.notice(rawEvent{event: seedbed.DomainEvent{ID: seedbed.InstanceID(id), Name: name, Event: event, At: time.Now()}})
+}
+
+// eventNames are our names of virDomainEventType.
+var eventNames = map[lv.DomainEventType]string{
+	lv.DOMAIN_EVENT_DEFINED:     "defined",
+	lv.DOMAIN_EVENT_UNDEFINED:   "undefined",
+	lv.DOMAIN_EVENT_STARTED:     "started",
+	lv.DOMAIN_EVENT_SUSPENDED:   "suspended",
+	lv.DOMAIN_EVENT_RESUMED:     "resumed",
+	lv.DOMAIN_EVENT_STOPPED:     "stopped",
+	lv.DOMAIN_EVENT_SHUTDOWN:    "shutdown",
+	lv.DOMAIN_EVENT_PMSUSPENDED: "suspended",
+	lv.DOMAIN_EVENT_CRASHED:     "crashed",
+}
+
+// notice queues an event for dispatch. When the queue is full, an event is lost
+// and everything is read anew.
+func (d *Driver) notice(e rawEvent) {
+	select {
+	case d.raw <- e:
+	default:
+		d.overflow.Store(true)
+	}
+}
+
+// dispatch decides which events are about our domains, and hands them on.
+func (d *Driver) dispatch(ctx context.Context) {
+	for {
+		select {
+		case e := <-d.raw:
+			switch {
+			case e.resync || d.overflow.Swap(false):
+				d.takeStock(ctx)
+			case d.concerns(ctx, e.event):
+				d.hub.send(e.event)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// takeStock learns which domains are ours, and tells the watchers to do the same.
+func (d *Driver) takeStock(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	d.forget()
+	if _, err := d.Domains(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		d.cfg.Log.Warn("list the domains after connecting", "err", err)
+	}
+	d.hub.follow(true)
+}
+
+// concerns is true when the event's domain carries our tag, or did when it was
+// last seen: one that is gone has no metadata to look at.
+func (d *Driver) concerns(ctx context.Context, e seedbed.DomainEvent) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	_, err := d.DomainState(ctx, e.ID)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.known[e.ID] = true
+		return true
+	}
+	known := d.known[e.ID]
+	if e.Event == "undefined" && errors.Is(err, seedbed.ErrNotFound) {
+		delete(d.known, e.ID)
+	}
+	return known
+}
+
+// forget drops what was known, before everything is read anew.
+func (d *Driver) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.known)
+}
+
+// remember notes domains that carry our tag.
+func (d *Driver) remember(infos []seedbed.DomainInfo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range infos {
+		d.known[i.ID] = true
+	}
+}

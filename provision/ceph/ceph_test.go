@@ -1,0 +1,182 @@
+package ceph
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, r := range []role{roleImage, roleVolume} {
+		name := r.rbdName("a.b-c")
+		if got, short, ok := split(name); !ok || got != r || short != "a.b-c" {
+			t.Errorf("split(%q): %q, %q, %v", name, got, short, ok)
+		}
+	}
+	for _, other := range []string{"", "a", "seedbed", "seedbed-volume.", "seedbed-building.n.X", "xseedbed-volume.a"} {
+		if _, _, ok := split(other); ok {
+			t.Errorf("split(%q) is ok", other)
+		}
+	}
+	for _, c := range []struct {
+		node, name string
+		want       bool
+	}{
+		{"n", buildingName("n"), true},
+		{"n.example", buildingName("n.example"), true},
+		{"n", buildingName("n.example"), false},
+		{"n.example", buildingName("n"), false},
+		{"n", "seedbed-building.n.", false},
+		{"n", "seedbed-volume.n.X", false},
+	} {
+		if got := builtBy(c.node, c.name); got != c.want {
+			t.Errorf("builtBy(%q, %q): %v", c.node, c.name, got)
+		}
+	}
+}
+
+func TestTag(t *testing.T) {
+	t.Parallel()
+	want := tag{Seedbed: tagVersion, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "j", Instance: "i", Image: "base", Size: 512}
+	text, err := want.marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseTag("seedbed-volume.v", text)
+	if err != nil || got == nil {
+		t.Fatal(got, err)
+	}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Error(diff)
+	}
+	if !got.names("seedbed-volume.v") || got.names("seedbed-image.v") || (*tag)(nil).names("seedbed-volume.") {
+		t.Error("a tag is taken for another's")
+	}
+	for _, foreign := range []string{"", "x", "[]", "{}", `{"seedbed":"yes"}`, `{"other":1}`} {
+		if got, err := parseTag("x", foreign); got != nil || err != nil {
+			t.Errorf("parseTag(%q): %v, %v", foreign, got, err)
+		}
+	}
+	if _, err := parseTag("x", `{"seedbed":2}`); !errors.Is(err, seedbed.ErrVersion) {
+		t.Errorf("a newer tag: %v", err)
+	}
+}
+
+func FuzzParseTag(f *testing.F) {
+	f.Add(`{"seedbed":1,"role":"image","name":"a"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, err := parseTag("x", text); got != nil && (err != nil || got.Seedbed != tagVersion) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	good := Config{Name: "fast", Pool: "vms", User: "seedbed", Node: "n", Lock: "/run/lock"}
+	got, err := good.complete()
+	if err != nil || got.ConfFile != "/etc/ceph/ceph.conf" || got.Keyring != "/etc/ceph/ceph.client.seedbed.keyring" || got.seconds() != 15 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, want := got.qemuTarget("seedbed-image.a"), "rbd:vms/seedbed-image.a:id=seedbed:conf=/etc/ceph/ceph.conf:keyring=/etc/ceph/ceph.client.seedbed.keyring:client_mount_timeout=15:rados_mon_op_timeout=15:rados_osd_op_timeout=30"; got != want {
+		t.Errorf("target %q; want %q", got, want)
+	}
+	odd := got
+	odd.ConfFile = `/a:b=c@d\e`
+	if got := odd.qemuTarget("x"); !strings.Contains(got, `conf=/a\:b\=c\@d\\e:`) {
+		t.Errorf("target %q", got)
+	}
+	for name, change := range map[string]func(*Config){
+		"no name":            func(c *Config) { c.Name = "" },
+		"no pool":            func(c *Config) { c.Pool = "" },
+		"options in a pool":  func(c *Config) { c.Pool = "a:b=c" },
+		"options in a user":  func(c *Config) { c.User = "a:key=b" },
+		"no node":            func(c *Config) { c.Node = "" },
+		"no lock":            func(c *Config) { c.Lock = "" },
+		"relative conf file": func(c *Config) { c.ConfFile = "ceph.conf" },
+		"NUL in the keyring": func(c *Config) { c.Keyring = "/a\x00b" },
+	} {
+		c := good
+		change(&c)
+		if _, err := c.complete(); !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("%s: %v; want ErrInvalid", name, err)
+		}
+	}
+}
+
+// goldenSecret is SecretID("default", "seedbed").
+const goldenSecret = "9fdc4bfe-1209-5823-b443-3138701af7d5"
+
+func TestSecretIDIsStable(t *testing.T) {
+	t.Parallel()
+	// Domains that are defined name it: it must never change.
+	if got, want := SecretID("default", "seedbed"), SecretID("default", "seedbed"); got != want || got == SecretID("default", "other") {
+		t.Errorf("%s, %s", got, want)
+	}
+	if got, want := SecretID("default", "seedbed"), goldenSecret; got != want {
+		t.Errorf("got %s; want %s", got, want)
+	}
+}
+
+func TestParseRoom(t *testing.T) {
+	t.Parallel()
+	answer := `{"stats":{},"pools":[{"name":"other","id":1,"stats":{"stored":1,"max_avail":2}},{"name":"vms","id":2,"stats":{"stored":100,"max_avail":900}},{"name":"new","stats":{"stored":0,"max_avail":0}}]}`
+	for _, c := range []struct {
+		pool       string
+		size, free seedbed.Bytes
+		known      bool
+	}{{"vms", 1000, 900, true}, {"new", 0, 0, false}, {"none", 0, 0, false}} {
+		size, free, known, err := parseRoom([]byte(answer), c.pool)
+		if size != c.size || free != c.free || known != c.known || err != nil {
+			t.Errorf("%s: %d, %d, %v, %v", c.pool, size, free, known, err)
+		}
+	}
+	if _, _, _, err := parseRoom([]byte("x"), "vms"); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestParseMonitors(t *testing.T) {
+	t.Parallel()
+	answer := `{"mons":[
+		{"name":"a","public_addrs":{"addrvec":[{"type":"v2","addr":"192.0.2.1:3300","nonce":0},{"type":"v1","addr":"192.0.2.1:6789","nonce":0}]}},
+		{"name":"b","public_addrs":{"addrvec":[{"type":"v1","addr":"192.0.2.2:6789","nonce":0}]}},
+		{"name":"c","public_addrs":{"addrvec":[{"type":"v1","addr":"[2001:db8::1]:6789"},{"type":"v2","addr":"[2001:db8::1]:3300"}]}}]}`
+	got, err := parseMonitors([]byte(answer))
+	if want := "192.0.2.1:3300,192.0.2.2:6789,[2001:db8::1]:3300"; got != want || err != nil {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	for _, bad := range []string{"", "{}", `{"mons":[{"name":"a"}]}`} {
+		if got, err := parseMonitors([]byte(bad)); err == nil {
+			t.Errorf("%q: %q", bad, got)
+		}
+	}
+}
+
+type code int
+
+func (c code) Error() string  { return "code" }
+func (c code) ErrorCode() int { return int(c) }
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for c, want := range map[code]error{
+		-110: seedbed.ErrUnavailable, -108: seedbed.ErrUnavailable, -1: seedbed.ErrForbidden, -13: seedbed.ErrForbidden,
+		-28: seedbed.ErrFull, -16: seedbed.ErrInUse, -39: seedbed.ErrInUse,
+	} {
+		if err := explain("clone", c); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "clone: ") {
+			t.Errorf("%d: %v", c, err)
+		}
+	}
+	if err := explain("clone", code(-22)); !errors.Is(err, code(-22)) {
+		t.Errorf("an error of no kind: %v", err)
+	}
+	if explain("clone", nil) != nil {
+		t.Error("nil is explained")
+	}
+}

@@ -1,0 +1,107 @@
+package ceph
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"seedbed"
+)
+
+// Type is the pool type that this package implements.
+const Type = "ceph"
+
+// What Config has unless it says otherwise.
+const (
+	DefaultConfFile   = "/etc/ceph/ceph.conf"
+	DefaultTimeout    = 15 * time.Second
+	DefaultWatcherFor = 45 * time.Second
+	DefaultReserve    = 1 * seedbed.GiB
+	DefaultScratch    = "/var/tmp"
+)
+
+// Config is one pool.
+type Config struct {
+	// Name is the pool's name in Seedbed.
+	Name string
+	// Pool is its name in Ceph.
+	Pool string
+	// ConfFile is the cluster's ceph.conf; empty means DefaultConfFile.
+	ConfFile string
+	// User is the Ceph user, without "client.". It needs the caps "profile rbd" of
+	// monitors, of the pool, and of managers.
+	User string
+	// Keyring is the file with the user's key; empty means /etc/ceph/ceph.client.<user>.keyring.
+	Keyring string
+	// Node is this host's name. What it left unfinished is swept when it opens the pool; others' is left alone.
+	Node string
+	// Lock is the path of a file that is held while the pool is open, so that one
+	// process of the node has it. It is made when it is missing.
+	Lock string
+	// Scratch is a directory for the private copy of a file that is imported; empty means DefaultScratch.
+	Scratch string
+	// Timeout is how long one operation of the cluster may take, and a connection
+	// to be made; zero means DefaultTimeout. It is rounded up to seconds.
+	Timeout time.Duration
+	// WatcherFor is how long a removal waits for an image's last user to go;
+	// zero means DefaultWatcherFor. Ceph keeps a dead client for 30 s.
+	WatcherFor time.Duration
+	// Reserve is the free space below which nothing new is made; zero means DefaultReserve.
+	Reserve seedbed.Bytes
+	Log     *slog.Logger
+}
+
+// word is what pools and users are named: nothing that librados' or QEMU's option syntax reads otherwise.
+var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
+
+// complete fills in what is left out and refuses with ErrInvalid what cannot be used.
+func (c Config) complete() (Config, error) {
+	if err := seedbed.CheckName("pool", c.Name); err != nil {
+		return c, err
+	}
+	c.ConfFile = cmp.Or(c.ConfFile, DefaultConfFile)
+	c.Keyring = cmp.Or(c.Keyring, "/etc/ceph/ceph.client."+c.User+".keyring")
+	c.Scratch = cmp.Or(c.Scratch, DefaultScratch)
+	c.Timeout = cmp.Or(max(c.Timeout, 0), DefaultTimeout)
+	c.WatcherFor = cmp.Or(max(c.WatcherFor, 0), DefaultWatcherFor)
+	c.Reserve = cmp.Or(max(c.Reserve, 0), DefaultReserve)
+	for _, f := range []struct{ what, value string }{{"Ceph pool", c.Pool}, {"user", c.User}, {"node", c.Node}} {
+		if !word.MatchString(f.value) {
+			return c, seedbed.Errorf(seedbed.ErrInvalid, "%s %q of pool %s is not usable: want letters, digits, '.', '_' or '-', starting with a letter or digit", f.what, f.value, c.Name)
+		}
+	}
+	for _, f := range []struct{ what, value string }{
+		{"configuration file", c.ConfFile}, {"keyring", c.Keyring}, {"lock", c.Lock}, {"scratch directory", c.Scratch},
+	} {
+		if !filepath.IsAbs(f.value) || strings.ContainsRune(f.value, 0) {
+			return c, seedbed.Errorf(seedbed.ErrInvalid, "%s %q of pool %s is not an absolute path", f.what, f.value, c.Name)
+		}
+	}
+	return c, nil
+}
+
+// seconds is the timeout as Ceph's options take it.
+func (c Config) seconds() int {
+	return int((c.Timeout + time.Second - 1) / time.Second)
+}
+
+// SecretID is the UUID of the libvirt secret that holds the key of a pool's
+// user: the same on every node, so that a domain can move.
+func SecretID(pool, user string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("seedbed:ceph:"+pool+":"+user)).String()
+}
+
+// qemuTarget is the name by which QEMU's rbd driver writes to an image
+// (block/rbd.c, qemu_rbd_parse_filename). It names the keyring and holds no key.
+func (c Config) qemuTarget(image string) string {
+	esc := strings.NewReplacer(`\`, `\\`, ":", `\:`, "=", `\=`, "@", `\@`).Replace
+	// What is written in bulk waits for its turn: it has more time than a single operation.
+	return fmt.Sprintf("rbd:%s/%s:id=%s:conf=%s:keyring=%s:client_mount_timeout=%[6]d:rados_mon_op_timeout=%[6]d:rados_osd_op_timeout=%[7]d",
+		c.Pool, esc(image), c.User, esc(c.ConfFile), esc(c.Keyring), c.seconds(), 2*c.seconds())
+}

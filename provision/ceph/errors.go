@@ -1,0 +1,73 @@
+package ceph
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"seedbed"
+)
+
+// coded is an error of librados or librbd: a negative errno (rados/librados.h, rbd/librbd.h).
+type coded interface{ ErrorCode() int }
+
+// errno is the errno behind err, or 0.
+func errno(err error) syscall.Errno {
+	var c coded
+	if !errors.As(err, &c) {
+		return 0
+	}
+	return syscall.Errno(max(c.ErrorCode(), -c.ErrorCode()))
+}
+
+// is tells whether err has one of the codes.
+func is(err error, codes ...syscall.Errno) bool {
+	e := errno(err)
+	for _, c := range codes {
+		if e != 0 && e == c {
+			return true
+		}
+	}
+	return false
+}
+
+// shutDown is what a client gets for ever once the cluster has shut it out (blocklist).
+const shutDown = syscall.ESHUTDOWN
+
+// kindOf are the codes that mean one of our kinds. The rest are of no kind.
+var kindOf = map[syscall.Errno]error{
+	syscall.ETIMEDOUT:    seedbed.ErrUnavailable,
+	syscall.ESHUTDOWN:    seedbed.ErrUnavailable,
+	syscall.ENOTCONN:     seedbed.ErrUnavailable,
+	syscall.ECONNREFUSED: seedbed.ErrUnavailable,
+	syscall.EHOSTUNREACH: seedbed.ErrUnavailable,
+	syscall.EROFS:        seedbed.ErrUnavailable, // the exclusive lock is with a client that does not answer
+	syscall.EPERM:        seedbed.ErrForbidden,
+	syscall.EACCES:       seedbed.ErrForbidden,
+	syscall.ENOSPC:       seedbed.ErrFull,
+	syscall.EDQUOT:       seedbed.ErrFull,
+	syscall.EBUSY:        seedbed.ErrInUse,
+	syscall.ENOTEMPTY:    seedbed.ErrInUse,
+}
+
+// explain turns an error of Ceph's into one of ours, with what was being done.
+func explain(what string, err error) error {
+	code := errno(err)
+	if code == 0 {
+		var ours *seedbed.Error
+		if err == nil || errors.As(err, &ours) {
+			return err
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	switch kind := kindOf[code]; kind {
+	case nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case seedbed.ErrUnavailable:
+		return seedbed.Errorf(kind, "%s: Ceph did not answer in time (%v): look at the cluster's health (ceph -s)", what, code)
+	case seedbed.ErrForbidden:
+		return seedbed.Errorf(kind, "%s: Ceph refuses (%v): the user needs the caps mon 'profile rbd', osd 'profile rbd' and mgr 'profile rbd'", what, code)
+	default:
+		return seedbed.Errorf(kind, "%s: %v", what, err)
+	}
+}

@@ -1,0 +1,193 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+	"seedbed/internal/command"
+	"seedbed/provision/image"
+)
+
+// ImportImage implements worker.ImageStore. The file is first copied to the
+// scratch directory, so that what is checked is what is used; qemu-img, in a
+// process that can be killed, then writes it into an RBD image, leaving out
+// zeros. Progress counts the bytes of the file twice, once for each half of the work.
+func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+	if err := checkSpec(spec); err != nil {
+		return seedbed.ImageInfo{}, err
+	}
+	if progress == nil {
+		progress = func(seedbed.Progress) {}
+	}
+	have, err := call(ctx, p, "import image "+spec.Name, roleImage.rbdName(spec.Name), func(ctx context.Context, s *session) (*tag, error) {
+		return p.lookOwn(ctx, s, job, spec.Name)
+	})
+	if err != nil || have != nil {
+		return p.imageOrZero(have), err
+	}
+	src, err := openSource(spec.Path)
+	if err != nil {
+		return seedbed.ImageInfo{}, err
+	}
+	defer src.Close()
+	t, err := p.importFile(ctx, src, spec, job, progress)
+	if errors.Is(err, seedbed.ErrInvalid) {
+		err = fmt.Errorf("%s %w", spec.Path, err) // the text is a predicate
+	} else if err != nil {
+		err = fmt.Errorf("import %s: %w", spec.Path, err)
+	}
+	return p.imageOrZero(t), err
+}
+
+func checkSpec(spec seedbed.ImageSpec) error {
+	if err := seedbed.CheckName("image", spec.Name); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(spec.Path) || strings.ContainsRune(spec.Path, 0) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "path %q of the image is not absolute", spec.Path)
+	}
+	if b, err := hex.DecodeString(spec.SHA256); err != nil || len(b) != 0 && len(b) != 32 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", spec.SHA256)
+	}
+	return nil
+}
+
+// lookOwn finds the image of that name: nil when there is none, ErrConflict when it is another job's, or going.
+func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name string) (*tag, error) {
+	have, err := p.look(ctx, s, roleImage, name)
+	switch {
+	case have == nil || err != nil:
+		return nil, err
+	case have.Job != job:
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "image %s in pool %s was imported by job %s", name, p.cfg.Name, have.Job)
+	}
+	return have, nil
+}
+
+// openSource opens a file once; everything that follows reads this opening. It
+// does not wait for the other end of a FIFO.
+func openSource(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s on this host", path)
+	case err != nil:
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the image cannot be read: %v", err)
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: want a disk image", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// importFile makes the image. An ErrInvalid of its own is a predicate of the file.
+func (p *Pool) importFile(ctx context.Context, src *os.File, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
+	private, sum, size, err := p.copyIn(ctx, src, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer private.Close()
+	if spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, sum) {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the SHA-256 digest %s: want %s", sum, strings.ToLower(spec.SHA256))
+	}
+	path := procPath(private)
+	info, err := image.Inspect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	room, err := image.Measure(ctx, path, info.Format)
+	if err != nil {
+		return nil, err
+	}
+	t := tag{Role: roleImage, Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum}
+	made, err := p.fill(ctx, t, path, room, func(percent float64) {
+		progress(seedbed.Progress{Done: size + seedbed.Bytes(percent/100*float64(size)), Total: 2 * size})
+	})
+	if err != nil {
+		return nil, err
+	}
+	progress(seedbed.Progress{Done: 2 * size, Total: 2 * size})
+	return made, nil
+}
+
+// fill makes the RBD image of the file at path, its snapshot, and its name.
+func (p *Pool) fill(ctx context.Context, t tag, path string, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
+	from, to := buildingName(p.cfg.Node), t.Role.rbdName(t.Name)
+	defer p.making(from)()
+	defer func() {
+		if errors.Is(err, seedbed.ErrUnavailable) || err != nil && ctx.Err() != nil {
+			p.soil() // a killed qemu-img stays the image's user for a while
+		} else if err != nil {
+			p.discard(ctx, from, t)
+		}
+	}()
+	err = p.do(ctx, "make image "+t.Name, to, func(ctx context.Context, s *session) error {
+		if err := p.need(s, room); err != nil {
+			return err
+		}
+		opts := rbd.NewRbdImageOptions()
+		defer opts.Destroy()
+		return rbd.CreateImage(s.io, from, uint64(whole(seedbed.Bytes(t.Size))), opts)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := image.Write(ctx, path, image.Format(t.Format), p.cfg.qemuTarget(from), report); err != nil {
+		return nil, unanswered(err)
+	}
+	return call(ctx, p, "finish image "+t.Name, to, func(ctx context.Context, s *session) (*tag, error) {
+		if have, err := p.lookOwn(ctx, s, t.Job, t.Name); err != nil {
+			return nil, err
+		} else if have != nil { // made by the same job at the same time
+			return have, p.unmake(ctx, s, from, from)
+		}
+		if err := s.takeSnapshot(from); err != nil {
+			return nil, err
+		}
+		return p.commit(ctx, s, from, t)
+	})
+}
+
+// unanswered makes ErrUnavailable of a tool to which Ceph did not answer.
+func unanswered(err error) error {
+	e := (*command.Error)(nil)
+	if errors.As(err, &e) && e.Err == nil && strings.Contains(e.Line, timedOut) {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "Ceph did not answer in time: %v: look at the cluster's health (ceph -s)", err)
+	}
+	return err
+}
+
+// timedOut is what the tool prints for ETIMEDOUT in the C locale.
+const timedOut = "Connection timed out"
+
+func (s *session) takeSnapshot(name string) error {
+	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	_, err = img.CreateSnapshot(snapshot)
+	return errors.Join(ignore(err, eexist), img.Close())
+}
+
+func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
+	if t == nil {
+		return seedbed.ImageInfo{}
+	}
+	return seedbed.ImageInfo{Pool: p.cfg.Name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256}
+}

@@ -1,0 +1,164 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+	"seedbed/internal/command"
+	"seedbed/provision/image"
+)
+
+// readers is how many tags are read at the same time: each takes a few round trips.
+const readers = 8
+
+// Volumes implements worker.Lister.
+func (p *Pool) Volumes(ctx context.Context) ([]seedbed.VolumeInfo, error) {
+	return call(ctx, p, "list volumes", "", func(ctx context.Context, s *session) ([]seedbed.VolumeInfo, error) {
+		tags, err := p.tags(ctx, s, roleVolume)
+		all := make([]seedbed.VolumeInfo, len(tags))
+		for i, t := range tags {
+			all[i] = p.volume(s, t)
+		}
+		return all, err
+	})
+}
+
+// Images implements worker.Lister. One whose removal has begun is still there.
+func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
+	return call(ctx, p, "list images", "", func(ctx context.Context, s *session) ([]seedbed.ImageInfo, error) {
+		tags, err := p.tags(ctx, s, roleImage)
+		all := make([]seedbed.ImageInfo, len(tags))
+		for i, t := range tags {
+			all[i] = p.imageOrZero(t)
+		}
+		return all, err
+	})
+}
+
+// tags are those of all finished RBD images of a role, by name, or an error.
+func (p *Pool) tags(ctx context.Context, s *session, r role) ([]*tag, error) {
+	names, err := rbd.GetImageNames(s.io)
+	if err != nil {
+		return nil, err
+	}
+	var ours []string
+	for _, n := range names {
+		if is, _, ok := split(n); ok && is == r {
+			ours = append(ours, n)
+		}
+	}
+	tags, errs, next := make([]*tag, len(ours)), make([]error, len(ours)), make(chan int)
+	var wg sync.WaitGroup
+	for range min(readers, len(ours)) {
+		wg.Go(func() {
+			for i := range next {
+				tags[i], _, errs[i] = s.readTag(ours[i])
+			}
+		})
+	}
+	for i := range ours {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	if err != nil {
+		return nil, err
+	}
+	var all []*tag
+	for i, t := range tags {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("read the tag of %s: %w", ours[i], errs[i])
+		}
+		if t.names(ours[i]) && t.State != stateBuilding {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// Info implements worker.Lister. Free is what the monitors say can still be
+// written (max_avail), after replication.
+func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
+	return call(ctx, p, "ask for the room", "", func(_ context.Context, s *session) (seedbed.PoolInfo, error) {
+		size, free, err := p.room(s)
+		return seedbed.PoolInfo{Name: p.cfg.Name, Type: Type, Size: size, Free: free}, err
+	})
+}
+
+func (p *Pool) room(s *session) (size, free seedbed.Bytes, err error) {
+	answer, _, err := s.conn.MonCommand([]byte(`{"prefix":"df","format":"json"}`))
+	if err != nil {
+		return 0, 0, err
+	}
+	size, free, known, err := parseRoom(answer, p.cfg.Pool)
+	if err == nil && !known {
+		err = seedbed.Errorf(seedbed.ErrUnavailable, "the managers have not reported the room in Ceph pool %s yet: is a ceph-mgr running? (ceph -s)", p.cfg.Pool)
+	}
+	return size, free, err
+}
+
+// need refuses with ErrFull what would leave less than the reserve. A full pool
+// would make writes hang instead of fail.
+func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
+	_, free, err := p.room(s)
+	if err != nil {
+		return err
+	}
+	if free-bytes < p.cfg.Reserve {
+		return seedbed.Errorf(seedbed.ErrFull, "%s is needed in Ceph pool %s, which has %s free and keeps a reserve of %s",
+			human(bytes), p.cfg.Pool, human(free), human(p.cfg.Reserve))
+	}
+	return nil
+}
+
+// Health implements worker.Checker: whether the cluster answers, the room in
+// the pool, and the tool that imports need.
+func (p *Pool) Health(ctx context.Context) []seedbed.Check {
+	room := seedbed.Check{Name: "pool " + p.cfg.Name}
+	info, err := call(ctx, p, "ask for the room", "", func(_ context.Context, s *session) (seedbed.PoolInfo, error) {
+		monitors, err := s.askMonitors()
+		if err != nil {
+			return seedbed.PoolInfo{}, err
+		}
+		p.link.setMonitors(s, monitors)
+		size, free, err := p.room(s)
+		return seedbed.PoolInfo{Size: size, Free: free}, err
+	})
+	switch {
+	case err != nil:
+		room.Detail, room.Hint = err.Error(), p.hint(err)
+	case info.Free < p.cfg.Reserve:
+		room.Detail = fmt.Sprintf("%s free of %s in Ceph pool %s", human(info.Free), human(info.Size), p.cfg.Pool)
+		room.Hint = fmt.Sprintf("remove volumes or images, or add OSDs: nothing new is made below the reserve of %s", human(p.cfg.Reserve))
+	default:
+		room.OK, room.Detail = true, fmt.Sprintf("%s free of %s in Ceph pool %s", human(info.Free), human(info.Size), p.cfg.Pool)
+	}
+	if n := p.gate.stuckCalls(); n > 0 {
+		room.OK = false
+		room.Detail += fmt.Sprintf("; %d calls have not come back", n)
+		room.Hint = "look at the cluster's health (ceph -s), or restart seedbed-worker"
+	}
+	tool := seedbed.Check{Name: image.Tool + " with rbd", OK: true, Detail: "installed"}
+	if err := command.Installed(image.Tool); err != nil {
+		tool.OK, tool.Detail, tool.Hint = false, err.Error(), "install the Debian packages qemu-utils and qemu-block-extra"
+	}
+	return []seedbed.Check{room, tool}
+}
+
+// hint is what to do about a pool that does not answer.
+func (p *Pool) hint(err error) string {
+	if errors.Is(err, seedbed.ErrForbidden) {
+		return fmt.Sprintf("give the user its caps: ceph auth caps client.%s mon 'profile rbd' osd 'profile rbd pool=%s' mgr 'profile rbd pool=%s'", p.cfg.User, p.cfg.Pool, p.cfg.Pool)
+	}
+	return fmt.Sprintf("try it as the worker does: ceph -c %s --id %s --keyring %s -s; then start the monitors and OSDs that are down", p.cfg.ConfFile, p.cfg.User, p.cfg.Keyring)
+}

@@ -1,0 +1,112 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+)
+
+// readTag reads the tag of the RBD image of that name. Both are nil when there
+// is no such image, and the tag is nil when there is one without.
+func (s *session) readTag(name string) (t *tag, there bool, err error) {
+	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
+	if is(err, enoent) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := img.GetMetadata(tagKey)
+	if err := errors.Join(ignore(err, enoent), img.Close()); err != nil {
+		return nil, true, err
+	}
+	if is(err, enoent) {
+		return nil, true, nil
+	}
+	t, err = parseTag(name, text)
+	return t, true, err
+}
+
+// setTag writes the tag of the RBD image of that name.
+func (s *session) setTag(name string, t tag) error {
+	text, err := t.marshal()
+	if err != nil {
+		return err
+	}
+	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(img.SetMetadata(tagKey, text), img.Close())
+}
+
+// look finds what has a name: nil when nothing has, ErrConflict when it is a
+// stranger's. What this node has left unfinished under the name is removed. The
+// caller's call has the RBD name as its key.
+func (p *Pool) look(ctx context.Context, s *session, r role, name string) (*tag, error) {
+	rbdName := r.rbdName(name)
+	t, there, err := s.readTag(rbdName)
+	switch {
+	case err != nil || !there:
+		return nil, err
+	case !t.names(rbdName):
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is left alone", p.cfg.Pool, rbdName, tagKey)
+	case t.State != stateBuilding:
+		return t, nil
+	case t.Node != p.cfg.Node:
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s %s in pool %s is being made by node %s", r, name, p.cfg.Name, t.Node)
+	}
+	p.log.Info("unfinished RBD image is removed", "pool", p.cfg.Name, "image", rbdName)
+	return nil, p.unready(ctx, s, rbdName)
+}
+
+// delete removes an RBD image, waiting for those that use it; one that is absent is removed already.
+// Also when the image cannot be opened, what a crash left of its name is removed.
+func (p *Pool) delete(ctx context.Context, s *session, name string) error {
+	end := time.Now().Add(p.cfg.WatcherFor)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		err := rbd.RemoveImage(s.io, name)
+		switch {
+		case err == nil || is(err, enoent):
+			return nil
+		case !is(err, ebusy):
+			return err
+		case time.Now().After(end):
+			return seedbed.Errorf(seedbed.ErrInUse, "RBD image %s/%s is in use%s: stop what uses it", p.cfg.Pool, name, s.watchers(name))
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watchers says who has an image open, for a message.
+func (s *session) watchers(name string) string {
+	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
+	if err != nil {
+		return ""
+	}
+	defer img.Close()
+	all, err := img.ListWatchers()
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return " by " + all[0].Addr
+}
+
+// ignore is err unless it has one of the codes.
+func ignore(err error, codes ...syscall.Errno) error {
+	if is(err, codes...) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+)
+
+// cleanFor bounds the removal of what has just not come to be.
+const cleanFor = 20 * time.Second
+
+// errTaken: the name came into being while what it is for was made.
+var errTaken = seedbed.Errorf(seedbed.ErrConflict, "taken meanwhile by somebody else")
+
+// commit gives the finished RBD image at the building name its tag and its
+// name. The caller's call has the final name as its key, and nothing has it. The
+// tag says ready only under the final name, because a rename has three steps
+// (librbd/operation/RenameRequest.h): until the second, the image has both names.
+func (p *Pool) commit(ctx context.Context, s *session, from string, t tag) (*tag, error) {
+	to := t.Role.rbdName(t.Name)
+	t.State, t.Node = stateBuilding, p.cfg.Node
+	if err := s.setTag(from, t); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer p.making(to)()
+	if err := rbd.GetImage(s.io, from).Rename(to); err != nil {
+		if is(err, eexist) {
+			return nil, fmt.Errorf("%w: RBD image %s/%s", errTaken, p.cfg.Pool, to)
+		}
+		return nil, err
+	}
+	t.State = stateReady
+	if err := s.setTag(to, t); err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// discard removes what has not come to be under a building name, or has come half way
+// to the final name. What cannot be removed now the sweep removes.
+func (p *Pool) discard(ctx context.Context, from string, t tag) {
+	to := t.Role.rbdName(t.Name)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanFor)
+	defer cancel()
+	err := p.do(ctx, "discard "+from, to, func(ctx context.Context, s *session) error {
+		return p.unmake(ctx, s, from, to)
+	})
+	if err != nil {
+		p.log.Warn("unfinished RBD image stays for now", "pool", p.cfg.Name, "image", from, "err", err)
+		p.soil()
+	}
+}
+
+// unmake is discard inside a call that has the final name as its key.
+func (p *Pool) unmake(ctx context.Context, s *session, from, to string) error {
+	names, err := rbd.GetImageNames(s.io)
+	if err != nil {
+		return err
+	}
+	half, err := s.sameID(from, to)
+	if err != nil {
+		return err
+	}
+	listed := false
+	for _, n := range names {
+		listed = listed || n == from
+	}
+	switch {
+	case half && listed:
+		// The directory has the old name: take back the new one's object.
+		err = ignore(s.io.Delete(idObject+to), enoent)
+	case half:
+		// The directory has the new name: take away the old one's object, and what is not ready.
+		if err = ignore(s.io.Delete(idObject+from), enoent); err == nil {
+			return p.unready(ctx, s, to)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.dropSnapshot(s, from); err != nil {
+		return err
+	}
+	if err := p.delete(ctx, s, from); err != nil {
+		return err
+	}
+	return p.unready(ctx, s, to)
+}
+
+// unready removes the image of that final name when this node has not finished it.
+func (p *Pool) unready(ctx context.Context, s *session, to string) error {
+	t, there, err := s.readTag(to)
+	if err != nil || !there || !t.names(to) || t.State != stateBuilding || t.Node != p.cfg.Node {
+		return err
+	}
+	if err := p.dropSnapshot(s, to); err != nil {
+		return err
+	}
+	return p.delete(ctx, s, to)
+}
+
+// idObject begins the name of the RADOS object that maps an RBD image's name to its ID (cls_rbd).
+const idObject = "rbd_id."
+
+// sameID tells whether both names have an object, of one ID.
+func (s *session) sameID(a, b string) (bool, error) {
+	var ids [2]string
+	for i, name := range []string{a, b} {
+		buf := make([]byte, 256)
+		n, err := s.io.Read(idObject+name, buf, 0)
+		if is(err, enoent) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		ids[i] = string(buf[:n])
+	}
+	return ids[0] != "" && ids[0] == ids[1], nil
+}
+
+// dropSnapshot removes an image's snapshot, if there is one.
+func (p *Pool) dropSnapshot(s *session, name string) error {
+	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
+	if is(err, enoent) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(ignore(img.GetSnapshot(snapshot).Remove(), enoent), img.Close())
+}

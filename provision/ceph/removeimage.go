@@ -1,0 +1,73 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+)
+
+// RemoveImage implements worker.ImageStore. An image of which a clone is made
+// while it goes is kept in RBD's trash until the clone has gone.
+func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) error {
+	if err := seedbed.CheckName("image", name); err != nil {
+		return err
+	}
+	rbdName := roleImage.rbdName(name)
+	return p.do(ctx, "remove image "+name, rbdName, func(ctx context.Context, s *session) error {
+		have, err := p.lookOwn(ctx, s, job, name)
+		if err != nil {
+			return err
+		}
+		if have == nil {
+			return p.delete(ctx, s, rbdName) // a removal that was cut off leaves a name without an image
+		}
+		if err := p.noClones(s, name); err != nil {
+			return err
+		}
+		// From now on nobody makes a clone; whoever was about to shows in a second look.
+		t := *have
+		t.State = stateRemoving
+		if err := s.setTag(rbdName, t); err != nil {
+			return err
+		}
+		if err := p.noClones(s, name); err != nil {
+			t.State = stateReady
+			return errors.Join(err, s.setTag(rbdName, t))
+		}
+		if err := p.dropSnapshot(s, rbdName); err != nil {
+			return err
+		}
+		err = p.delete(ctx, s, rbdName)
+		if is(err, enotempty) { // the snapshot went, but a clone still reads it
+			err = rbd.GetImage(s.io, rbdName).Trash(0)
+			p.soil()
+		}
+		return err
+	})
+}
+
+// noClones is ErrInUse when the image has clones, in whatever pool.
+func (p *Pool) noClones(s *session, name string) error {
+	img, err := rbd.OpenImageReadOnly(s.io, roleImage.rbdName(name), snapshot)
+	if is(err, enoent) {
+		return nil // without its snapshot it has none
+	}
+	if err != nil {
+		return err
+	}
+	pools, clones, err := img.ListChildren()
+	if err := errors.Join(err, img.Close()); err != nil {
+		return err
+	}
+	if len(clones) == 0 {
+		return nil
+	}
+	one := strings.TrimPrefix(clones[0], roleVolume.rbdName(""))
+	return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has %d clones: volume %s in Ceph pool %s is one", name, p.cfg.Name, len(clones), one, pools[0])
+}

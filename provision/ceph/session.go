@@ -1,0 +1,158 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/ceph/go-ceph/rados"
+
+	"seedbed"
+)
+
+// session is one connection to the cluster and our pool in it. librados mends
+// it by itself when monitors or OSDs come and go; only a client that the
+// cluster has shut out needs a new one.
+type session struct {
+	conn     *rados.Conn
+	io       *rados.IOContext
+	monitors string // as parseMonitors gives them
+
+	users int  // under link.mu
+	bad   bool // under link.mu: to be closed when the last user has gone
+}
+
+func (s *session) close() {
+	s.io.Destroy()
+	s.conn.Shutdown()
+}
+
+// connect makes a session; it may block for a few of cfg.Timeout, and knows no context.
+func connect(cfg Config) (_ *session, err error) {
+	conn, err := rados.NewConnWithUser(cfg.User)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.ReadConfigFile(cfg.ConfFile); err != nil {
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph's configuration %s of pool %s cannot be read: %v: copy it from a monitor's host", cfg.ConfFile, cfg.Name, err)
+	}
+	seconds := strconv.Itoa(cfg.seconds())
+	for _, o := range [][2]string{
+		{"keyring", cfg.Keyring}, {"client_mount_timeout", seconds},
+		{"rados_mon_op_timeout", seconds}, {"rados_osd_op_timeout", seconds},
+		// What is written to standard error would not be in our log's form, and we say the error ourselves.
+		{"log_to_stderr", "false"}, {"err_to_stderr", "false"},
+	} {
+		if err := conn.SetConfigOption(o[0], o[1]); err != nil {
+			return nil, fmt.Errorf("set Ceph's option %s: %w", o[0], err)
+		}
+	}
+	if err := conn.Connect(); err != nil {
+		return nil, fmt.Errorf("connect as client.%s with %s: %w", cfg.User, cfg.ConfFile, err)
+	}
+	io, err := conn.OpenIOContext(cfg.Pool)
+	if err != nil {
+		conn.Shutdown()
+		if is(err, enoent) {
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "there is no Ceph pool %q, which pool %s is in: make it, with ceph osd pool create %s && rbd pool init %s", cfg.Pool, cfg.Name, cfg.Pool, cfg.Pool)
+		}
+		return nil, fmt.Errorf("open Ceph pool %s: %w", cfg.Pool, err)
+	}
+	s := &session{conn: conn, io: io}
+	if s.monitors, err = s.askMonitors(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *session) askMonitors() (string, error) {
+	answer, _, err := s.conn.MonCommand([]byte(`{"prefix":"mon dump","format":"json"}`))
+	if err != nil {
+		return "", fmt.Errorf("ask for the monitors: %w", err)
+	}
+	return parseMonitors(answer)
+}
+
+// link keeps the session that all calls share.
+type link struct {
+	cfg Config
+
+	mu     sync.Mutex
+	cur    *session
+	trying chan struct{} // closed at the end of the attempt under way
+	err    error         // of the last attempt
+}
+
+// get is the session, made when there is none; whoever comes while it is being
+// made shares the outcome. The caller gives it back with put.
+func (l *link) get(ctx context.Context) (*session, error) {
+	l.mu.Lock()
+	if l.cur == nil && l.trying == nil {
+		l.trying = make(chan struct{})
+		l.mu.Unlock()
+		s, err := connect(l.cfg)
+		l.mu.Lock()
+		l.cur, l.err = s, err
+		close(l.trying)
+		l.trying = nil
+	} else if trying := l.trying; trying != nil {
+		l.mu.Unlock()
+		select {
+		case <-trying:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	if l.cur == nil {
+		if l.err == nil { // made, and shut out again, meanwhile
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the connection to Ceph was lost")
+		}
+		return nil, l.err
+	}
+	l.cur.users++
+	return l.cur, nil
+}
+
+// put gives a session back; a broken one is not given out again.
+func (l *link) put(s *session, broken bool) {
+	l.mu.Lock()
+	s.users--
+	s.bad = s.bad || broken
+	if s.bad && l.cur == s {
+		l.cur, l.err = nil, nil
+	}
+	last := s.bad && s.users == 0
+	l.mu.Unlock()
+	if last {
+		s.close()
+	}
+}
+
+// close closes the session; no call may be running.
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cur != nil {
+		l.cur.close()
+		l.cur = nil
+	}
+}
+
+// setMonitors notes who the monitors are now.
+func (l *link) setMonitors(s *session, monitors string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.monitors = monitors
+}
+
+func (l *link) monitors(s *session) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.monitors
+}

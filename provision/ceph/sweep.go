@@ -1,0 +1,125 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ceph/go-ceph/rbd"
+)
+
+const (
+	backoffFirst = time.Second
+	backoffLast  = 30 * time.Second
+)
+
+// soil has the pool swept soon.
+func (p *Pool) soil() {
+	select {
+	case p.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// clean sweeps when there is something to sweep, until ctx ends.
+func (p *Pool) clean(ctx context.Context) {
+	for {
+		select {
+		case <-p.dirty:
+		case <-ctx.Done():
+			return
+		}
+		for wait := backoffFirst; ; wait = min(2*wait, backoffLast) {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+			err := p.sweep(ctx)
+			if err == nil {
+				break
+			}
+			p.log.Debug("Ceph pool is not swept yet", "pool", p.cfg.Name, "err", err)
+		}
+	}
+}
+
+// sweep removes what calls of this node that have ended left unfinished, and
+// what had to go to RBD's trash because a clone was made of it meanwhile.
+func (p *Pool) sweep(ctx context.Context) error {
+	names, err := call(ctx, p, "list images", "", func(_ context.Context, s *session) ([]string, error) {
+		return rbd.GetImageNames(s.io)
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if !strings.HasPrefix(name, prefix) || p.isActive(name) {
+			continue
+		}
+		if err := p.sweepOne(ctx, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, p.emptyTrash(ctx))...)
+}
+
+func (p *Pool) sweepOne(ctx context.Context, name string) error {
+	if _, _, ok := split(name); ok {
+		return p.do(ctx, "sweep "+name, name, func(ctx context.Context, s *session) error {
+			return p.unready(ctx, s, name)
+		})
+	}
+	if !builtBy(p.cfg.Node, name) {
+		return nil
+	}
+	t, err := call(ctx, p, "sweep "+name, "", func(_ context.Context, s *session) (*tag, error) {
+		t, _, err := s.readTag(name)
+		return t, err
+	})
+	if err != nil {
+		return err
+	}
+	// An image without a tag has got no further than its making; a clone starts with its image's tag.
+	to := name
+	if t != nil && t.State == stateBuilding {
+		to = t.Role.rbdName(t.Name)
+	}
+	err = p.do(ctx, "sweep "+name, to, func(ctx context.Context, s *session) error {
+		if to == name {
+			return errors.Join(p.dropSnapshot(s, name), p.delete(ctx, s, name))
+		}
+		return p.unmake(ctx, s, name, to)
+	})
+	if err == nil {
+		p.log.Info("unfinished RBD image removed", "pool", p.cfg.Name, "image", name)
+	}
+	return err
+}
+
+// emptyTrash removes what drop put into RBD's trash, as far as nothing uses it any more.
+func (p *Pool) emptyTrash(ctx context.Context) error {
+	return p.do(ctx, "empty the trash", "", func(ctx context.Context, s *session) error {
+		all, err := rbd.GetTrashList(s.io)
+		if err != nil {
+			return err
+		}
+		for _, e := range all {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if !strings.HasPrefix(e.Name, roleImage.rbdName("")) {
+				continue
+			}
+			err := rbd.TrashRemove(s.io, e.Id, false)
+			if err := ignore(err, enoent, ebusy, enotempty, eperm); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,207 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+	"seedbed/provision/image"
+)
+
+// sector is what a virtual size must be a multiple of.
+const sector = 512
+
+// CloneVolume implements worker.Cloner. The volume is a copy-on-write clone of
+// the image's snapshot, in clone format 2, which needs no protected snapshot.
+func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
+	if err := seedbed.CheckName("volume", spec.Name); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if spec.Image != "" {
+		if err := seedbed.CheckName("image", spec.Image); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+	}
+	return call(ctx, p, "make volume "+spec.Name, roleVolume.rbdName(spec.Name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+		size, err := p.volumeSize(s, spec)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		want := tag{Role: roleVolume, Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}
+		have, err := p.look(ctx, s, roleVolume, spec.Name)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if have == nil {
+			have, err = p.makeVolume(ctx, s, want)
+		}
+		if errors.Is(err, errTaken) { // perhaps another node was asked for the same
+			have, err = p.look(ctx, s, roleVolume, spec.Name)
+			if err == nil && have == nil {
+				err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s came and went while it was made", spec.Name, roleVolume.rbdName(spec.Name), p.cfg.Pool)
+			}
+		}
+		if err == nil {
+			err = p.adopt(have, want)
+		}
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		return p.volume(s, have), nil
+	})
+}
+
+// volumeSize checks the size that is asked for against the image's.
+func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
+	size := spec.Size
+	if size < 0 || size%sector != 0 || size > image.MaxSize {
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: want a multiple of %d bytes, at most %s", size, spec.Name, sector, image.MaxSize)
+	}
+	if spec.Image == "" {
+		if size == 0 {
+			return 0, seedbed.Errorf(seedbed.ErrInvalid, "volume %s has no image and no size: a blank volume needs a size", spec.Name)
+		}
+		return size, nil
+	}
+	rbdName := roleImage.rbdName(spec.Image)
+	base, there, err := s.readTag(rbdName)
+	switch {
+	case err != nil:
+		return 0, err
+	case there && !base.names(rbdName):
+		return 0, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s does not carry seedbed's tag: it is no image of ours", p.cfg.Pool, rbdName)
+	case !there || base.State != stateReady:
+		return 0, p.noImage(spec.Image)
+	case size == 0:
+		return whole(seedbed.Bytes(base.Size)), nil
+	case size < seedbed.Bytes(base.Size):
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", size, spec.Image, seedbed.Bytes(base.Size))
+	}
+	return size, nil
+}
+
+func (p *Pool) noImage(name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "image %q is not in pool %s", name, p.cfg.Name)
+}
+
+// whole rounds a size up to sectors.
+func whole(size seedbed.Bytes) seedbed.Bytes { return (size + sector - 1) / sector * sector }
+
+// adopt accepts a volume that is there already, or says why not.
+func (p *Pool) adopt(have *tag, want tag) error {
+	switch {
+	case have.Instance != want.Instance:
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.cfg.Name, have.Instance)
+	case have.Image != want.Image || have.Size != want.Size:
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
+			have.Name, p.cfg.Name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
+	}
+	return nil
+}
+
+func (p *Pool) makeVolume(ctx context.Context, s *session, t tag) (*tag, error) {
+	if err := p.need(s, 0); err != nil {
+		return nil, err
+	}
+	from := buildingName(p.cfg.Node)
+	defer p.making(from)()
+	made, err := p.cloneTo(ctx, s, from, t)
+	if err != nil {
+		p.undo(s, from, t, err)
+	}
+	return made, err
+}
+
+func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*tag, error) {
+	opts := rbd.NewRbdImageOptions()
+	defer opts.Destroy()
+	var err error
+	if t.Image == "" {
+		err = rbd.CreateImage(s.io, from, uint64(t.Size), opts)
+	} else if err = opts.SetUint64(rbd.ImageOptionCloneFormat, 2); err == nil {
+		err = rbd.CloneImage(s.io, roleImage.rbdName(t.Image), snapshot, s.io, from, opts)
+		if is(err, enoent) {
+			err = p.noImage(t.Image) // removed since we looked
+		}
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.grow(from, uint64(t.Size)); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return p.commit(ctx, s, from, t)
+}
+
+// grow resizes an RBD image to that size.
+func (s *session) grow(name string, size uint64) error {
+	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	have, err := img.GetSize()
+	if err == nil && have != size {
+		err = img.Resize(size)
+	}
+	return errors.Join(err, img.Close())
+}
+
+// undo removes, inside a call that has the final name as its key, what could
+// not be made because of why. While the cluster does not answer that is left to the sweep.
+func (p *Pool) undo(s *session, from string, t tag, why error) {
+	if errors.Is(explain("", why), seedbed.ErrUnavailable) {
+		p.soil()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanFor)
+	defer cancel()
+	if err := p.unmake(ctx, s, from, t.Role.rbdName(t.Name)); err != nil {
+		p.log.Warn("unfinished RBD image stays for now", "pool", p.cfg.Name, "image", from, "err", err)
+		p.soil()
+	}
+}
+
+// RemoveVolume implements worker.Remover. It waits for the volume's last user.
+func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.InstanceID) error {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return err
+	}
+	rbdName := roleVolume.rbdName(name)
+	return p.do(ctx, "remove volume "+name, rbdName, func(ctx context.Context, s *session) error {
+		have, err := p.look(ctx, s, roleVolume, name)
+		if err != nil {
+			return err
+		}
+		if have == nil {
+			return p.delete(ctx, s, rbdName) // a removal that was cut off leaves a name without an image
+		}
+		if id == "" || have.Instance != id {
+			return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.cfg.Name, have.Instance, id)
+		}
+		err = p.delete(ctx, s, rbdName)
+		if is(err, enotempty) {
+			return seedbed.Errorf(seedbed.ErrInUse, "volume %s has snapshots that are not seedbed's: remove them, with rbd snap purge %s/%s", name, p.cfg.Pool, rbdName)
+		}
+		return err
+	})
+}
+
+func (p *Pool) volume(s *session, t *tag) seedbed.VolumeInfo {
+	return seedbed.VolumeInfo{
+		Pool: p.cfg.Name, Name: t.Name, Instance: t.Instance, Job: t.Job, Size: seedbed.Bytes(t.Size),
+		Disk: seedbed.Disk{
+			Type: "rbd", Source: p.cfg.Pool + "/" + t.Role.rbdName(t.Name), Format: string(image.Raw),
+			RBD: seedbed.RBDSource{Monitors: p.link.monitors(s), User: p.cfg.User, Secret: SecretID(p.cfg.Name, p.cfg.User)},
+		},
+	}
+}

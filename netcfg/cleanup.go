@@ -1,0 +1,75 @@
+package netcfg
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+
+	"seedbed"
+)
+
+// Cleanup takes away what any Apply made: the bridges with their addresses,
+// then the tables. While an interface is attached to one of the bridges it
+// changes nothing and gives ErrInUse, which names them; with force it goes on
+// and they lose their bridge. The host's switches (ip_forward,
+// tcp_fwmark_accept) stay as they are, since others may rely on them.
+func (m *Manager) Cleanup(ctx context.Context, force bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rt, err := dialRoute()
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	links, err := rt.links()
+	if err != nil {
+		return err
+	}
+	bridges := abandoned(&plan{}, links) // without any network, every bridge of ours is one too many
+	if users := users(bridges, links); len(users) > 0 && !force {
+		return seedbed.Errorf(seedbed.ErrInUse, "the network is in use: %s. Stop the guests and detach foreign ports first, or force it",
+			strings.Join(users, "; "))
+	}
+	for _, l := range bridges {
+		if err := rt.deleteLink(l); err != nil {
+			return fmt.Errorf("remove bridge %s: %w", l.name, err)
+		}
+		m.log.Info("bridge removed", "bridge", l.name)
+	}
+	m.applied = nil
+	return m.removeTables()
+}
+
+// users says for each bridge what is attached to it.
+func users(bridges []link, links map[string]link) []string {
+	var out []string
+	for _, l := range bridges {
+		if ports := attached(l, links); len(ports) > 0 {
+			out = append(out, l.name+" has "+strings.Join(ports, ", "))
+		}
+	}
+	return out
+}
+
+func (m *Manager) removeTables() error {
+	c, err := dialNFT()
+	if err != nil {
+		return err
+	}
+	defer c.CloseLasting()
+	existing, err := listTables(c)
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Sorted(maps.Keys(existing)) {
+		c.DelTable(&nftables.Table{Name: tableName, Family: f})
+	}
+	return flush(c)
+}

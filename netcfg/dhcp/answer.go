@@ -1,0 +1,177 @@
+package dhcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
+
+	"seedbed"
+)
+
+// defaultLease is the lease time of an offer that has none.
+const defaultLease = time.Hour
+
+// action is what one request leads to.
+type action struct {
+	mac  seedbed.MAC
+	addr netip.Addr
+	// reply is nil when nothing is to be sent.
+	reply *dhcpv4.DHCPv4
+	// server is the source of the reply, to its destination, and hw where the frame goes.
+	server, to netip.Addr
+	hw         seedbed.MAC
+	// lease is the time that was granted by an acknowledgement; zero for any other.
+	lease              time.Duration
+	released, declined bool
+}
+
+var broadcastMAC = seedbed.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// errIgnored is a request that is well formed and gets silence.
+var errIgnored = errors.New("not for this server")
+
+// answer decides on one packet, the payload of a UDP datagram. An error says
+// why there is no answer.
+func (s *Server) answer(packet []byte, mtu int) (*action, error) {
+	req, err := dhcpv4.FromBytes(packet)
+	if err != nil {
+		return nil, fmt.Errorf("parse: %w", err)
+	}
+	switch {
+	case req.OpCode != dhcpv4.OpcodeBootRequest || req.HWType != iana.HWTypeEthernet || len(req.ClientHWAddr) != 6:
+		return nil, fmt.Errorf("%w: no request of an Ethernet client", errIgnored)
+	case !req.GatewayIPAddr.IsUnspecified():
+		return nil, fmt.Errorf("%w: relayed", errIgnored)
+	}
+	mac := seedbed.MAC(req.ClientHWAddr)
+	o, ok := s.Lookup(mac)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is not known", errIgnored, mac)
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("offer for %s: %w", mac, err)
+	}
+	a := &action{mac: mac, addr: o.Addr, server: o.Gateway}
+	switch t := req.MessageType(); t {
+	case dhcpv4.MessageTypeDiscover:
+		return a, a.respond(req, o, dhcpv4.MessageTypeOffer, mtu)
+	case dhcpv4.MessageTypeRequest:
+		return a, a.request(req, o, mtu)
+	case dhcpv4.MessageTypeInform:
+		if addrOf(req.ClientIPAddr) != o.Addr {
+			return nil, fmt.Errorf("%w: inform with another address", errIgnored)
+		}
+		return a, a.respond(req, o, dhcpv4.MessageTypeInform, mtu)
+	case dhcpv4.MessageTypeRelease:
+		if addrOf(req.ClientIPAddr) != o.Addr {
+			return nil, fmt.Errorf("%w: release of another address", errIgnored)
+		}
+		a.released = true
+		return a, nil
+	case dhcpv4.MessageTypeDecline:
+		a.declined = true
+		return a, nil
+	default:
+		return nil, fmt.Errorf("%w: message type %d", errIgnored, t)
+	}
+}
+
+// request follows RFC 2131 4.3.2: which address the client means depends on
+// the state that it is in.
+func (a *action) request(req *dhcpv4.DHCPv4, o Offer, mtu int) error {
+	wanted := addrOf(req.RequestedIPAddress())      // SELECTING and INIT-REBOOT
+	if c := addrOf(req.ClientIPAddr); c.IsValid() { // RENEWING and REBINDING
+		wanted = c
+	}
+	if id := addrOf(req.ServerIdentifier()); id.IsValid() && id != o.Gateway {
+		return fmt.Errorf("%w: the client took another server's offer", errIgnored)
+	}
+	switch {
+	case !wanted.IsValid():
+		return fmt.Errorf("%w: request without an address", errIgnored)
+	case wanted != o.Addr:
+		return a.refuse(req, o)
+	}
+	return a.respond(req, o, dhcpv4.MessageTypeAck, mtu)
+}
+
+// respond builds an offer or acknowledgement. MessageTypeInform stands for the
+// acknowledgement of an inform, which grants nothing.
+func (a *action) respond(req *dhcpv4.DHCPv4, o Offer, t dhcpv4.MessageType, mtu int) error {
+	reply, err := replyTo(req)
+	if err != nil {
+		return err
+	}
+	o.describe(reply, mtu)
+	if t == dhcpv4.MessageTypeInform {
+		reply.ClientIPAddr = req.ClientIPAddr
+		t = dhcpv4.MessageTypeAck
+	} else {
+		reply.YourIPAddr = o.Addr.AsSlice()
+		o.grant(reply)
+		if t == dhcpv4.MessageTypeAck {
+			reply.ClientIPAddr = req.ClientIPAddr
+			a.lease = o.lease()
+		}
+	}
+	reply.UpdateOption(dhcpv4.OptMessageType(t))
+	a.reply = reply
+	a.direct(req)
+	return nil
+}
+
+// refuse makes the client start anew. RFC 2131 4.1 has it broadcast.
+func (a *action) refuse(req *dhcpv4.DHCPv4, o Offer) error {
+	reply, err := replyTo(req)
+	if err != nil {
+		return err
+	}
+	reply.UpdateOption(dhcpv4.OptMessageType(dhcpv4.MessageTypeNak))
+	reply.UpdateOption(dhcpv4.OptServerIdentifier(o.Gateway.AsSlice()))
+	reply.UpdateOption(dhcpv4.OptMessage("this address is not yours"))
+	a.reply, a.to, a.hw = reply, broadcastAddr, broadcastMAC
+	return nil
+}
+
+// replyTo is the reply's frame, with the client identifier that RFC 6842 wants
+// back. One that no client would send, and relay information, are left out.
+func replyTo(req *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
+	reply, err := dhcpv4.NewReplyFromRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	reply.Options.Del(dhcpv4.OptionRelayAgentInformation)
+	if len(reply.Options.Get(dhcpv4.OptionClientIdentifier)) > 255 {
+		reply.Options.Del(dhcpv4.OptionClientIdentifier)
+	}
+	return reply, nil
+}
+
+var broadcastAddr = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// direct sets where an offer or acknowledgement goes (RFC 2131 4.1).
+func (a *action) direct(req *dhcpv4.DHCPv4) {
+	a.hw = a.mac
+	switch c := addrOf(req.ClientIPAddr); {
+	case c.IsValid():
+		a.to = a.addr // it equals c by now, or the client asks with an address that it cannot use
+	case req.IsBroadcast():
+		a.to, a.hw = broadcastAddr, broadcastMAC
+	default:
+		a.to = a.addr
+	}
+}
+
+// addrOf is the zero Addr for an address that is missing or 0.0.0.0.
+func addrOf(ip net.IP) netip.Addr {
+	a, ok := netip.AddrFromSlice(ip.To4())
+	if !ok || a.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return a
+}

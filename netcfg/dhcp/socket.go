@@ -1,0 +1,99 @@
+package dhcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	serverPort = 67
+	clientPort = 68
+)
+
+// listen opens the server's port on one interface. Servers on other
+// interfaces, ours or anybody's, can have theirs beside it.
+func listen(ctx context.Context, iface string) (net.PacketConn, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		ctlErr := c.Control(func(fd uintptr) {
+			err = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+				unix.BindToDevice(int(fd), iface))
+		})
+		return errors.Join(ctlErr, err)
+	}}
+	return lc.ListenPacket(ctx, "udp4", fmt.Sprintf("0.0.0.0:%d", serverPort))
+}
+
+// sender writes frames to one interface. A client that has no address yet
+// answers no ARP, so replies go through a packet socket to the MAC itself.
+type sender struct {
+	fd    int
+	index int
+}
+
+func openSender(index int) (*sender, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // protocol 0: it receives nothing
+	if err != nil {
+		return nil, fmt.Errorf("open packet socket: %w", err)
+	}
+	return &sender{fd: fd, index: index}, nil
+}
+
+func (s *sender) Close() error { return unix.Close(s.fd) }
+
+func (s *sender) send(a *action) error {
+	to := &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IP), Ifindex: s.index, Halen: 6}
+	copy(to.Addr[:], a.hw[:])
+	return unix.Sendto(s.fd, datagram(a.server, a.to, a.reply.ToBytes()), 0, to)
+}
+
+func htons(v uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, v))
+}
+
+// datagram is an IPv4 packet with a UDP datagram from the server's port to the client's.
+func datagram(src, dst netip.Addr, payload []byte) []byte {
+	b := make([]byte, 28, 28+len(payload))
+	b[0], b[1], b[8], b[9] = 0x45, 0x10, 64, unix.IPPROTO_UDP // 0x10: low delay, as DHCP servers have it
+	binary.BigEndian.PutUint16(b[2:], uint16(28+len(payload)))
+	copy(b[12:], src.AsSlice())
+	copy(b[16:], dst.AsSlice())
+	binary.BigEndian.PutUint16(b[10:], ^sum(0, b[:20]))
+
+	udp := b[20:]
+	binary.BigEndian.PutUint16(udp, serverPort)
+	binary.BigEndian.PutUint16(udp[2:], clientPort)
+	length := uint16(8 + len(payload))
+	binary.BigEndian.PutUint16(udp[4:], length)
+	b = append(b, payload...)
+	pseudo := sum(sum(unix.IPPROTO_UDP, b[12:20]), binary.BigEndian.AppendUint16(nil, length))
+	check := ^sum(pseudo, b[20:])
+	if check == 0 { // 0 would mean that there is none (RFC 768)
+		check = 0xffff
+	}
+	binary.BigEndian.PutUint16(b[26:], check)
+	return b
+}
+
+// sum is the Internet checksum of b added to start, not inverted (RFC 1071).
+func sum(start uint16, b []byte) uint16 {
+	t := uint32(start)
+	for ; len(b) >= 2; b = b[2:] {
+		t += uint32(binary.BigEndian.Uint16(b))
+	}
+	if len(b) == 1 {
+		t += uint32(b[0]) << 8
+	}
+	for t > 0xffff {
+		t = t>>16 + t&0xffff
+	}
+	return uint16(t)
+}

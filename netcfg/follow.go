@@ -1,0 +1,117 @@
+package netcfg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Follow calls fn for each of the bridges with its present state, and then
+// whenever that changes: up is true while the interface exists and is up. A
+// bridge that was removed and made again gives false and then true, even when it was quick, so that
+// what is bound to the old interface can be bound anew. It returns nil when
+// ctx ends, and otherwise what broke the subscription. fn runs in Follow's own
+// goroutine; while it runs, changes are queued in the kernel.
+func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error {
+	events, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
+	if err != nil {
+		return fmt.Errorf("follow interfaces: %w", err)
+	}
+	defer events.Close()
+	stop := context.AfterFunc(ctx, func() { events.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	w := &watch{bridges: bridges, index: map[string]uint32{}, told: map[string]bool{}, fn: fn}
+	if err := w.resync(); err != nil {
+		return err
+	}
+	for {
+		msgs, err := events.Receive()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, unix.ENOBUFS): // events were lost
+			if err := w.resync(); err != nil {
+				return err
+			}
+		case err != nil:
+			return fmt.Errorf("follow interfaces: %w", err)
+		}
+		for _, msg := range msgs {
+			w.event(msg)
+		}
+	}
+}
+
+// watch keeps what was last told of each bridge.
+type watch struct {
+	bridges []string
+	index   map[string]uint32 // of the bridges that exist
+	told    map[string]bool
+	fn      func(string, bool)
+}
+
+// resync compares with a listing.
+func (w *watch) resync() error {
+	rt, err := dialRoute()
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	links, err := rt.links()
+	if err != nil {
+		return err
+	}
+	for _, b := range w.bridges {
+		if l, ok := links[b]; ok {
+			w.present(l)
+		} else {
+			w.gone(b)
+		}
+	}
+	return nil
+}
+
+func (w *watch) event(msg netlink.Message) {
+	// A port that leaves a bridge also gives RTM_DELLINK, in family AF_BRIDGE.
+	if len(msg.Data) == 0 || msg.Data[0] != unix.AF_UNSPEC {
+		return
+	}
+	l, err := parseLink(msg.Data)
+	if err != nil {
+		return
+	}
+	for name, index := range w.index { // a bridge that was renamed is gone, too
+		if index == l.index && (name != l.name || msg.Header.Type == unix.RTM_DELLINK) {
+			w.gone(name)
+		}
+	}
+	if msg.Header.Type == unix.RTM_NEWLINK && slices.Contains(w.bridges, l.name) {
+		w.present(l)
+	}
+}
+
+func (w *watch) gone(bridge string) {
+	delete(w.index, bridge)
+	w.tell(bridge, false)
+}
+
+func (w *watch) present(l link) {
+	if index, ok := w.index[l.name]; ok && index != l.index {
+		w.gone(l.name)
+	}
+	w.index[l.name] = l.index
+	w.tell(l.name, l.up)
+}
+
+func (w *watch) tell(bridge string, up bool) {
+	if last, ok := w.told[bridge]; !ok || last != up {
+		w.told[bridge] = up
+		w.fn(bridge, up)
+	}
+}

@@ -1,0 +1,165 @@
+package netcfg
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// route is a pair of rtnetlink sockets. Links are read and written here rather than with the
+// rtnetlink package, which cannot set an alias and refuses statistics of a length it does not know.
+type route struct {
+	nl *netlink.Conn
+	rt *rtnetlink.Conn
+}
+
+func dialRoute() (*route, error) {
+	nl, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink: %w", err)
+	}
+	rt, err := rtnetlink.Dial(nil)
+	if err != nil {
+		nl.Close()
+		return nil, fmt.Errorf("open rtnetlink: %w", err)
+	}
+	return &route{nl: nl, rt: rt}, nil
+}
+
+func (r *route) Close() {
+	r.nl.Close()
+	r.rt.Close()
+}
+
+// link is what we need to know of a network interface.
+type link struct {
+	index  uint32
+	name   string
+	alias  string
+	kind   string // "bridge", "veth", "tun", …; empty for hardware
+	mac    seedbed.MAC
+	master uint32 // index of the bridge or bond that it is a port of; 0 for none
+	up     bool
+}
+
+// links are the interfaces of the namespace by name.
+func (r *route) links() (map[string]link, error) {
+	ae := netlink.NewAttributeEncoder()
+	ae.Uint32(unix.IFLA_EXT_MASK, rtextFilterSkipStats)
+	msgs, err := r.link(unix.RTM_GETLINK, netlink.Dump, link{}, 0, ae)
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	out := make(map[string]link, len(msgs))
+	for _, m := range msgs {
+		l, err := parseLink(m.Data)
+		if err != nil {
+			return nil, fmt.Errorf("list interfaces: %w", err)
+		}
+		out[l.name] = l
+	}
+	return out, nil
+}
+
+// rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
+const rtextFilterSkipStats = 1 << 3
+
+// createBridge makes a bridge that is down, without spanning tree.
+func (r *route) createBridge(name string, mac seedbed.MAC) error {
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFNAME, name)
+	ae.Bytes(unix.IFLA_ADDRESS, mac[:])
+	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
+		ae.String(unix.IFLA_INFO_KIND, "bridge")
+		ae.Nested(unix.IFLA_INFO_DATA, bridgeData)
+		return nil
+	})
+	_, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae)
+	return err
+}
+
+func bridgeData(ae *netlink.AttributeEncoder) error {
+	ae.Uint32(unix.IFLA_BR_STP_STATE, 0)
+	ae.Uint32(unix.IFLA_BR_FORWARD_DELAY, 0)
+	return nil
+}
+
+func (r *route) setAlias(l link, alias string) error {
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFALIAS, alias)
+	return r.set(l, 0, ae)
+}
+
+func (r *route) setUp(l link) error { return r.set(l, unix.IFF_UP, nil) }
+
+func (r *route) setMaster(l link, master uint32) error {
+	ae := netlink.NewAttributeEncoder()
+	ae.Uint32(unix.IFLA_MASTER, master)
+	return r.set(l, 0, ae)
+}
+
+func (r *route) set(l link, flags uint32, ae *netlink.AttributeEncoder) error {
+	_, err := r.link(unix.RTM_NEWLINK, netlink.Acknowledge, l, flags, ae)
+	return err
+}
+
+func (r *route) deleteLink(l link) error {
+	_, err := r.link(unix.RTM_DELLINK, netlink.Acknowledge, l, 0, nil)
+	return err
+}
+
+// link sends one link message; flags are the interface flags to switch on.
+func (r *route) link(typ netlink.HeaderType, hf netlink.HeaderFlags, l link, flags uint32, ae *netlink.AttributeEncoder) ([]netlink.Message, error) {
+	b := make([]byte, unix.SizeofIfInfomsg) // struct ifinfomsg
+	binary.NativeEndian.PutUint32(b[4:], l.index)
+	binary.NativeEndian.PutUint32(b[8:], flags)
+	binary.NativeEndian.PutUint32(b[12:], flags)
+	if ae != nil {
+		attrs, err := ae.Encode()
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, attrs...)
+	}
+	return r.nl.Execute(netlink.Message{Header: netlink.Header{Type: typ, Flags: netlink.Request | hf}, Data: b})
+}
+
+func parseLink(b []byte) (link, error) {
+	if len(b) < unix.SizeofIfInfomsg {
+		return link{}, fmt.Errorf("link message of %d bytes is too short", len(b))
+	}
+	l := link{index: binary.NativeEndian.Uint32(b[4:]), up: binary.NativeEndian.Uint32(b[8:])&unix.IFF_UP != 0}
+	ad, err := netlink.NewAttributeDecoder(b[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return link{}, err
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.IFLA_IFNAME:
+			l.name = ad.String()
+		case unix.IFLA_IFALIAS:
+			l.alias = ad.String()
+		case unix.IFLA_ADDRESS:
+			if a := ad.Bytes(); len(a) == len(l.mac) {
+				l.mac = seedbed.MAC(a)
+			}
+		case unix.IFLA_MASTER:
+			l.master = ad.Uint32()
+		case unix.IFLA_LINKINFO:
+			ad.Nested(func(ad *netlink.AttributeDecoder) error {
+				for ad.Next() {
+					if ad.Type() == unix.IFLA_INFO_KIND {
+						l.kind = ad.String()
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return l, ad.Err()
+}

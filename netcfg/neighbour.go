@@ -1,0 +1,126 @@
+package netcfg
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// neighbours asks the kernel's ARP table, one entry at a time. A failed
+// exchange may leave an answer behind, so the socket is then replaced.
+type neighbours struct {
+	mu     sync.Mutex
+	conn   *netlink.Conn
+	closed bool
+}
+
+func openNeighbours() (*neighbours, error) {
+	c, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &neighbours{conn: c}, nil
+}
+
+func (n *neighbours) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	if n.conn == nil {
+		return nil
+	}
+	c := n.conn
+	n.conn = nil
+	return c.Close()
+}
+
+// Neighbour is the MAC that the kernel has for an IPv4 address on the
+// interface with that index: one RTM_GETNEIGH, some microseconds at any size
+// of the table. ErrNotFound when there is no entry, or none that was answered.
+func (m *Manager) Neighbour(ctx context.Context, ifindex int, ip netip.Addr) (seedbed.MAC, error) {
+	if err := ctx.Err(); err != nil {
+		return seedbed.MAC{}, err
+	}
+	ip = ip.Unmap()
+	if !ip.Is4() || ifindex <= 0 {
+		return seedbed.MAC{}, seedbed.Errorf(seedbed.ErrInvalid, "neighbour %s on interface %d: want an IPv4 address and an interface index", ip, ifindex)
+	}
+	msgs, err := m.neigh.ask(neighRequest(ifindex, ip))
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
+		return seedbed.MAC{}, noNeighbour(ifindex, ip)
+	}
+	if err != nil {
+		return seedbed.MAC{}, fmt.Errorf("neighbour %s on interface %d: %w", ip, ifindex, err)
+	}
+	for _, msg := range msgs {
+		if mac, ok := parseNeigh(msg.Data); ok {
+			return mac, nil
+		}
+	}
+	return seedbed.MAC{}, noNeighbour(ifindex, ip)
+}
+
+func noNeighbour(ifindex int, ip netip.Addr) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "no neighbour %s on interface %d", ip, ifindex)
+}
+
+func (n *neighbours) ask(m netlink.Message) ([]netlink.Message, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, errors.New("the manager is closed")
+	}
+	if n.conn == nil {
+		c, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+		if err != nil {
+			return nil, err
+		}
+		n.conn = c
+	}
+	msgs, err := n.conn.Execute(m)
+	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
+		n.conn.Close()
+		n.conn = nil
+	}
+	return msgs, err
+}
+
+// neighRequest is a struct ndmsg and NDA_DST (linux/neighbour.h).
+func neighRequest(ifindex int, ip netip.Addr) netlink.Message {
+	b := make([]byte, unix.SizeofNdMsg, unix.SizeofNdMsg+8)
+	b[0] = unix.AF_INET
+	binary.NativeEndian.PutUint32(b[4:], uint32(ifindex))
+	b = binary.NativeEndian.AppendUint16(b, 8)
+	b = binary.NativeEndian.AppendUint16(b, unix.NDA_DST)
+	b = append(b, ip.AsSlice()...)
+	return netlink.Message{Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request}, Data: b}
+}
+
+// parseNeigh gives the MAC of an entry that is, or was, confirmed.
+func parseNeigh(b []byte) (seedbed.MAC, bool) {
+	if len(b) < unix.SizeofNdMsg {
+		return seedbed.MAC{}, false
+	}
+	const usable = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
+	if binary.NativeEndian.Uint16(b[8:])&usable == 0 {
+		return seedbed.MAC{}, false
+	}
+	ad, err := netlink.NewAttributeDecoder(b[unix.SizeofNdMsg:])
+	if err != nil {
+		return seedbed.MAC{}, false
+	}
+	for ad.Next() {
+		if a := ad.Bytes(); ad.Type() == unix.NDA_LLADDR && len(a) == 6 {
+			return seedbed.MAC(a), true
+		}
+	}
+	return seedbed.MAC{}, false
+}

@@ -1,0 +1,180 @@
+package netcfg
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+func TestDifference(t *testing.T) {
+	t.Parallel()
+	gone, added := difference(
+		map[string]string{"same": "1", "changed": "1", "old": "1"},
+		map[string]string{"same": "1", "changed": "2", "new": "1"})
+	if d := cmp.Diff(map[string]string{"changed": "1", "old": "1"}, gone); d != "" {
+		t.Errorf("gone (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"changed": "2", "new": "1"}, added); d != "" {
+		t.Errorf("added (-want +got):\n%s", d)
+	}
+}
+
+func TestFirstFree(t *testing.T) {
+	t.Parallel()
+	all := candidates()
+	if got, want := len(all), 128; got != want {
+		t.Errorf("%d candidates, want %d", got, want)
+	}
+	used := []netip.Prefix{netip.MustParsePrefix("10.213.0.0/26"), netip.MustParsePrefix("10.213.2.0/23")}
+	if got, err := firstFree(all, used); err != nil || got.String() != "10.213.1.0/24" {
+		t.Errorf("firstFree = %v, %v", got, err)
+	}
+	if _, err := firstFree(all, []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}); !errors.Is(err, seedbed.ErrFull) {
+		t.Errorf("with everything taken: %v, want ErrFull", err)
+	}
+	for _, popular := range []string{"10.0.0.0/16", "10.8.0.0/16", "10.42.0.0/16", "10.88.0.0/16", "10.96.0.0/12", "10.244.0.0/16", "172.17.0.0/16",
+		"172.31.0.0/16", "192.168.0.0/23", "192.168.100.0/24", "192.168.122.0/24"} {
+		for _, c := range all {
+			if c.Overlaps(netip.MustParsePrefix(popular)) {
+				t.Errorf("candidate %s overlaps %s", c, popular)
+			}
+		}
+	}
+}
+
+func TestWantRPFilter(t *testing.T) {
+	t.Parallel()
+	for all, want := range map[int]int{0: 0, 1: 2, 2: 0} {
+		if got := wantRPFilter(all); got != want {
+			t.Errorf("wantRPFilter(%d) = %d, want %d", all, got, want)
+		}
+	}
+}
+
+func TestSysctlName(t *testing.T) {
+	t.Parallel()
+	if got, want := sysctlName(keyConf("br.5", "rp_filter")), "net.ipv4.conf.br/5.rp_filter"; got != want {
+		t.Errorf("sysctlName = %q, want %q", got, want)
+	}
+}
+
+func TestLastAddr(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"10.1.2.0/24": "10.1.2.255", "10.0.0.0/8": "10.255.255.255", "10.1.2.4/30": "10.1.2.7"} {
+		if got := lastAddr(netip.MustParsePrefix(in)).String(); got != want {
+			t.Errorf("lastAddr(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestListenerBlocks(t *testing.T) {
+	t.Parallel()
+	v4, v6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	for _, tt := range []struct {
+		name string
+		l    listener
+		want bool
+	}{
+		{"all IPv4", listener{family: unix.AF_INET, addr: v4}, true},
+		{"dual stack", listener{family: unix.AF_INET6, addr: v6}, true},
+		{"IPv6 alone", listener{family: unix.AF_INET6, addr: v6, v6only: true}, false},
+		{"the address", listener{family: unix.AF_INET, addr: MetadataAddr}, true},
+		{"another address", listener{family: unix.AF_INET, addr: netip.MustParseAddr("127.0.0.1")}, false},
+	} {
+		if got := tt.l.blocks(MetadataAddr); got != tt.want {
+			t.Errorf("%s: blocks = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestListenerHolder(t *testing.T) {
+	t.Parallel()
+	proc := t.TempDir()
+	for pid, comm := range map[string]string{"12": "nginx\n", "7": "other\n"} {
+		if err := os.MkdirAll(filepath.Join(proc, pid, "fd"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, pid, "comm"), []byte(comm), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("socket:[4711]", filepath.Join(proc, "12", "fd", "3")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := (listener{inode: 4711}).holder(proc), "nginx (pid 12)"; got != want {
+		t.Errorf("holder = %q, want %q", got, want)
+	}
+	if got, want := (listener{inode: 1, uid: 33}).holder(proc), "a process of uid 33 (only root can name it)"; got != want {
+		t.Errorf("holder = %q, want %q", got, want)
+	}
+}
+
+// TestWatch: what is told of one bridge, for sequences of link messages.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	msg := func(typ netlink.HeaderType, family byte, index uint32, name string, up bool) netlink.Message {
+		b := make([]byte, unix.SizeofIfInfomsg)
+		b[0] = family
+		binary.NativeEndian.PutUint32(b[4:], index)
+		if up {
+			binary.NativeEndian.PutUint32(b[8:], unix.IFF_UP)
+		}
+		ae := netlink.NewAttributeEncoder()
+		ae.String(unix.IFLA_IFNAME, name)
+		attrs, err := ae.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return netlink.Message{Header: netlink.Header{Type: typ}, Data: append(b, attrs...)}
+	}
+	const add, del = unix.RTM_NEWLINK, unix.RTM_DELLINK
+	for _, tt := range []struct {
+		name string
+		msgs []netlink.Message
+		want []bool
+	}{
+		{"nothing new", []netlink.Message{msg(add, 0, 5, "br0", true)}, nil},
+		{"removed", []netlink.Message{msg(del, 0, 5, "br0", true)}, []bool{false}},
+		{"a port leaves", []netlink.Message{msg(del, unix.AF_BRIDGE, 5, "br0", true)}, nil},
+		{"down and up", []netlink.Message{msg(add, 0, 5, "br0", false), msg(add, 0, 5, "br0", true)}, []bool{false, true}},
+		{"replaced while nobody looked", []netlink.Message{msg(add, 0, 6, "br0", true)}, []bool{false, true}},
+		{"an older one removed", []netlink.Message{msg(del, 0, 4, "br0", true)}, nil},
+		{"renamed", []netlink.Message{msg(add, 0, 5, "br1", true)}, []bool{false}},
+		{"another interface", []netlink.Message{msg(add, 0, 9, "eth0", true), msg(del, 0, 9, "eth0", true)}, nil},
+		{"cut off", []netlink.Message{{Data: []byte{0, 1, 2}}, {}}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []bool
+			w := &watch{bridges: []string{"br0"}, index: map[string]uint32{"br0": 5}, told: map[string]bool{"br0": true},
+				fn: func(_ string, up bool) { got = append(got, up) }}
+			for _, m := range tt.msgs {
+				w.event(m)
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("told (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// FuzzKernelMessages: what the kernel sends is bounded by what it says of itself.
+func FuzzKernelMessages(f *testing.F) {
+	f.Add(make([]byte, unix.SizeofIfInfomsg))
+	f.Add(make([]byte, diagMsgSize))
+	f.Add([]byte{2, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 10, 0, 2, 0, 1, 2, 3, 4, 5, 6, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		parseLink(b)
+		parseNeigh(b)
+		parseListener(b)
+	})
+}

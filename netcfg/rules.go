@@ -1,0 +1,73 @@
+package netcfg
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+)
+
+// tableName is the name of both tables.
+const tableName = "seedbed"
+
+// table is a whole nftables table as it shall be.
+type table struct {
+	family nftables.TableFamily
+	sets   []set
+	chains []chain
+}
+
+// set is a set or map; elements are key and, for a map, value, in the kernel's byte form.
+type set struct {
+	name     string
+	key      nftables.SetDatatype
+	concat   bool
+	value    nftables.SetDatatype // zero for a set
+	elements map[string]string
+}
+
+// chain is a chain and its rules; hook is nil for one that is only jumped to.
+type chain struct {
+	name  string
+	typ   nftables.ChainType
+	hook  *nftables.ChainHook
+	prio  nftables.ChainPriority
+	rules []rule
+}
+
+// rule is one rule; what it is for goes into its comment.
+type rule struct {
+	what  string
+	exprs exprs
+}
+
+// version identifies everything about a table but its elements. It is in the
+// comment of every rule, so that a listing tells whether the table is the one that is wanted.
+func (t *table) version() (string, error) {
+	h := sha256.New()
+	for _, s := range t.sets {
+		fmt.Fprintf(h, "set %s %s %s\n", s.name, s.key.Name, s.value.Name)
+	}
+	for _, c := range t.chains {
+		fmt.Fprintf(h, "chain %s %s %d\n", c.name, c.typ, c.prio)
+		if c.hook != nil {
+			fmt.Fprintf(h, "hook %d\n", *c.hook)
+		}
+		for _, r := range c.rules {
+			fmt.Fprintf(h, "rule %s\n", r.what)
+			for _, e := range r.exprs {
+				b, err := expr.Marshal(byte(t.family), e)
+				if err != nil {
+					return "", fmt.Errorf("rule %q: %w", r.what, err)
+				}
+				h.Write(b)
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6]), nil
+}
+
+// comment is the comment of a rule, as a listing shows it.
+func (r rule) comment(version string) string { return r.what + " [" + version + "]" }

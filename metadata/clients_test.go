@@ -1,0 +1,207 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// TestAWSSDK lets Amazon's own client talk to the server, token and all.
+func TestAWSSDK(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.apply(stateOf(map[seedbed.InstanceID][]byte{idA: []byte("#cloud-config\n")}, guestA()))
+	ctx := context.Background()
+	c := imds.New(imds.Options{Endpoint: "http://" + l.addr, HTTPClient: l.client(addrA)})
+
+	doc, err := c.GetInstanceIdentityDocument(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.InstanceID != idA.EC2() || doc.PrivateIP != addrA.String() || doc.ImageID != "debian-12" {
+		t.Errorf("document %+v", doc.InstanceIdentityDocument)
+	}
+	if r, err := c.GetRegion(ctx, nil); err != nil || r.Region != region {
+		t.Errorf("region %v, %v", r, err)
+	}
+	read := func(path string) string {
+		t.Helper()
+		out, err := c.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		defer out.Content.Close()
+		b, err := io.ReadAll(out.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if got := read("mac"); got != macA.String() {
+		t.Errorf("mac %q", got)
+	}
+	if got := read("public-keys/0/openssh-key"); got != keyA {
+		t.Errorf("key %q", got)
+	}
+	ud, err := c.GetUserData(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ud.Content.Close()
+	if b, _ := io.ReadAll(ud.Content); string(b) != "#cloud-config\n" {
+		t.Errorf("user-data %q", b)
+	}
+	if _, err := c.GetMetadata(ctx, &imds.GetMetadataInput{Path: "public-ipv4"}); err == nil {
+		t.Error("a leaf without a value was found")
+	}
+	puts := 0
+	for _, e := range l.seen(seedbed.GuestAccess) {
+		if e.Method == "PUT" {
+			puts++
+		}
+	}
+	if puts != 1 {
+		t.Errorf("the client asked for %d tokens, want 1", puts)
+	}
+}
+
+// crawler is cloud-init's MetadataMaterializer (sources/helpers/ec2.py): each
+// directory's sub-directories first, then its leaves, one connection each.
+type crawler struct {
+	t     *testing.T
+	l     *lab
+	c     *http.Client
+	token string
+	count int
+}
+
+func (c *crawler) fetch(path string) string {
+	c.t.Helper()
+	c.count++
+	headers := []string{"Accept-Encoding", "gzip, deflate", "User-Agent", "Cloud-Init/22.4.2", "Connection", "close"}
+	if c.token != "" {
+		headers = append(headers, tokenHeader, c.token)
+	}
+	return c.l.want(c.c, 200, "GET", path, headers...).body
+}
+
+func (c *crawler) materialize(base string) map[string]any {
+	c.t.Helper()
+	if !strings.HasSuffix(base, "/") {
+		base += "/"
+	}
+	out := map[string]any{}
+	var dirs []string
+	leaves := map[string]string{}
+	for _, line := range strings.Split(c.fetch(base), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "security-credentials") {
+			continue
+		}
+		if name, ok := strings.CutSuffix(line, "/"); ok {
+			dirs = append(dirs, name)
+			continue
+		}
+		if n, name, ok := strings.Cut(line, "="); ok {
+			if _, err := strconv.Atoi(n); err == nil {
+				leaves[name] = n + "/openssh-key"
+				continue
+			}
+		}
+		leaves[line] = line
+	}
+	for _, d := range dirs {
+		out[d] = c.materialize(base + d)
+	}
+	for name, path := range leaves {
+		if _, ok := out[name]; ok {
+			c.t.Errorf("%s lists %q twice", base, name)
+		}
+		out[name] = decodeLeaf(c.fetch(base + path))
+	}
+	return out
+}
+
+// decodeLeaf is MetadataLeafDecoder.
+func decodeLeaf(v string) any {
+	if strings.HasPrefix(v, "{") && strings.HasSuffix(v, "}") {
+		var out any
+		if json.Unmarshal([]byte(v), &out) == nil {
+			return out
+		}
+	}
+	if strings.Contains(v, "\n") {
+		return strings.Split(v, "\n")
+	}
+	return v
+}
+
+// TestCloudInitCrawl makes the requests of DataSourceEc2 in their order, on both platforms.
+func TestCloudInitCrawl(t *testing.T) {
+	t.Parallel()
+	for _, aws := range []bool{false, true} {
+		t.Run(fmt.Sprintf("aws=%v", aws), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, nil)
+			l.apply(stateOf(map[seedbed.InstanceID][]byte{idA: []byte("#cloud-config\n{}")}, guestA()))
+			c := &crawler{t: t, l: l, c: l.client(addrA)}
+			if aws {
+				c.token = l.want(c.c, 200, "PUT", tokenPath, ttlHeader, "21600").body
+			}
+			if got := c.fetch("/2009-04-04/meta-data/instance-id"); got != idA.EC2() {
+				t.Errorf("instance-id %q", got)
+			}
+			c.fetch("/2021-03-23/meta-data/instance-id")
+			if got := c.fetch("/2021-03-23/user-data"); got != "#cloud-config\n{}" {
+				t.Errorf("user-data %q", got)
+			}
+			got := c.materialize("/2021-03-23/meta-data/")
+			want := map[string]any{
+				"hostname": "web-1", "local-hostname": "web-1", "instance-id": idA.EC2(),
+				"local-ipv4": addrA.String(), "mac": macA.String(),
+				"network": map[string]any{"interfaces": map[string]any{"macs": map[string]any{macA.String(): map[string]any{
+					"device-number": "0", "interface-id": networkID("eni", macA.String()), "local-hostname": "web-1",
+					"local-ipv4s": addrA.String(), "mac": macA.String(),
+					"subnet-id": networkID("subnet", guestA().NICs[0].Network), "vpc-id": networkID("vpc", guestA().NICs[0].Network),
+				}}}},
+				"public-keys": map[string]any{"admin@example.org": keyA, "a-b-c-": guestA().SSHKeys[1]},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("meta-data (-want +got):\n%s", diff)
+			}
+			identity := c.materialize("/2021-03-23/dynamic/instance-identity")
+			doc, _ := identity["document"].(map[string]any)
+			if doc["instanceId"] != idA.EC2() {
+				t.Errorf("identity %v", identity)
+			}
+			if n := len(l.seen(seedbed.GuestUserData)); n != 1 {
+				t.Errorf("%d user-data events", n)
+			}
+		})
+	}
+}
+
+// TestEverythingListedIsThere crawls from each version of the list at /.
+func TestEverythingListedIsThere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.apply(stateOf(nil, guestA(), guestB()))
+	for _, from := range []seedbed.Guest{guestA(), guestB()} {
+		c := &crawler{t: t, l: l, c: l.client(from.NICs[0].Addr)}
+		for _, version := range strings.Split(c.fetch("/"), "\n") {
+			c.materialize("/" + version)
+			c.materialize("/" + version + "/meta-data")
+			c.materialize("/" + version + "/dynamic")
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package metadata
+
+import (
+	"strconv"
+	"strings"
+)
+
+// maxKeyName bounds the name that a key is listed under.
+const maxKeyName = 64
+
+// publicKeys lists the keys in Amazon's form, "0=name", each a directory "0" with
+// the leaf openssh-key.
+func publicKeys(r *record) []*node {
+	var nodes []*node
+	names := map[string]bool{}
+	for _, key := range keyLines(r.guest.SSHKeys) {
+		number := strconv.Itoa(len(nodes))
+		name := keyName(key)
+		if name == "" {
+			name = "key-" + number
+		}
+		if names[name] {
+			name += "-" + number
+		}
+		names[name] = true
+		n := dir(number, text("openssh-key", func(*record) string { return key }))
+		n.line = number + "=" + name
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// keyLines are the keys, one line each: clients take a value with a line break for a list.
+func keyLines(keys []string) []string {
+	var lines []string
+	for _, k := range keys {
+		for line := range strings.FieldsFuncSeq(k, func(c rune) bool { return c == '\n' || c == '\r' }) {
+			line = strings.TrimSpace(line)
+			if line != "" && line[0] != '#' {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// keyName is the key's comment with only letters, digits and "@._+-" left: a
+// "=" breaks clients that split on each of them, and a final "/" makes the
+// line a directory (cloud-init, sources/helpers/ec2.py; afterburn). Empty when
+// there is no comment.
+func keyName(key string) string {
+	comment := keyComment(key)
+	if comment == "" {
+		return ""
+	}
+	name := []byte(comment)
+	for i, c := range name {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("@._+-", c) >= 0:
+		default:
+			name[i] = '-'
+		}
+	}
+	return string(name[:min(len(name), maxKeyName)])
+}
+
+// keyComment is what follows the key type and the base64 key, wherever the
+// options before them end (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+func keyComment(key string) string {
+	fields := strings.Fields(key)
+	for i, f := range fields {
+		if isKeyType(f) && i+2 < len(fields) && strings.HasPrefix(fields[i+1], "AAAA") {
+			return strings.Join(fields[i+2:], "-")
+		}
+	}
+	return ""
+}
+
+func isKeyType(s string) bool {
+	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
+}

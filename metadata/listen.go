@@ -1,0 +1,42 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listen opens the listener of one bridge: bound to it with SO_BINDTODEVICE,
+// so that only what arrives there is accepted, and what is accepted says
+// where it came from. It needs CAP_NET_RAW, and CAP_NET_BIND_SERVICE for a port
+// below 1024. A bridge that is deleted and made again needs a new listener.
+func Listen(ctx context.Context, bridge string, addr netip.AddrPort) (net.Listener, error) {
+	network := "tcp4"
+	if addr.Addr().Is6() {
+		network = "tcp6"
+	}
+	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var inner error
+		err := raw.Control(func(fd uintptr) {
+			if inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); inner != nil {
+				return
+			}
+			inner = unix.BindToDevice(int(fd), bridge)
+		})
+		if err != nil {
+			return err
+		}
+		return inner
+	}}
+	// A multipath connection could be joined from elsewhere after its caller was identified.
+	lc.SetMultipathTCP(false)
+	ln, err := lc.Listen(ctx, network, addr.String())
+	if err != nil {
+		return nil, fmt.Errorf("listen for guests on bridge %s: %w", bridge, err)
+	}
+	return ln, nil
+}

@@ -1,0 +1,42 @@
+package metadata
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"seedbed"
+)
+
+// nics are the directories of network/interfaces/macs, one for each NIC.
+//
+// cloud-init takes an instance none of whose NICs has a vpc-id for one of
+// EC2-Classic: it then asks for an address again on an interface that is up,
+// and that fails on the route to the metadata address (22.4, DataSourceEc2.py,
+// network_config).
+func nics(r *record) []*node {
+	var all []*node
+	for i, nic := range r.guest.NICs {
+		if nic.MAC == (seedbed.MAC{}) || nic.Network == "" {
+			continue
+		}
+		value := func(name, v string) *node { return text(name, func(*record) string { return v }) }
+		all = append(all, dir(nic.MAC.String(),
+			value("device-number", strconv.Itoa(i)),
+			value("interface-id", networkID("eni", nic.MAC.String())),
+			text("local-hostname", hostname),
+			value("local-ipv4s", addrText(nic.Addr)),
+			value("mac", nic.MAC.String()),
+			value("subnet-id", networkID("subnet", nic.Network)),
+			value("vpc-id", networkID("vpc", nic.Network)),
+		))
+	}
+	return all
+}
+
+// networkID is an ID in Amazon's form that stays the same for the same name:
+// the kind and 17 hexadecimal digits.
+func networkID(kind, name string) string {
+	sum := sha256.Sum256([]byte(kind + "/" + name))
+	return kind + "-" + hex.EncodeToString(sum[:])[:17]
+}

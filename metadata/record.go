@@ -1,0 +1,141 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"seedbed"
+)
+
+const (
+	// recordBurst is how many access records an instance can have at once, and
+	// recordEvery how often it gets another.
+	recordBurst = 256
+	recordEvery = 500 * time.Millisecond
+)
+
+// budget bounds the access records of one instance: a token bucket, full at
+// first. What is over is counted.
+type budget struct {
+	mu   sync.Mutex
+	used float64 // tokens; recordBurst is empty
+	at   time.Time
+	over int64
+}
+
+// take tells whether a request at now gets a record of its own. If not, it is
+// counted; first is true when it is the first since the last sum.
+func (b *budget) take(now time.Time) (single, first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over == 0 && b.token(now) {
+		return true, false
+	}
+	b.over++
+	return false, b.over == 1
+}
+
+// settle takes the sum of what was counted, once there is room for its record
+// or at the end; done is false while there is none.
+func (b *budget) settle(now time.Time, end bool) (over int64, done bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over > 0 && !b.token(now) && !end {
+		return 0, false
+	}
+	over, b.over = b.over, 0
+	return over, true
+}
+
+func (b *budget) token(now time.Time) bool {
+	b.used = max(0, b.used-max(0, float64(now.Sub(b.at))/float64(recordEvery)))
+	b.at = now
+	if b.used+1 > recordBurst {
+		return false
+	}
+	b.used++
+	return true
+}
+
+// overdrawn are the instances with requests that no record tells of yet.
+type overdrawn struct {
+	mu    sync.Mutex
+	lives map[*life]seedbed.InstanceID
+}
+
+func (o *overdrawn) add(l *life, id seedbed.InstanceID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lives == nil {
+		o.lives = map[*life]seedbed.InstanceID{}
+	}
+	o.lives[l] = id
+}
+
+// settle takes the sums for which there is room, or all at the end.
+func (o *overdrawn) settle(now time.Time, end bool) map[seedbed.InstanceID]int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sums := map[seedbed.InstanceID]int64{}
+	for l, id := range o.lives {
+		n, done := l.records.settle(now, end)
+		if done {
+			delete(o.lives, l)
+		}
+		if n > 0 {
+			sums[id] = n
+		}
+	}
+	return sums
+}
+
+// record counts the answer and tells of it, singly while the instance's budget lasts.
+func (s *Server) record(ctx *fasthttp.RequestCtx, who *caller) {
+	if who.conn.dropped {
+		return
+	}
+	status, now := ctx.Response.StatusCode(), s.now()
+	s.count.status(status)
+	life, id := who.entry.life, who.entry.id()
+	single, first := life.records.take(now)
+	if first {
+		s.overdrawn.add(life, id)
+	}
+	if !single {
+		return
+	}
+	s.cfg.OnEvent(seedbed.GuestEvent{
+		Instance: id, Kind: seedbed.GuestAccess, At: now,
+		Method: printable(ctx.Method(), 16), Path: shownPath(ctx, who), Status: status, Bytes: sentBytes(ctx),
+	})
+}
+
+// recordSums tells of the requests that have no record of their own until ctx
+// ends, and then of those that are left.
+func (s *Server) recordSums(ctx context.Context) {
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			s.tellSums(false)
+		}
+	}
+	s.tellSums(true)
+}
+
+func (s *Server) tellSums(end bool) {
+	now := s.now()
+	for id, n := range s.overdrawn.settle(now, end) {
+		path := fmt.Sprintf("(%d more requests)", n)
+		if n == 1 {
+			path = "(1 more request)"
+		}
+		s.cfg.OnEvent(seedbed.GuestEvent{Instance: id, Kind: seedbed.GuestAccess, At: now, Path: path})
+	}
+}

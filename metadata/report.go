@@ -1,0 +1,77 @@
+package metadata
+
+import (
+	"context"
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"seedbed"
+)
+
+// maxField bounds one reported value.
+const maxField = 256
+
+// reported are the fields of cloud-init's phone_home that are kept. The host
+// keys that it posts as well are not.
+var reported = []string{"instance_id", "hostname", "fqdn"}
+
+// report takes the guest's phone-home: POST /seedbed/report/{token} with a form
+// (cloud-init, cc_phone_home). The first is told of; later ones, which come when
+// an answer was lost, are answered alike.
+func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
+	ctx := c.Context()
+	who := callerOf(ctx)
+	want := who.entry.record.guest.ReportToken
+	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(c.Params("token"))) != 1 {
+		fail(ctx, http.StatusNotFound)
+		return nil
+	}
+	if err := s.takeReport(serving, who, formFields(ctx.Request.Body())); err != nil {
+		s.log.Error("record a guest's report", "instance", string(who.entry.id()), "err", err)
+		fail(ctx, http.StatusServiceUnavailable)
+		ctx.Response.Header.Set("Retry-After", "1")
+		return nil
+	}
+	ctx.SetContentType(typeText)
+	ctx.Response.SetBodyString("ok")
+	return nil
+}
+
+func (s *Server) takeReport(serving context.Context, who *caller, fields map[string]string) error {
+	life := who.entry.life
+	life.reporting.Lock()
+	defer life.reporting.Unlock()
+	if life.reported {
+		return nil
+	}
+	e := seedbed.GuestEvent{Instance: who.entry.id(), Kind: seedbed.GuestReport, At: s.now(),
+		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields}
+	if s.cfg.OnReport == nil {
+		s.cfg.OnEvent(e)
+	} else {
+		ctx, cancel := context.WithTimeout(serving, s.cfg.Limits.Read)
+		defer cancel()
+		if err := s.cfg.OnReport(ctx, e); err != nil {
+			return err
+		}
+	}
+	life.reported = true
+	return nil
+}
+
+// formFields reads the known fields of a form, each clipped. A form that is
+// partly malformed gives what could be read.
+func formFields(body []byte) map[string]string {
+	values, _ := url.ParseQuery(string(body))
+	fields := map[string]string{}
+	for _, name := range reported {
+		if v := values.Get(name); v != "" {
+			fields[name] = strings.ToValidUTF8(v[:min(len(v), maxField)], "?")
+		}
+	}
+	return fields
+}

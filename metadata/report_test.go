@@ -1,0 +1,136 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"seedbed"
+)
+
+func (l *lab) post(c *http.Client, path, body string) reply {
+	l.t.Helper()
+	req, err := http.NewRequest("POST", "http://169.254.169.254"+path, strings.NewReader(body))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r, err := do(c, req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.apply(stateOf(nil, guestA(), guestB()))
+	a, b := l.client(addrA), l.client(addrB)
+	path := reportPrefix + guestA().ReportToken
+	form := url.Values{"pub_key_rsa": {"ssh-rsa AAAA"}, "instance_id": {idA.EC2()}, "hostname": {"web-1"},
+		"fqdn": {strings.Repeat("f", 1000)}, "other": {"x"}}.Encode()
+
+	for name, r := range map[string]reply{
+		"wrong token": l.post(a, path+"x", form), "no token": l.post(a, reportPrefix, form),
+		"other guest": l.post(b, path, form), "guest without one": l.post(b, reportPrefix, form),
+	} {
+		if r.status != 404 && r.status != 405 {
+			t.Errorf("%s: %d", name, r.status)
+		}
+	}
+	if n := len(l.seen(seedbed.GuestReport)); n != 0 {
+		t.Fatalf("%d reports", n)
+	}
+	for range 3 {
+		if r := l.post(a, path, form); r.status != 200 || r.body != "ok" {
+			t.Fatalf("%d %q", r.status, r.body)
+		}
+	}
+	l.want(a, 404, "GET", path)
+	want := []seedbed.GuestEvent{{Instance: idA, Kind: seedbed.GuestReport, At: l.clock(), Method: "POST", Path: reportPrefix, Status: 200,
+		Fields: map[string]string{"instance_id": idA.EC2(), "hostname": "web-1", "fqdn": strings.Repeat("f", maxField)}}}
+	if diff := cmp.Diff(want, l.seen(seedbed.GuestReport), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+	l.want(a, 404, "GET", "/x/"+guestA().ReportToken)
+	for _, e := range l.seen(seedbed.GuestAccess) {
+		if strings.Contains(e.Path, guestA().ReportToken) {
+			t.Errorf("the token is in a record: %+v", e)
+		}
+	}
+	l.apply(stateOf(nil))
+	if r := l.post(a, path, form); r.status != 404 {
+		t.Errorf("retracted: %d", r.status)
+	}
+}
+
+// TestReportWithToken: phone home works with a session token sent or not, good or not.
+func TestReportIgnoresSessionToken(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.apply(stateOf(nil, guestA()))
+	l.want(l.client(addrA), 200, "POST", reportPrefix+guestA().ReportToken, tokenHeader, "junk")
+}
+
+// TestReportIsDurable: the guest is told ok only once the report is kept.
+func TestReportIsDurable(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	l := newLab(t, func(c *Config) {
+		c.OnReport = func(context.Context, seedbed.GuestEvent) error {
+			if calls.Add(1) == 1 {
+				return errors.New("disk full")
+			}
+			return nil
+		}
+	})
+	l.apply(stateOf(nil, guestA()))
+	c := l.client(addrA)
+	path := reportPrefix + guestA().ReportToken
+	for i, want := range []int{503, 200, 200} {
+		if r := l.post(c, path, "hostname=x"); r.status != want {
+			t.Errorf("post %d: %d, want %d", i, r.status, want)
+		}
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.apply(stateOf(map[seedbed.InstanceID][]byte{idA: []byte("12345")}, guestA(), guestB()))
+	a, b := l.client(addrA), l.client(addrB)
+	l.want(a, 200, "HEAD", "/latest/user-data")
+	l.want(a, 200, "GET", "/latest/user-data")
+	l.want(a, 200, "GET", "/2009-04-04/user-data")
+	l.want(b, 404, "GET", "/latest/user-data")
+	if got := l.raw(addrB, "GET /latest/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n"); got == "" {
+		t.Error("no answer to an odd path")
+	}
+	at := l.clock()
+	want := []seedbed.GuestEvent{
+		{Instance: idA, Kind: seedbed.GuestUserData, At: at, Method: "GET", Path: "/latest/user-data", Status: 200, Bytes: 5},
+		{Instance: idB, Kind: seedbed.GuestUserData, At: at, Method: "GET", Path: "/latest/user-data", Status: 404, Bytes: int64(len(page(404)))},
+	}
+	if diff := cmp.Diff(want, l.seen(seedbed.GuestUserData), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("user-data events (-want +got):\n%s", diff)
+	}
+	access := l.seen(seedbed.GuestAccess)
+	if len(access) != 5 || access[4].Path != "/latest/??" || access[0].Bytes != 0 || access[1].Bytes != 5 || access[3].Status != 404 {
+		t.Errorf("access events %+v", access)
+	}
+	if st := l.srv.Stats(); st.Requests[200] != 3 || st.Requests[404] != 2 || st.Guests != 2 || !st.InSync {
+		t.Errorf("stats %+v", st)
+	}
+}

@@ -1,0 +1,168 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"seedbed"
+)
+
+// Config is what a Server needs. Directory, Log, and one of Neighbour and
+// Identify must be set.
+type Config struct {
+	Directory *Directory
+	// Neighbour looks the caller's MAC up for the cross-check.
+	Neighbour NeighbourFunc
+	// Identify replaces the questions to the kernel. It is for tests and for
+	// transports whose callers are known otherwise.
+	Identify func(net.Conn) (Facts, error)
+	// OnEvent gets what guests did: access, user-data and, without OnReport,
+	// report. It must not block. Nil drops them.
+	OnEvent func(seedbed.GuestEvent)
+	// OnReport gets a guest's report and returns once that is durable; the guest
+	// is told so only then, and posts again after an error. Nil means OnEvent.
+	OnReport func(context.Context, seedbed.GuestEvent) error
+	Limits   Limits
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Limits bound what callers can take. Zero values become the defaults.
+type Limits struct {
+	// Conns is the number of connections in all; 8192.
+	Conns int
+	// GuestConns is the number of connections per instance; 64.
+	GuestConns int
+	// UnknownConns is the number of connections of callers that are not known,
+	// held ones among them; 256.
+	UnknownConns int
+	// Hold is how long an unknown caller is held while the directory is not in sync; 10 s.
+	Hold time.Duration
+	// Read is the time for one request to arrive (5 s), Write for one answer to
+	// leave (30 s), Idle between two requests of a connection (30 s).
+	Read, Write, Idle time.Duration
+	// Shutdown is the time that requests in hand get when Serve ends; 3 s.
+	Shutdown time.Duration
+}
+
+const (
+	maxHeader = 8 << 10
+	maxBody   = 16 << 10
+)
+
+func (l Limits) withDefaults() Limits {
+	for _, v := range []struct {
+		have *int
+		def  int
+	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.UnknownConns, 256}} {
+		if *v.have <= 0 {
+			*v.have = v.def
+		}
+	}
+	for _, v := range []struct {
+		have *time.Duration
+		def  time.Duration
+	}{{&l.Hold, 10 * time.Second}, {&l.Read, 5 * time.Second}, {&l.Write, 30 * time.Second},
+		{&l.Idle, 30 * time.Second}, {&l.Shutdown, 3 * time.Second}} {
+		if *v.have <= 0 {
+			*v.have = v.def
+		}
+	}
+	return l
+}
+
+// Server answers guests. One Server serves any number of listeners.
+type Server struct {
+	cfg   Config
+	dir   *Directory
+	log   *slog.Logger
+	now   func() time.Time
+	count counters
+	warn  throttle
+
+	overdrawn overdrawn
+}
+
+// New makes a server; nothing runs before Serve.
+func New(cfg Config) *Server {
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.OnEvent == nil {
+		cfg.OnEvent = func(seedbed.GuestEvent) {}
+	}
+	return &Server{cfg: cfg, dir: cfg.Directory, log: cfg.Log, now: cfg.Now, warn: throttle{every: 10 * time.Second}}
+}
+
+// Serve answers on ln, which [Listen] made for one bridge, until ctx ends; then
+// it closes ln and every connection, waits for the requests in hand for at most
+// Limits.Shutdown, and returns nil. Any other end is an error.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gl := newGuestListener(ctx, ln, s)
+	app := s.app(ctx)
+	served := make(chan error, 1)
+	go func() { served <- app.Listener(gl) }()
+	telling, drained := context.WithCancel(context.WithoutCancel(ctx))
+	var sums sync.WaitGroup
+	sums.Go(func() { s.recordSums(telling) })
+
+	var err error
+	select {
+	case err = <-served:
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("listener was closed")
+		}
+	case <-ctx.Done():
+		gl.Close()
+		err = <-served
+	}
+	cancel()
+	gl.Close()
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.Shutdown)
+	defer done()
+	gl.drain(grace)
+	drained()
+	sums.Wait()
+	if err != nil {
+		return fmt.Errorf("serve guests on %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// app is the router behind the guard.
+func (s *Server) app(ctx context.Context) *fiber.App {
+	app := fiber.New(fiber.Config{
+		AppName:                      "seedbed-metadata",
+		ServerHeader:                 "EC2ws",
+		StrictRouting:                true,
+		CaseSensitive:                true,
+		DisableStartupMessage:        true,
+		DisablePreParseMultipartForm: true,
+		ReadBufferSize:               maxHeader,
+		BodyLimit:                    maxBody,
+		ReadTimeout:                  s.cfg.Limits.Read,
+		WriteTimeout:                 s.cfg.Limits.Write,
+		IdleTimeout:                  s.cfg.Limits.Idle,
+		Concurrency:                  2 * s.cfg.Limits.Conns, // the listener has the limit
+		ErrorHandler:                 s.malformed,
+	})
+	app.Put(tokenPath, s.issueToken)
+	app.Post(reportPrefix+":token", func(c *fiber.Ctx) error { return s.report(ctx, c) })
+	app.Get("/*", s.answer) // HEAD, too
+	app.Use(s.otherMethod)
+	srv := app.Server()
+	srv.Handler = s.guard(ctx, srv.Handler)
+	srv.MaxIdleWorkerDuration = time.Second
+	return app
+}

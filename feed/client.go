@@ -1,0 +1,224 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// Applier takes over what a node serves. Apply may be called with the same
+// state again. An error means that it is not served; the client tries again.
+type Applier interface {
+	Apply(ctx context.Context, state State) error
+}
+
+// ClientConfig is what a Client needs; all but Wait must be set.
+type ClientConfig struct {
+	// Socket is the path of seedbedd's feed socket.
+	Socket string
+	// Node is this host's name in the installation.
+	Node string
+	// Dir keeps the last state between runs, 0700; it has secrets.
+	Dir     string
+	Applier Applier
+	// Wait is how long a poll waits for news; zero is 30 s.
+	Wait time.Duration
+	Log  *slog.Logger
+}
+
+const (
+	firstBackoff = 50 * time.Millisecond
+	maxBackoff   = 2 * time.Second
+)
+
+// Client follows the feed of one node.
+type Client struct {
+	cfg  ClientConfig
+	up   *upstream
+	disk disk
+
+	now    *picture // as last applied
+	synced bool     // everything of the last contact is applied
+	acked  int64    // the revision that the server knows of; -1 is none
+
+	applying sync.Mutex
+	served   bool // a state of this process is applied; guarded by applying
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Status is a snapshot for metrics and health.
+type Status struct {
+	// Connected is true while the last call succeeded; Problem is its error else.
+	Connected bool
+	Problem   string
+	// Contact is when the server last answered; zero is never.
+	Contact time.Time
+	// Revision is applied, and Acked is what the server was told; -1 is nothing in this process.
+	Revision, Acked int64
+	InSync          bool
+	Guests          int
+}
+
+// NewClient makes a client; nothing runs before Run.
+func NewClient(cfg ClientConfig) *Client {
+	if cfg.Wait <= 0 {
+		cfg.Wait = 30 * time.Second
+	}
+	return &Client{cfg: cfg, up: newUpstream(cfg.Socket), disk: disk{cfg.Dir, cfg.Log}, now: newPicture(),
+		acked: -1, status: Status{Acked: -1}}
+}
+
+// Status tells how the client is doing.
+func (c *Client) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+// Run applies what is on disk, then follows the server until ctx ends, and
+// returns nil then. Only a directory that cannot be used is an error.
+func (c *Client) Run(ctx context.Context) error {
+	defer c.up.close()
+	if err := c.disk.prepare(); err != nil {
+		return fmt.Errorf("feed directory: %w", err)
+	}
+	loaded, err := c.disk.load(c.cfg.Node)
+	if err != nil {
+		return err
+	}
+	c.now = loaded
+	c.mu.Lock()
+	c.status.Revision, c.status.Guests = loaded.revision, len(loaded.guests)
+	c.mu.Unlock()
+	var restoring sync.WaitGroup
+	defer restoring.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if loaded.generation != "" {
+		state := loaded.state(false)
+		if err := c.apply(ctx, state); err != nil {
+			restoring.Go(func() { c.restore(ctx, state, err) })
+		}
+	}
+	backoff := firstBackoff
+	for {
+		before := c.Status().Contact
+		err := c.follow(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if c.Status().Contact != before {
+			backoff = firstBackoff
+		}
+		c.lost(err)
+		if !pause(ctx, jitter(backoff)) {
+			return nil
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// follow asks, applies and acknowledges until something fails. The first
+// question does not wait, and the first acknowledgement is always sent, because
+// the server may have been replaced meanwhile.
+func (c *Client) follow(ctx context.Context) error {
+	c.acked = -1
+	var wait time.Duration
+	for {
+		began := time.Now()
+		page, err := c.up.page(ctx, c.cfg.Node, c.now.revision, c.now.generation, wait)
+		if err != nil {
+			return err
+		}
+		news, err := c.take(ctx, page)
+		if err != nil {
+			return err
+		}
+		if c.acked != c.now.revision {
+			if err := c.up.applied(ctx, c.cfg.Node, c.now.revision); err != nil {
+				return err
+			}
+			c.acked = c.now.revision
+		}
+		c.contact()
+		if !news && wait > 0 && time.Since(began) < c.cfg.Wait/2 {
+			// The server did not wait; it is about to end, or wrong.
+			if !pause(ctx, firstBackoff) {
+				return ctx.Err()
+			}
+		}
+		wait = c.cfg.Wait
+	}
+}
+
+// take makes a page what is served: documents, disk, applier.
+func (c *Client) take(ctx context.Context, page seedbed.FeedPage) (news bool, err error) {
+	next, changed, err := c.now.after(page)
+	if err != nil {
+		return false, c.startOver(err)
+	}
+	missing := next.missing()
+	if !changed && c.synced && len(missing) == 0 {
+		return false, nil
+	}
+	for _, b := range missing {
+		data, err := c.up.blob(ctx, b.SHA256)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return false, c.startOver(err)
+		}
+		if err == nil {
+			err = checkBlob(b, data)
+		}
+		if err != nil {
+			return false, fmt.Errorf("fetch document: %w", err)
+		}
+		next.blobs[b.SHA256] = data
+	}
+	if changed || len(missing) > 0 {
+		if err := c.disk.store(c.cfg.Node, next, missing); err != nil {
+			return false, err
+		}
+	}
+	if err := c.apply(ctx, next.state(true)); err != nil {
+		return false, fmt.Errorf("apply revision %d: %w", next.revision, err)
+	}
+	c.now, c.synced = next, true
+	if err := c.disk.sweep(next); err != nil {
+		c.cfg.Log.Warn("remove documents that are no longer served", "err", err)
+	}
+	return true, nil
+}
+
+// startOver makes the next question one for a snapshot; what is served stays.
+func (c *Client) startOver(cause error) error {
+	p := *c.now
+	p.generation, p.revision = "", 0
+	c.now = &p
+	return fmt.Errorf("ask for a snapshot: %w", cause)
+}
+
+func (c *Client) contact() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.status.Connected {
+		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", len(c.now.guests))
+	}
+	c.status = Status{Connected: true, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked, InSync: c.synced, Guests: len(c.now.guests)}
+}
+
+// lost notes an error, and logs it unless it is the same as before.
+func (c *Client) lost(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.status.Connected || c.status.Problem != err.Error() {
+		c.cfg.Log.Warn("feed is interrupted; known guests are served on", "err", err)
+	}
+	c.status.Connected, c.status.Problem, c.status.Acked = false, err.Error(), -1
+}

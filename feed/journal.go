@@ -1,0 +1,194 @@
+package feed
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxBatch bounds what is read and sent at once; it fits the server's body limit.
+	maxBatch = 512 << 10
+	// segmentSize is where a new file begins, and doneSize where a file that is sent is not kept for more.
+	segmentSize = 1 << 20
+	doneSize    = 64 << 10
+)
+
+// journal is the files of the spool, the oldest of each process first.
+type journal struct {
+	dir, spool string
+	most       int64 // bytes in all
+	log        *slog.Logger
+
+	mu      sync.Mutex
+	segs    []*segment
+	next    uint64
+	dropped int64 // bytes that went unsent
+}
+
+// batch is what is sent at once: of one file.
+type batch struct {
+	seg   *segment
+	lines []json.RawMessage
+	end   int64
+}
+
+// openJournal finds what earlier processes left.
+func openJournal(dir, spool string, most int64, log *slog.Logger) (*journal, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{dir: dir, spool: spool, most: most, log: log}
+	for _, f := range files {
+		s, err := foundSegment(dir, f)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			j.segs = append(j.segs, s)
+		}
+	}
+	slices.SortFunc(j.segs, func(a, b *segment) int {
+		return cmp.Or(strings.Compare(a.spool, b.spool), cmp.Compare(a.n, b.n))
+	})
+	return j, nil
+}
+
+// append adds whole lines to a lane, synced for the one that must not be lost.
+func (j *journal) append(l lane, lines []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s, err := j.active(l)
+	if err != nil {
+		return err
+	}
+	if err := s.append(lines, l == laneKey); err != nil {
+		return err
+	}
+	j.trim()
+	return nil
+}
+
+func (j *journal) active(l lane) (*segment, error) {
+	for _, s := range j.segs {
+		if s.lane == l && s.file != nil {
+			if s.size < segmentSize {
+				return s, nil
+			}
+			s.seal()
+			j.forget(s)
+			break
+		}
+	}
+	s, err := createSegment(j.dir, l, j.spool, j.next)
+	if err != nil {
+		return nil, err
+	}
+	j.next++
+	j.segs = append(j.segs, s)
+	return s, nil
+}
+
+// trim makes room: the oldest access records go first, the others only when there is nothing else.
+func (j *journal) trim() {
+	total := int64(0)
+	for _, s := range j.segs {
+		total += s.size
+	}
+	for _, l := range []lane{laneAccess, laneKey} {
+		for i := 0; i < len(j.segs) && total > j.most; {
+			s := j.segs[i]
+			if s.lane != l {
+				i++
+				continue
+			}
+			s.seal()
+			total -= s.size
+			j.dropped += s.size - s.sent
+			j.log.Warn("guest events were dropped: the spool is full", "bytes", s.size-s.sent, "access", l == laneAccess)
+			s.sent = s.size
+			j.forget(s)
+		}
+	}
+}
+
+// forget removes a file that is sealed and sent; others it leaves.
+func (j *journal) forget(s *segment) {
+	if s.file != nil || s.sent < s.size {
+		return
+	}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		j.log.Warn("remove spool file", "err", err)
+	}
+	j.segs = slices.DeleteFunc(j.segs, func(o *segment) bool { return o == s })
+}
+
+// oldest is the next batch to send, at most so many events; nil when all is sent.
+func (j *journal) oldest(most int) *batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, l := range []lane{laneKey, laneAccess} {
+		for _, s := range slices.Clone(j.segs) {
+			if s.lane != l {
+				continue
+			}
+			for s.sent < s.size {
+				lines, end, broken, err := s.read(most)
+				if err != nil {
+					j.log.Error("read spool file; its events are lost", "file", s.path, "err", err)
+					end = s.size
+				}
+				if broken > 0 {
+					j.log.Warn("spool file has damaged lines", "file", s.path, "lines", broken)
+				}
+				if len(lines) > 0 {
+					return &batch{s, lines, end}
+				}
+				s.sent = end
+			}
+			j.forget(s)
+		}
+	}
+	return nil
+}
+
+// done notes that a batch is acknowledged.
+func (j *journal) done(b *batch) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b.seg.sent = max(b.seg.sent, b.end)
+	if b.seg.sent >= b.seg.size && b.seg.size >= doneSize {
+		b.seg.seal()
+	}
+	j.forget(b.seg)
+}
+
+// close ends all files; what is sent goes.
+func (j *journal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range slices.Clone(j.segs) {
+		s.seal()
+		j.forget(s)
+	}
+}
+
+// size is the number of bytes that wait, and of those that were dropped unsent.
+func (j *journal) size() (waiting, dropped int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.segs {
+		waiting += s.size - s.sent
+	}
+	return waiting, j.dropped
+}

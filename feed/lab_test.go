@@ -1,0 +1,268 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"seedbed"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("time.Sleep"), // fasthttp: the date and the cleaning of each worker pool, which end by themselves
+	)
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func instance(n int) seedbed.InstanceID {
+	return seedbed.InstanceID(fmt.Sprintf("ec2a0b1c-2d3e-4f56-8789-%012x", n))
+}
+
+func guest(n int) seedbed.Guest {
+	return seedbed.Guest{ID: instance(n), Name: fmt.Sprintf("vm-%d", n), Profile: "small", Node: "node1", ReportToken: "secret",
+		NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(n), MAC: seedbed.MAC{0x52, 0x54, 0, byte(n >> 16), byte(n >> 8), byte(n)},
+			Network: "default", Addr: netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})}}}
+}
+
+// memory is a Store in memory that keeps every change.
+type memory struct {
+	mu         sync.Mutex
+	hint       chan struct{}
+	generation string
+	revision   int64
+	floor      int64
+	live       map[seedbed.InstanceID]seedbed.Guest
+	changes    []seedbed.FeedChange
+	blobs      map[string][]byte
+	networks   []seedbed.Network
+	applied    []int64
+	events     []seen
+	rows       map[string]int
+
+	failApplied, failEvents int              // so many calls fail after they took effect
+	refuse                  func(int64) bool // events that are invalid
+}
+
+type seen struct {
+	spool string
+	seedbed.GuestEvent
+}
+
+func newMemory() *memory {
+	return &memory{hint: make(chan struct{}), generation: "g1", live: map[seedbed.InstanceID]seedbed.Guest{}, blobs: map[string][]byte{},
+		networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, rows: map[string]int{}}
+}
+
+func (m *memory) wrote() {
+	close(m.hint)
+	m.hint = make(chan struct{})
+}
+
+func (m *memory) publish(g seedbed.Guest, userData []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if userData != nil {
+		sum := sha256.Sum256(userData)
+		g.UserData = &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(userData))}
+		m.blobs[g.UserData.SHA256] = userData
+	}
+	m.revision++
+	m.live[g.ID] = g
+	m.changes = append(m.changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Guest: &g})
+	m.wrote()
+}
+
+func (m *memory) retract(id seedbed.InstanceID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.revision++
+	delete(m.live, id)
+	m.changes = append(m.changes, seedbed.FeedChange{Revision: m.revision, Instance: id})
+	m.wrote()
+}
+
+func (m *memory) FeedPage(_ context.Context, _ string, since int64, generation string) (seedbed.FeedPage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := seedbed.FeedPage{Revision: m.revision, Generation: m.generation, Networks: m.networks, TokenKey: bytes.Repeat([]byte{1}, 32)}
+	if generation != m.generation || since < m.floor || since > m.revision {
+		p.Snapshot = true
+		for _, g := range m.live {
+			p.Changes = append(p.Changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Guest: &g})
+		}
+		return p, nil
+	}
+	for _, c := range m.changes {
+		if c.Revision > since {
+			p.Changes = append(p.Changes, c)
+		}
+	}
+	return p, nil
+}
+
+func (m *memory) Blob(_ context.Context, sum string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b, ok := m.blobs[sum]; ok {
+		return b, nil
+	}
+	return nil, seedbed.Errorf(seedbed.ErrNotFound, "no document %s", sum)
+}
+
+func (m *memory) Hint() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hint
+}
+
+func (m *memory) SetApplied(_ context.Context, _ string, revision int64, _ time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.applied = append(m.applied, revision)
+	if m.failApplied > 0 {
+		m.failApplied--
+		return errors.New("answer lost")
+	}
+	return nil
+}
+
+func (m *memory) AddGuestEvents(_ context.Context, node, spool string, events []seedbed.GuestEvent) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range events {
+		if m.refuse != nil && m.refuse(e.Seq) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "event %d is refused", e.Seq)
+		}
+	}
+	for _, e := range events {
+		key := fmt.Sprintf("%s/%s/%d", node, spool, e.Seq)
+		if m.rows[key]++; m.rows[key] == 1 {
+			m.events = append(m.events, seen{spool, e})
+		}
+	}
+	if m.failEvents > 0 {
+		m.failEvents--
+		return errors.New("answer lost")
+	}
+	return nil
+}
+
+func (m *memory) acks() []int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]int64(nil), m.applied...)
+}
+
+func (m *memory) ackedAt(revision int64) func() bool {
+	return func() bool {
+		a := m.acks()
+		return len(a) > 0 && a[len(a)-1] == revision
+	}
+}
+
+func (m *memory) got() []seen {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]seen(nil), m.events...)
+}
+
+// runServer serves store on socket until stop.
+func runServer(t *testing.T, store Store, socket string) (stop func()) {
+	t.Helper()
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return background(t, func(ctx context.Context) error { return NewServer(store, quiet).Serve(ctx, ln) })
+}
+
+// background runs f until stop or the end of the test, and wants nil from it.
+func background(t *testing.T, f func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// recorder records what was applied.
+type recorder struct {
+	mu     sync.Mutex
+	states []State
+	fail   int
+	check  func(State)
+}
+
+func (r *recorder) Apply(_ context.Context, s State) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.check != nil {
+		r.check(s)
+	}
+	if r.fail > 0 {
+		r.fail--
+		return errors.New("cannot be applied now")
+	}
+	r.states = append(r.states, s)
+	return nil
+}
+
+// allow ends the failures.
+func (r *recorder) allow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fail = 0
+}
+
+func (r *recorder) last() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.states) == 0 {
+		return State{}
+	}
+	return r.states[len(r.states)-1]
+}
+
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.states)
+}
+
+func newClient(socket, dir string, r *recorder) *Client {
+	return NewClient(ClientConfig{Socket: socket, Node: "node1", Dir: dir, Applier: r, Log: quiet, Wait: 5 * time.Second})
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("did not come to pass: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func socketIn(dir string) string { return filepath.Join(dir, "f.sock") }

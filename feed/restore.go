@@ -1,0 +1,62 @@
+package feed
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// apply hands a state to the applier, one at a time.
+func (c *Client) apply(ctx context.Context, s State) error {
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	err := c.cfg.Applier.Apply(ctx, s)
+	c.served = c.served || err == nil
+	return err
+}
+
+// restore tries the state of the disk, which could not be applied because of
+// problem, until it is served or a newer one is: with the server away nothing else would.
+func (c *Client) restore(ctx context.Context, s State, problem error) {
+	var last string
+	for backoff := firstBackoff; problem != nil; backoff = min(2*backoff, maxBackoff) {
+		if ctx.Err() != nil {
+			return
+		}
+		if problem.Error() != last {
+			last = problem.Error()
+			c.cfg.Log.Error("the feed on disk is not served; trying again", "revision", s.Revision, "err", problem)
+		}
+		if !pause(ctx, jitter(backoff)) {
+			return
+		}
+		problem = c.applyFirst(ctx, s)
+	}
+}
+
+// applyFirst applies s unless something is served already.
+func (c *Client) applyFirst(ctx context.Context, s State) error {
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	if c.served {
+		return nil
+	}
+	err := c.cfg.Applier.Apply(ctx, s)
+	c.served = err == nil
+	return err
+}
+
+// jitter spreads retries over the second half of d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
+
+// pause waits, and is false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,263 @@
+package feed
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"seedbed"
+)
+
+// Source is what the server reads from.
+type Source interface {
+	// FeedPage is everything newer than since for the node, or a snapshot when
+	// that cannot be told or the generation is another.
+	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
+	// Blob is the document of that digest; seedbed.ErrNotFound when there is none.
+	Blob(ctx context.Context, sha256 string) ([]byte, error)
+	// Hint is closed at the next committed write of this process.
+	Hint() <-chan struct{}
+}
+
+// Sink is where the server puts what comes up.
+type Sink interface {
+	// SetApplied notes the revision that a node serves.
+	SetApplied(ctx context.Context, node string, revision int64, at time.Time) error
+	// AddGuestEvents keeps events; those that it has already are ignored.
+	AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error
+}
+
+// Store is what the server needs of package store.
+type Store interface {
+	Source
+	Sink
+}
+
+const (
+	maxWait     = time.Minute
+	pollEvery   = time.Second           // the hint is of this process; another may write, too
+	settle      = 20 * time.Millisecond // writes come in bursts; one question to the store for all of them
+	storeTime   = 30 * time.Second
+	serverGrace = 5 * time.Second
+)
+
+// Server is the seedbedd side of the feed.
+type Server struct {
+	store Store
+	log   *slog.Logger
+}
+
+// NewServer makes a server on store.
+func NewServer(store Store, log *slog.Logger) *Server { return &Server{store: store, log: log} }
+
+// Serve answers on ln until ctx ends, which ends waiting polls at once, and
+// returns nil then. Who may connect is the socket's file mode's business.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	app := s.app(ctx)
+	served := make(chan error, 1)
+	go func() { served <- app.Listener(ln) }()
+	var err error
+	select {
+	case err = <-served:
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("listener was closed")
+		}
+	case <-ctx.Done():
+		ln.Close()
+		err = <-served
+	}
+	cancel()
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), serverGrace)
+	defer done()
+	if err := app.ShutdownWithContext(grace); err != nil && !errors.Is(err, net.ErrClosed) {
+		s.log.Warn("feed connections were left open", "err", err)
+	}
+	if err != nil {
+		return fmt.Errorf("serve feed on %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+func (s *Server) app(ctx context.Context) *fiber.App {
+	app := fiber.New(fiber.Config{
+		AppName: "seedbed-feed", StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
+		DisablePreParseMultipartForm: true, BodyLimit: maxEventsBody, Concurrency: 1024,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		ErrorHandler: s.problem,
+	})
+	app.Server().MaxIdleWorkerDuration = time.Second
+	with := func(h func(context.Context, *fiber.Ctx) error) fiber.Handler {
+		return func(c *fiber.Ctx) error { return h(ctx, c) }
+	}
+	app.Get("/v1/feed", with(s.feed))
+	app.Get("/v1/blobs/:sha256", with(s.blob))
+	app.Post("/v1/applied", with(s.applied))
+	app.Post("/v1/events", with(s.events))
+	return app
+}
+
+func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
+	node := strings.Clone(c.Query("node"))
+	if err := checkNode(node); err != nil {
+		return err
+	}
+	since, err := strconv.ParseInt(c.Query("since", "0"), 10, 64)
+	if err != nil || since < 0 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "since %.40q is not a revision", c.Query("since"))
+	}
+	wait, err := time.ParseDuration(c.Query("wait", "0s"))
+	if err != nil || wait < 0 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "wait %.40q is not a duration such as 30s", c.Query("wait"))
+	}
+	page, err := s.poll(ctx, node, since, strings.Clone(c.Query("generation")), min(wait, maxWait))
+	if err != nil {
+		return err
+	}
+	c.Context().SetContentType(fiber.MIMEApplicationJSON)
+	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
+		if err := writePage(w, page); err != nil {
+			s.log.Warn("send feed", "node", node, "err", err)
+		}
+	})
+	return nil
+}
+
+// poll answers at once when there is news, else after wait or at the end of ctx.
+func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		hint := s.store.Hint() // before reading, so that no write falls between
+		reading, cancel := context.WithTimeout(ctx, storeTime)
+		page, err := s.store.FeedPage(reading, node, since, generation)
+		cancel()
+		if err != nil {
+			return page, err
+		}
+		if page.Snapshot || len(page.Changes) > 0 || page.Revision != since || page.Generation != generation {
+			return page, nil
+		}
+		select {
+		case <-hint:
+			pause(ctx, settle)
+		case <-tick.C:
+		case <-over.C:
+			return page, nil
+		case <-ctx.Done():
+			return page, nil
+		}
+	}
+}
+
+// writePage writes the page as JSON, record by record: a snapshot may be large.
+func writePage(w *bufio.Writer, page seedbed.FeedPage) error {
+	changes := page.Changes
+	page.Changes = []seedbed.FeedChange{}
+	head, err := json.Marshal(page)
+	if err != nil {
+		return err
+	}
+	before, after, ok := strings.Cut(string(head), `"changes":[]`)
+	if !ok {
+		return errors.New("page has no changes member")
+	}
+	w.WriteString(before + `"changes":[`)
+	for i, c := range changes {
+		b, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	w.WriteString("]" + after)
+	return w.Flush()
+}
+
+func (s *Server) blob(ctx context.Context, c *fiber.Ctx) error {
+	sum := strings.Clone(c.Params("sha256"))
+	if !sha256Form.MatchString(sum) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "%.80q is not a lower-case SHA-256", sum)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	data, err := s.store.Blob(ctx, sum)
+	if err != nil {
+		return err
+	}
+	c.Context().SetContentType(blobContentType)
+	c.Context().Response.SetBodyRaw(data)
+	return nil
+}
+
+func (s *Server) applied(ctx context.Context, c *fiber.Ctx) error {
+	var b appliedBody
+	if body := c.Request().Body(); len(body) > maxAppliedBody {
+		return seedbed.Errorf(seedbed.ErrInvalid, "body has %d bytes, want at most %d", len(body), maxAppliedBody)
+	} else if err := json.Unmarshal(body, &b); err != nil {
+		return seedbed.Errorf(seedbed.ErrInvalid, "applied: %v", err)
+	}
+	if err := checkNode(b.Node); err != nil {
+		return err
+	}
+	if b.Revision < 0 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "revision %d is negative", b.Revision)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := s.store.SetApplied(ctx, b.Node, b.Revision, time.Now()); err != nil {
+		return err
+	}
+	return c.SendStatus(http.StatusNoContent)
+}
+
+func (s *Server) events(ctx context.Context, c *fiber.Ctx) error {
+	node, spool, events, err := decodeEvents(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := s.store.AddGuestEvents(ctx, node, spool, events); err != nil {
+		return err
+	}
+	return c.SendStatus(http.StatusNoContent)
+}
+
+// problem answers an error with its kind.
+func (s *Server) problem(c *fiber.Ctx, err error) error {
+	status, message := http.StatusInternalServerError, err.Error()
+	var fe *fiber.Error
+	switch {
+	case errors.As(err, &fe):
+		status = fe.Code
+	case errors.Is(err, seedbed.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, seedbed.ErrInvalid):
+		status = http.StatusUnprocessableEntity
+	case errors.Is(err, seedbed.ErrUnavailable):
+		status = http.StatusServiceUnavailable
+	default:
+		s.log.Error("feed request failed", "method", c.Method(), "path", strings.Clone(c.Path()), "err", err)
+		message = "internal error, see the log of seedbedd"
+	}
+	return c.Status(status).JSON(errorBody{Kind: seedbed.KindName(err), Message: message})
+}

@@ -1,0 +1,255 @@
+package feed
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"seedbed"
+)
+
+// SpoolConfig is what a Spool needs; all but MaxBytes must be set.
+type SpoolConfig struct {
+	// Socket is the path of seedbedd's feed socket.
+	Socket string
+	// Node is this host's name in the installation.
+	Node string
+	// Dir is the state directory; the spool is in its directory "spool".
+	Dir string
+	// MaxBytes bounds the spool on disk; zero is 64 MiB.
+	MaxBytes seedbed.Bytes
+	Log      *slog.Logger
+}
+
+const (
+	queueKey    = 4096
+	queueAccess = 8192
+	accessEvery = 500 * time.Millisecond
+)
+
+// ErrSpoolClosed is what AddDurable gives once Run has ended.
+var ErrSpoolClosed = errors.New("the spool is closed")
+
+// Spool keeps what guests did until seedbedd has it.
+type Spool struct {
+	cfg     SpoolConfig
+	journal *journal
+	up      *upstream
+
+	key    chan queued
+	access chan seedbed.GuestEvent
+	more   chan struct{} // something was written
+	ended  chan struct{}
+	seq    int64
+
+	lost atomic.Int64 // events that never reached the disk
+	sent atomic.Int64
+}
+
+type queued struct {
+	event seedbed.GuestEvent
+	// done gets the outcome once the event is on disk; nil when nobody waits.
+	done chan error
+}
+
+// SpoolStats is a snapshot for metrics and health.
+type SpoolStats struct {
+	// Sent counts events that were acknowledged, Lost those dropped before they reached the disk.
+	Sent, Lost int64
+	// Waiting and Dropped are bytes on disk: to be sent, and dropped unsent because of MaxBytes.
+	Waiting, Dropped seedbed.Bytes
+}
+
+// OpenSpool opens the spool under cfg.Dir and finds what an earlier process left there.
+func OpenSpool(cfg SpoolConfig) (*Spool, error) {
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = 64 * seedbed.MiB
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	j, err := openJournal(filepath.Join(cfg.Dir, "spool"), hex.EncodeToString(id[:]), int64(cfg.MaxBytes), cfg.Log)
+	if err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	return &Spool{cfg: cfg, journal: j, up: newUpstream(cfg.Socket), key: make(chan queued, queueKey),
+		access: make(chan seedbed.GuestEvent, queueAccess), more: make(chan struct{}, 1), ended: make(chan struct{})}, nil
+}
+
+// Add takes an event and never blocks. Under overload events are dropped and
+// counted, access records long before others. Seq is assigned here.
+func (s *Spool) Add(e seedbed.GuestEvent) {
+	ok := false
+	if e.Kind == seedbed.GuestAccess {
+		select {
+		case s.access <- e:
+			ok = true
+		default:
+		}
+	} else {
+		select {
+		case s.key <- queued{event: e}:
+			ok = true
+		default:
+		}
+	}
+	if !ok {
+		s.lost.Add(1)
+	}
+}
+
+// AddDurable takes an event and returns once it is on disk, or with the reason
+// why it is not.
+func (s *Spool) AddDurable(ctx context.Context, e seedbed.GuestEvent) error {
+	q := queued{e, make(chan error, 1)}
+	select {
+	case s.key <- q:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ended:
+		return ErrSpoolClosed
+	}
+	select {
+	case err := <-q.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ended:
+		select {
+		case err := <-q.done: // it was among the last
+			return err
+		default:
+			return ErrSpoolClosed
+		}
+	}
+}
+
+// Stats tells how the spool is doing.
+func (s *Spool) Stats() SpoolStats {
+	waiting, dropped := s.journal.size()
+	return SpoolStats{Sent: s.sent.Load(), Lost: s.lost.Load(), Waiting: seedbed.Bytes(waiting), Dropped: seedbed.Bytes(dropped)}
+}
+
+// Run writes and sends until ctx ends; then it writes what was added so far and
+// returns nil. It is called once.
+func (s *Spool) Run(ctx context.Context) error {
+	var sending sync.WaitGroup
+	sending.Go(func() { s.send(ctx) })
+	s.write(ctx)
+	sending.Wait()
+	s.journal.close()
+	s.up.close()
+	return nil
+}
+
+// write moves events from the queues to disk.
+func (s *Spool) write(ctx context.Context) {
+	defer close(s.ended)
+	tick := time.NewTicker(accessEvery)
+	defer tick.Stop()
+	var again []queued // could not be written yet
+	for {
+		select {
+		case q := <-s.key:
+			again = s.writeKey(append(again, q))
+		case <-tick.C:
+			again = s.writeKey(again)
+			s.writeAccess()
+		case <-ctx.Done():
+			s.writeKey(again)
+			s.writeAccess()
+			return
+		}
+	}
+}
+
+// writeKey writes batch and what else is queued, and answers who waits. When the
+// disk does not take it, the events that nobody waits for are returned to be tried again.
+func (s *Spool) writeKey(batch []queued) (again []queued) {
+	for len(batch) < 2*queueKey {
+		select {
+		case q := <-s.key:
+			batch = append(batch, q)
+			continue
+		default:
+		}
+		break
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	events := make([]seedbed.GuestEvent, len(batch))
+	for i, q := range batch {
+		events[i] = q.event
+	}
+	err := s.put(laneKey, events)
+	if err != nil {
+		s.cfg.Log.Error("write guest events", "events", len(batch), "err", err)
+	}
+	for _, q := range batch {
+		if q.done != nil {
+			q.done <- err
+		} else if err != nil {
+			again = append(again, q)
+		}
+	}
+	if n := len(again) - queueKey; n > 0 {
+		s.lost.Add(int64(n))
+		again = again[n:]
+	}
+	return again
+}
+
+func (s *Spool) writeAccess() {
+	var events []seedbed.GuestEvent
+	for n := len(s.access); n > 0; n-- {
+		events = append(events, <-s.access)
+	}
+	if len(events) == 0 {
+		return
+	}
+	if err := s.put(laneAccess, events); err != nil {
+		s.lost.Add(int64(len(events)))
+		s.cfg.Log.Error("write access records", "events", len(events), "err", err)
+	}
+}
+
+// put writes events as lines, in chunks that a file takes well.
+func (s *Spool) put(l lane, events []seedbed.GuestEvent) error {
+	var lines []byte
+	for i, e := range events {
+		s.seq++
+		e.Seq = s.seq
+		line, err := json.Marshal(e)
+		if err != nil || len(line) > maxLine {
+			s.lost.Add(1)
+			s.cfg.Log.Error("guest event cannot be kept", "instance", string(e.Instance), "kind", e.Kind, "bytes", len(line), "err", err)
+			continue
+		}
+		lines = append(append(lines, line...), '\n')
+		if l == laneAccess && len(lines) >= maxBatch && i < len(events)-1 {
+			if err := s.journal.append(l, lines); err != nil {
+				return err
+			}
+			lines = lines[:0]
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := s.journal.append(l, lines); err != nil {
+		return err
+	}
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"unicode"
+
+	"seedbed"
+)
+
+// What the bodies may hold.
+const (
+	maxEventsBody   = 1 << 20
+	maxAppliedBody  = 4 << 10
+	maxEvents       = 256
+	maxPageBody     = 1 << 30
+	maxBlob         = 64 << 20
+	maxEventPath    = 1 << 10
+	maxEventMethod  = 32
+	maxFields       = 4 << 10
+	maxNode         = 253
+	blobContentType = "application/octet-stream"
+)
+
+type appliedBody struct {
+	Node     string `json:"node"`
+	Revision int64  `json:"revision"`
+}
+
+type eventsBody struct {
+	Node   string            `json:"node"`
+	Spool  string            `json:"spool"`
+	Events []json.RawMessage `json:"events"`
+}
+
+type errorBody struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+var (
+	sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	spoolForm  = regexp.MustCompile(`^[0-9a-f]{32}$`)
+)
+
+func checkNode(node string) error {
+	if node == "" || len(node) > maxNode {
+		return seedbed.Errorf(seedbed.ErrInvalid, "node has %d bytes, want 1 to %d", len(node), maxNode)
+	}
+	for _, r := range node {
+		if !unicode.IsPrint(r) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "node %q has unprintable characters", node)
+		}
+	}
+	return nil
+}
+
+// checkEvent refuses what no guest plane of ours sends: it faces guests, so it
+// is trusted less than this side is.
+func checkEvent(e seedbed.GuestEvent) error {
+	if _, err := seedbed.ParseInstanceID(string(e.Instance)); err != nil {
+		return err
+	}
+	if e.Seq < 1 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "event seq %d, want 1 or more", e.Seq)
+	}
+	switch e.Kind {
+	case seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport:
+	default:
+		return seedbed.Errorf(seedbed.ErrInvalid, "event kind %.40q is unknown", e.Kind)
+	}
+	size := 0
+	for k, v := range e.Fields {
+		size += len(k) + len(v)
+	}
+	if len(e.Path) > maxEventPath || len(e.Method) > maxEventMethod || size > maxFields {
+		return seedbed.Errorf(seedbed.ErrInvalid, "event %d is too large", e.Seq)
+	}
+	return nil
+}
+
+// decodeEvents reads and checks the body of POST /v1/events.
+func decodeEvents(body []byte) (node, spool string, events []seedbed.GuestEvent, err error) {
+	var b eventsBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "events: %v", err)
+	}
+	if err := checkNode(b.Node); err != nil {
+		return "", "", nil, err
+	}
+	if !spoolForm.MatchString(b.Spool) {
+		return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "spool %.40q is not 32 hexadecimal digits", b.Spool)
+	}
+	if len(b.Events) > maxEvents {
+		return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "%d events at once, want at most %d", len(b.Events), maxEvents)
+	}
+	for i, raw := range b.Events {
+		var e seedbed.GuestEvent
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "event %d of %d: %v", i+1, len(b.Events), err)
+		}
+		if err := checkEvent(e); err != nil {
+			return "", "", nil, fmt.Errorf("event %d of %d: %w", i+1, len(b.Events), err)
+		}
+		events = append(events, e)
+	}
+	return b.Node, b.Spool, events, nil
+}

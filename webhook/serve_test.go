@@ -1,0 +1,191 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// The HTTP library keeps one clock goroutine for the life of the process,
+		// and the sweeper of a stopped server sees that within 10 s.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+// directory is a Hooks with fixed contents.
+type directory struct {
+	hooks     map[string]seedbed.Hook
+	instances map[string]seedbed.Instance
+	err       error
+}
+
+func (d directory) Hook(_ context.Context, name string) (seedbed.Hook, error) {
+	if d.err != nil {
+		return seedbed.Hook{}, d.err
+	}
+	h, ok := d.hooks[name]
+	if !ok {
+		return h, seedbed.Errorf(seedbed.ErrNotFound, "hook %q does not exist", name)
+	}
+	return h, nil
+}
+
+func (d directory) InstanceByName(_ context.Context, name string) (seedbed.Instance, error) {
+	i, ok := d.instances[name]
+	if !ok {
+		return i, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", name)
+	}
+	return i, nil
+}
+
+// ledger is a Submit that answers every request with err, or a new job.
+type ledger struct {
+	mu       sync.Mutex
+	err      error
+	requests []seedbed.Request
+	last     seedbed.Delivery
+}
+
+func (l *ledger) submit(_ context.Context, req seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return seedbed.Receipt{}, l.err
+	}
+	l.requests, l.last = append(l.requests, req), *d
+	return seedbed.Receipt{Job: "11111111-2222-4333-8444-555555555555", State: seedbed.JobQueued}, nil
+}
+
+// service is a running Server.
+type service struct {
+	addr string
+	log  *lockedBuffer
+	stop func() error
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func start(t testing.TB, c Config) *service {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{addr: ln.Addr().String(), log: &lockedBuffer{}}
+	c.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	c.APIBase = "http://127.0.0.1:7370"
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	var result error
+	go func() {
+		defer close(done)
+		result = New(c).Serve(ctx, ln)
+	}()
+	s.stop = func() error { cancel(); <-done; return result }
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return s
+}
+
+// signed is a request as a well-behaved sender makes it.
+func signed(key []byte, id string, at time.Time, body string) map[string]string {
+	return map[string]string{
+		"Host": "seedbed", "Content-Type": "application/json", "Content-Length": fmt.Sprint(len(body)),
+		"webhook-id": id, "webhook-timestamp": fmt.Sprint(at.Unix()), "webhook-signature": Sign(key, id, at, []byte(body)),
+	}
+}
+
+// answer is what a server said, and whether it keeps the connection.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	close  bool
+}
+
+func (a answer) problem(t testing.TB) httpserve.Problem {
+	t.Helper()
+	var p httpserve.Problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Fatalf("%q: %v", a.body, err)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" || p.Status != a.status {
+		t.Errorf("content type %q, status %d in the body of a %d", got, p.Status, a.status)
+	}
+	return p
+}
+
+// raw writes a request byte for byte on a connection of its own.
+func (s *service) raw(t testing.TB, request string) answer {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return exchange(t, conn, bufio.NewReader(conn), request)
+}
+
+func exchange(t testing.TB, conn net.Conn, r *bufio.Reader, request string) answer {
+	t.Helper()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	// A server that refuses early may close before everything is written.
+	_, sent := io.WriteString(conn, request)
+	res, err := http.ReadResponse(r, nil)
+	if err == nil && res.StatusCode == http.StatusContinue {
+		res, err = http.ReadResponse(r, nil)
+	}
+	if err != nil {
+		t.Fatalf("no answer: %v (sending: %v)", err, sent)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, string(body), res.Close}
+}
+
+func message(method, path string, header map[string]string, body string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, path)
+	for k, v := range header {
+		fmt.Fprintf(&b, "%s: %s\r\n", k, v)
+	}
+	return b.String() + "\r\n" + body
+}

@@ -1,0 +1,211 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/testdb"
+	"seedbed/provision"
+	"seedbed/store"
+	"seedbed/webhook"
+)
+
+// The hook of the installation under test.
+var hookKey = bytes.Repeat([]byte{42}, 32)
+
+// installation is a store with an image, a network, a profile and a hook, and
+// a webhook server on it.
+type installation struct {
+	db  *store.DB
+	url string
+}
+
+func install(t *testing.T) *installation {
+	t.Helper()
+	ctx := t.Context()
+	db := testdb.Open(t)
+	t.Cleanup(func() { db.Close() })
+	intake := provision.NewIntake(db, "host1")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"})
+	must(err)
+	job, err := db.ClaimJob(ctx, "test", time.Minute)
+	must(err)
+	must(db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	must(db.Step(ctx, job.Ref(), seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{
+		Pool: "default", Name: "debian", Job: job.ID, Size: seedbed.GiB, Format: "qcow2"}}))
+	must(db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	_, err = db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
+		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")})
+	must(err)
+	_, err = db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"})
+	must(err)
+	_, err = db.CreateHook(ctx, seedbed.Hook{Name: "ci", Key: hookKey, Actions: []string{"create", "remove"}})
+	must(err)
+
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	serving, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	server := webhook.New(webhook.Config{Hooks: db, Submit: intake.Submit, Log: slog.New(slog.DiscardHandler), APIBase: "http://127.0.0.1:7370"})
+	go func() { done <- server.Serve(serving, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return &installation{db: db, url: "http://" + ln.Addr().String() + "/hooks/ci"}
+}
+
+// reply is an answer of either kind.
+type reply struct {
+	status     int
+	retryAfter string
+	Job        seedbed.JobID    `json:"job"`
+	State      seedbed.JobState `json:"state"`
+	Duplicate  bool             `json:"duplicate"`
+	Detail     string           `json:"detail"`
+}
+
+func (i *installation) send(t *testing.T, client *http.Client, id, body string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.url, bytes.NewBufferString(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(webhook.HeaderID, id)
+	req.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
+	req.Header.Set(webhook.HeaderSignature, webhook.Sign(hookKey, id, now, []byte(body)))
+	res, err := client.Do(req)
+	if err != nil {
+		t.Error(err)
+		return reply{}
+	}
+	defer res.Body.Close()
+	r := reply{status: res.StatusCode, retryAfter: res.Header.Get("Retry-After")}
+	if raw, err := io.ReadAll(res.Body); err != nil || json.Unmarshal(raw, &r) != nil {
+		t.Errorf("answer %q, error %v", raw, err)
+	}
+	return r
+}
+
+// newClient is a client of its own, whose connections end with the test.
+func newClient(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+func create(name string) string {
+	return fmt.Sprintf(`{"action":"create","name":%q,"profile":"small","params":{"vcpus":2,"memory":"1GiB"}}`, name)
+}
+
+func TestDeliveryIsDurableAndRepeatable(t *testing.T) {
+	t.Parallel()
+	i, client := install(t), newClient(t)
+	first := i.send(t, client, "msg_1", create("web1"))
+	if first.status != 202 || first.Duplicate || first.State != seedbed.JobQueued {
+		t.Fatalf("first: %+v", first)
+	}
+	if job, err := i.db.Job(t.Context(), first.Job); err != nil || job.Subject != "web1" {
+		t.Errorf("job %+v, error %v", job, err)
+	}
+	if inst, err := i.db.InstanceByName(t.Context(), "web1"); err != nil || inst.VCPUs != 2 || inst.Memory != seedbed.GiB {
+		t.Errorf("instance %+v, error %v", inst, err)
+	}
+	if again := i.send(t, client, "msg_1", create("web1")); again.status != 202 || !again.Duplicate || again.Job != first.Job {
+		t.Errorf("same id, same body: %+v, want the job %s as a duplicate", again, first.Job)
+	}
+	if other := i.send(t, client, "msg_1", create("web2")); other.status != 409 {
+		t.Errorf("same id, other body: %+v, want 409", other)
+	}
+	if taken := i.send(t, client, "msg_2", create("web1")); taken.status != 409 || taken.Job != first.Job {
+		t.Errorf("name in use: %+v, want 409 with the holder %s", taken, first.Job)
+	}
+	all, err := i.db.Deliveries(t.Context(), 10)
+	if err != nil || len(all) != 1 || all[0].Job != first.Job || all[0].Hook != "ci" || all[0].ID != "msg_1" {
+		t.Errorf("deliveries %+v, error %v", all, err)
+	}
+}
+
+func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	i, client := install(t), newClient(t)
+	for body, status := range map[string]int{
+		create("Not_A_Host"): 422,
+		`{"action":"create","name":"web1","profile":"nobody"}`:                        422,
+		`{"action":"create","name":"web1","profile":"small","params":{"evil":1}}`:     422,
+		`{"action":"create","name":"web1","profile":"small","params":{"vcpus":"x"}}`:  422,
+		`{"action":"create","name":"../../etc","profile":"small"}`:                    422,
+		"{\"action\":\"create\",\"name\":\"a\\u0000b\",\"profile\":\"small\"}":        422,
+		`{"action":"remove","name":"nobody"}`:                                         422,
+		`{"action":"create","name":"web1","profile":"small","params":{"memory":"1"}}`: 422,
+	} {
+		if r := i.send(t, client, "msg_1", body); r.status != status || r.Detail == "" {
+			t.Errorf("%s: %+v, want %d", body, r, status)
+		}
+	}
+	if all, err := i.db.Jobs(t.Context(), 10); err != nil || len(all) != 1 {
+		t.Errorf("%d jobs (%v), want the import alone", len(all), err)
+	}
+	if all, err := i.db.Deliveries(t.Context(), 10); err != nil || len(all) != 0 {
+		t.Errorf("%d deliveries (%v), want none: the id was not burnt", len(all), err)
+	}
+}
+
+func TestParallelDuplicatesMakeOneJob(t *testing.T) {
+	t.Parallel()
+	i, client := install(t), newClient(t)
+	const n = 100
+	replies := make([]reply, n)
+	var wg sync.WaitGroup
+	for k := range n {
+		wg.Go(func() { replies[k] = i.send(t, client, "msg_1", create("web1")) })
+	}
+	wg.Wait()
+	first := 0
+	for _, r := range replies {
+		if r.status != 202 || r.Job != replies[0].Job {
+			t.Fatalf("%+v, want 202 for job %s", r, replies[0].Job)
+		}
+		if !r.Duplicate {
+			first++
+		}
+	}
+	if first != 1 {
+		t.Errorf("%d of %d say they were first", first, n)
+	}
+	if all, err := i.db.Jobs(t.Context(), 200); err != nil || len(all) != 2 {
+		t.Errorf("%d jobs (%v), want the import and one create", len(all), err)
+	}
+}
+
+func TestClosedStoreAcceptsNothing(t *testing.T) {
+	t.Parallel()
+	i, client := install(t), newClient(t)
+	i.db.Close()
+	for k := range 3 {
+		if r := i.send(t, client, fmt.Sprint("msg_", k), create("web1")); r.status != 503 || r.retryAfter == "" {
+			t.Errorf("%+v, want 503 with Retry-After", r)
+		}
+	}
+}

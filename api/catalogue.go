@@ -1,0 +1,147 @@
+package api
+
+import (
+	"cmp"
+	"context"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// list answers what f reads.
+func list[T any](ctx context.Context, c *fiber.Ctx, f func(context.Context) ([]T, error)) error {
+	all, err := f(ctx)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, all)
+}
+
+// show answers the object that the path names.
+func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error)) error {
+	n, err := name(c, kind)
+	if err != nil {
+		return err
+	}
+	v, err := f(ctx, n)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, v)
+}
+
+// drop deletes the object that the path names.
+func drop(ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) error) error {
+	n, err := name(c, kind)
+	if err != nil {
+		return err
+	}
+	if err := f(ctx, n); err != nil {
+		return err
+	}
+	c.Status(fiber.StatusNoContent)
+	return nil
+}
+
+func (r *router) images(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Images) }
+
+func (r *router) image(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "image", r.Store.Image)
+}
+
+type imageRequest struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Pool   string `json:"pool"`
+	SHA256 string `json:"sha256"`
+}
+
+func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
+	var req imageRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	if err := checkImage(req); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256})
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Profiles)
+}
+
+func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "profile", r.Store.Profile)
+}
+
+func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
+	return drop(ctx, c, "profile", r.Store.DeleteProfile)
+}
+
+// profileRequest is a profile without what the store sets.
+type profileRequest struct {
+	Name     string        `json:"name"`
+	Image    string        `json:"image"`
+	VCPUs    int           `json:"vcpus"`
+	Memory   seedbed.Bytes `json:"memory"`
+	DiskSize seedbed.Bytes `json:"disk_size"`
+	Network  string        `json:"network"`
+	SSHKeys  []string      `json:"ssh_keys"`
+	UserData []byte        `json:"user_data"`
+	Ready    seedbed.Ready `json:"ready"`
+}
+
+func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
+	var req profileRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	p, err := r.checkProfile(req)
+	if err != nil {
+		return err
+	}
+	if p, err = r.Store.CreateProfile(ctx, p); err != nil {
+		return err
+	}
+	return created(c, "/profiles/"+p.Name, p)
+}
+
+func (r *router) hooks(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Hooks) }
+
+func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "hook", r.Store.Hook)
+}
+
+func (r *router) deleteHook(ctx context.Context, c *fiber.Ctx) error {
+	return drop(ctx, c, "hook", r.Store.DeleteHook)
+}
+
+// newHook is the one answer that holds a hook's secret.
+type newHook struct {
+	Hook   seedbed.Hook `json:"hook"`
+	Secret string       `json:"secret"`
+}
+
+func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
+	var req hookRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	h, err := checkHook(req)
+	if err != nil {
+		return err
+	}
+	key, secret := r.NewSecret()
+	h.Key = key
+	if h, err = r.Store.CreateHook(ctx, h); err != nil {
+		return err
+	}
+	return created(c, "/hooks/"+h.Name, newHook{h, secret})
+}

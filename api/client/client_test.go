@@ -1,0 +1,275 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func serve(t *testing.T, h http.HandlerFunc) *client.Client {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	c, err := client.New(client.Options{URL: s.URL + "/", Token: "t0ken"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	tests := []struct {
+		name string
+		call func(*client.Client) error
+		want string // method, target and body
+	}{
+		{"health", func(c *client.Client) error { _, err := c.Health(ctx); return err }, "GET /api/v1/health "},
+		{"doctor", func(c *client.Client) error { _, err := c.Doctor(ctx); return err }, "GET /api/v1/doctor "},
+		{"images", func(c *client.Client) error { _, err := c.Images(ctx); return err }, "GET /api/v1/images "},
+		{"image", func(c *client.Client) error { _, err := c.Image(ctx, "a/../b"); return err }, "GET /api/v1/images/a%2F..%2Fb "},
+		{"import", func(c *client.Client) error {
+			_, err := c.ImportImage(ctx, client.ImageRequest{Name: "d12", Path: "/i.qcow2"})
+			return err
+		}, `POST /api/v1/images {"name":"d12","path":"/i.qcow2"}`},
+		{"profiles", func(c *client.Client) error { _, err := c.Profiles(ctx); return err }, "GET /api/v1/profiles "},
+		{"profile", func(c *client.Client) error { _, err := c.Profile(ctx, "p"); return err }, "GET /api/v1/profiles/p "},
+		{"profile add", func(c *client.Client) error {
+			_, err := c.CreateProfile(ctx, seedbed.Profile{Name: "p", Image: "i", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("x")})
+			return err
+		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","ready":""}`},
+		{"profile remove", func(c *client.Client) error { return c.DeleteProfile(ctx, "p") }, "DELETE /api/v1/profiles/p "},
+		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks "},
+		{"hook", func(c *client.Client) error { _, err := c.Hook(ctx, "h"); return err }, "GET /api/v1/hooks/h "},
+		{"hook add", func(c *client.Client) error {
+			_, err := c.AddHook(ctx, client.HookRequest{Name: "h", Tolerance: time.Second})
+			return err
+		}, `POST /api/v1/hooks {"name":"h","profiles":null,"actions":null,"tolerance":1000000000}`},
+		{"hook remove", func(c *client.Client) error { return c.DeleteHook(ctx, "h") }, "DELETE /api/v1/hooks/h "},
+		{"deliveries", func(c *client.Client) error { _, err := c.Deliveries(ctx, 0); return err }, "GET /api/v1/deliveries "},
+		{"create", func(c *client.Client) error {
+			_, err := c.CreateInstance(ctx, seedbed.Request{Action: "create", Name: "v", Profile: "p", Params: map[string]any{"vcpus": 2}})
+			return err
+		}, `POST /api/v1/instances {"name":"v","profile":"p","params":{"vcpus":2}}`},
+		{"instances", func(c *client.Client) error { _, err := c.Instances(ctx); return err }, "GET /api/v1/instances "},
+		{"instance", func(c *client.Client) error { _, err := c.Instance(ctx, "v"); return err }, "GET /api/v1/instances/v "},
+		{"remove", func(c *client.Client) error { _, err := c.RemoveInstance(ctx, "v"); return err }, "DELETE /api/v1/instances/v "},
+		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", 7); return err }, "GET /api/v1/instances/v/access?limit=7 "},
+		{"jobs", func(c *client.Client) error { _, err := c.Jobs(ctx, 5); return err }, "GET /api/v1/jobs?limit=5 "},
+		{"job", func(c *client.Client) error { _, err := c.Job(ctx, "0123abcd"); return err }, "GET /api/v1/jobs/0123abcd "},
+		{"events", func(c *client.Client) error { _, err := c.JobEvents(ctx, "j", 3, 20*time.Second); return err }, "GET /api/v1/jobs/j/events?after=3&wait=20s "},
+		{"cancel", func(c *client.Client) error { return c.CancelJob(ctx, "j") }, "POST /api/v1/jobs/j/cancel "},
+		{"networks", func(c *client.Client) error { _, err := c.Networks(ctx); return err }, "GET /api/v1/networks "},
+		{"leases", func(c *client.Client) error { _, err := c.Leases(ctx); return err }, "GET /api/v1/leases "},
+		{"cleanup", func(c *client.Client) error { _, err := c.Cleanup(ctx, true, false); return err }, `POST /api/v1/cleanup {"dry_run":true,"force":false}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = r.Method + " " + r.RequestURI + " " + string(body)
+				if a := r.Header.Get("Authorization"); a != "Bearer t0ken" {
+					t.Errorf("Authorization: %q", a)
+				}
+				if kind := r.Header.Get("Content-Type"); len(body) > 0 && kind != "application/json" {
+					t.Errorf("Content-Type: %q", kind)
+				}
+				io.WriteString(w, "null")
+			})
+			if err := tt.call(c); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	const body = "\x00raw\n"
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, body+r.RequestURI) })
+	got, err := c.Console(t.Context(), "v", 64*seedbed.KiB)
+	if want := body + "/api/v1/instances/v/console?tail=64KiB"; err != nil || string(got) != want {
+		t.Errorf("Console: %q, %v, want %q", got, err, want)
+	}
+	got, err = c.Metadata(t.Context(), "v", "/latest/x y")
+	if want := body + "/api/v1/instances/v/metadata?path=%2Flatest%2Fx+y"; err != nil || string(got) != want {
+		t.Errorf("Metadata: %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestProblem(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusConflict)
+		io.WriteString(w, `{"title":"Conflict","status":409,"detail":"name web1 is taken","kind":"exists","job":"0123abcd-x"}`)
+	})
+	_, err := c.CreateInstance(t.Context(), seedbed.Request{Name: "web1"})
+	e, ok := errors.AsType[*seedbed.Error](err)
+	if !ok || !errors.Is(err, seedbed.ErrExists) || e.Msg != "name web1 is taken" || e.Holder != "0123abcd-x" {
+		t.Errorf("CreateInstance: %#v", err)
+	}
+}
+
+func TestStrangeAnswers(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{"another server", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 500) }, "500 Internal Server Error without saying why"},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "is not Seedbed's"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://192.0.2.1/", 302) }, "302 Found"},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			io.WriteString(w, "[")
+		}, "does not answer"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := serve(t, tt.answer).Images(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Images: %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	for _, o := range []client.Options{{URL: "http://" + addr}, {Socket: filepath.Join(t.TempDir(), "none.sock")}} {
+		c, err := client.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Jobs(t.Context(), 1)
+		if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "does not answer on "+c.Where()+" (is seedbedd running?)") {
+			t.Errorf("Jobs: %v", err)
+		}
+	}
+	for _, url := range []string{"", "127.0.0.1:7370", "ftp://x", "http://"} {
+		if _, err := client.New(client.Options{URL: url}); !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("New(%q): %v, want ErrInvalid", url, err)
+		}
+	}
+}
+
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.sock")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a := r.Header.Get("Authorization"); a != "" {
+			t.Errorf("Authorization %q without a token", a)
+		}
+		io.WriteString(w, `{"status":"ok","version":"1"}`)
+	}))
+	s.Listener.Close()
+	s.Listener = ln
+	s.Start()
+	defer s.Close()
+	c, err := client.New(client.Options{Socket: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := c.Health(t.Context()); err != nil || h.Version != "1" || c.Where() != path {
+		t.Errorf("Health on %s: %+v, %v", c.Where(), h, err)
+	}
+}
+
+// history serves a job's events in pages of two; its second answer is that
+// seedbedd is not ready.
+type history struct {
+	events []seedbed.Event
+	job    seedbed.Job
+	asked  int
+}
+
+func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.asked++
+	if h.asked == 2 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, `{"kind":"unavailable","detail":"seedbedd is stopping"}`)
+		return
+	}
+	page := client.EventPage{Job: h.job}
+	for _, e := range h.events {
+		if s := r.FormValue("after"); e.Seq > int64(s[0]-'0') && len(page.Events) < 2 {
+			page.Events = append(page.Events, e)
+		}
+	}
+	if h.asked > 3 {
+		h.job.State = seedbed.JobSucceeded
+	}
+	json.NewEncoder(w).Encode(page)
+}
+
+func TestWaitJob(t *testing.T) {
+	t.Parallel()
+	h := &history{job: seedbed.Job{ID: "j", State: seedbed.JobRunning}}
+	for seq := range int64(5) {
+		h.events = append(h.events, seedbed.Event{Seq: seq + 1})
+	}
+	c := serve(t, h.ServeHTTP)
+	var got []int64
+	job, err := c.WaitJob(t.Context(), "j", func(e seedbed.Event, j seedbed.Job) { got = append(got, e.Seq) })
+	if err != nil || job.State != seedbed.JobSucceeded {
+		t.Errorf("WaitJob: %s, %v", job.State, err)
+	}
+	if diff := cmp.Diff([]int64{1, 2, 3, 4, 5}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWaitJobEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("wait") != "" {
+			cancel()
+			<-r.Context().Done()
+			return
+		}
+		io.WriteString(w, `{"events":[],"job":{"state":"running"}}`)
+	})
+	if _, err := c.WaitJob(ctx, "j", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("WaitJob: %v, want Canceled", err)
+	}
+	missing := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(404)
+		io.WriteString(w, `{"kind":"not_found","detail":"no such job"}`)
+	})
+	if _, err := missing.WaitJob(t.Context(), "j", nil); !errors.Is(err, seedbed.ErrNotFound) {
+		t.Errorf("WaitJob: %v, want ErrNotFound", err)
+	}
+}

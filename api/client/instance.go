@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"seedbed"
+)
+
+// CreateInstance starts a create job. Only name, profile and params of the
+// request are sent.
+func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
+	type request struct {
+		Name    string         `json:"name"`
+		Profile string         `json:"profile"`
+		Params  map[string]any `json:"params,omitempty"`
+	}
+	return post[seedbed.Receipt](ctx, c, "/instances", request{r.Name, r.Profile, r.Params})
+}
+
+// Instances lists the instances.
+func (c *Client) Instances(ctx context.Context) ([]seedbed.Instance, error) {
+	return get[[]seedbed.Instance](ctx, c, "/instances", nil)
+}
+
+// Instance is one instance by name, or seedbed.ErrNotFound.
+func (c *Client) Instance(ctx context.Context, name string) (seedbed.Instance, error) {
+	return get[seedbed.Instance](ctx, c, at("/instances", name), nil)
+}
+
+// RemoveInstance starts a remove job: the instance goes, its volumes included.
+func (c *Client) RemoveInstance(ctx context.Context, name string) (seedbed.Receipt, error) {
+	var r seedbed.Receipt
+	err := c.do(ctx, call{method: http.MethodDelete, path: at("/instances", name), answer: &r})
+	return r, err
+}
+
+// Console is the end of an instance's serial console, at most tail bytes.
+func (c *Client) Console(ctx context.Context, name string, tail seedbed.Bytes) ([]byte, error) {
+	var b []byte
+	q := url.Values{"tail": {tail.String()}}
+	err := c.do(ctx, call{method: http.MethodGet, path: at("/instances", name) + "/console", query: q, raw: &b})
+	return b, err
+}
+
+// Access lists what the instance did lately, newest first: leases, requests
+// to the metadata address, its report. A max of 0 is the server's default.
+func (c *Client) Access(ctx context.Context, name string, max int) ([]seedbed.GuestEvent, error) {
+	return get[[]seedbed.GuestEvent](ctx, c, at("/instances", name)+"/access", limit(max))
+}
+
+// Metadata is what the instance would get for a path of the metadata address,
+// such as "/latest/meta-data/", byte for byte.
+func (c *Client) Metadata(ctx context.Context, name, path string) ([]byte, error) {
+	var b []byte
+	q := url.Values{"path": {path}}
+	err := c.do(ctx, call{method: http.MethodGet, path: at("/instances", name) + "/metadata", query: q, raw: &b})
+	return b, err
+}

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"seedbed"
+)
+
+// CleanupReport is what one run of the cleanup did, or would do.
+type CleanupReport struct {
+	Tasks []CleanupTask `json:"tasks"`
+	// Refused says why nothing was touched; empty when it ran.
+	Refused string `json:"refused"`
+}
+
+// CleanupTask is one thing that went, or would go.
+type CleanupTask struct {
+	Name    string `json:"name"`
+	Action  string `json:"action"`
+	Subject string `json:"subject"`
+	Detail  string `json:"detail"`
+}
+
+// Cleanup runs the cleanup now. A dry run only tells; force overrides the
+// refusal of an inventory that looks wrong.
+func (c *Client) Cleanup(ctx context.Context, dryRun, force bool) (CleanupReport, error) {
+	var r CleanupReport
+	body := struct {
+		DryRun bool `json:"dry_run"`
+		Force  bool `json:"force"`
+	}{dryRun, force}
+	err := c.do(ctx, call{method: http.MethodPost, path: "/cleanup", body: body, answer: &r, timeout: 2 * time.Minute})
+	return r, err
+}
+
+// Doctor is the server's checks of itself and what it depends on.
+func (c *Client) Doctor(ctx context.Context) ([]seedbed.Check, error) {
+	var checks []seedbed.Check
+	err := c.do(ctx, call{method: http.MethodGet, path: "/doctor", answer: &checks, timeout: time.Minute})
+	return checks, err
+}
+
+// Health is what the API says of itself, to anybody.
+type Health struct {
+	Status  string `json:"status"` // "ok"
+	Version string `json:"version"`
+	Node    string `json:"node"`
+}
+
+// Health tells whether the API answers. It needs no token.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	var h Health
+	err := c.do(ctx, call{method: http.MethodGet, path: "/health", answer: &h, timeout: 5 * time.Second})
+	return h, err
+}

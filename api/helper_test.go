@@ -1,0 +1,274 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/api"
+	"seedbed/provision"
+	"seedbed/store"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// The HTTP library keeps one clock goroutine for the life of the process,
+		// and the sweeper of a stopped server sees that within 10 s.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+const (
+	token  = "correct horse battery staple"
+	sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKHEChSnMVTXeZ/rV8Dm3A/KSOWpuLrv4Ls0o9JX8xZ5 you@host"
+)
+
+// server is an API with a real store and intake behind it.
+type server struct {
+	db     *store.DB
+	intake *provision.Intake
+	url    string
+	socket string
+	client *http.Client
+	routes routers.Router
+	log    *lockedBuffer
+	stop   func()
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// consoles is a worker that does not answer when 13 bytes are asked for.
+type consoles struct{}
+
+func (consoles) Console(_ context.Context, _ seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
+	if tail == 13 {
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker does not answer")
+	}
+	return []byte("login: \xff<script>"), nil
+}
+
+func start(t *testing.T) *server {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), store.Config{Path: filepath.Join(dir, "seedbed.db"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	_, err = db.CreateNetwork(t.Context(), seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), DHCP: true,
+		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{db: db, intake: provision.NewIntake(db, "host1"), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}}
+	s.serve(t, api.New(s.config()))
+	s.routes = routes(t, s.url)
+	return s
+}
+
+func (s *server) config() api.Config {
+	return api.Config{
+		Store: s.db, Intake: s.intake, Console: consoles{},
+		Metadata: func(i seedbed.Instance, path string) ([]byte, string, bool) {
+			return []byte(i.Name + path), "text/plain", path != "/nothing"
+		},
+		Clean: func(_ context.Context, dryRun, force bool) (api.CleanupReport, error) {
+			if !dryRun && !force {
+				return api.CleanupReport{Refused: "libvirt does not answer"}, nil
+			}
+			if dryRun && force {
+				return api.CleanupReport{}, errors.New("disk I/O error in /var/lib")
+			}
+			return api.CleanupReport{Tasks: []api.CleanupTask{{Name: "mappings", Action: "drop", Subject: "web1", Detail: "gone"}}}, nil
+		},
+		Checks: []func(context.Context) []seedbed.Check{
+			func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} },
+			func(context.Context) []seedbed.Check { return nil },
+			func(context.Context) []seedbed.Check {
+				return []seedbed.Check{{Name: "port 80", Detail: "nginx", Hint: "stop it"}}
+			},
+		},
+		NewSecret:      func() ([]byte, string) { return bytes.Repeat([]byte{7}, 32), "whsec_BwcH" },
+		CheckUserData:  provision.CheckUserData,
+		DefaultNetwork: "default", DefaultPool: "default",
+		Token: []byte(token + "\n"), Version: "1.2.3", Node: "host1",
+		Log: slog.New(slog.NewTextHandler(s.log, nil)),
+	}
+}
+
+// serve starts the API on a TCP port and on the socket.
+func (s *server) serve(t *testing.T, a *api.Server) {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix, err := net.Listen("unix", s.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = "http://" + tcp.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := a.Serve(ctx, tcp); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Go(func() {
+		if err := a.ServeSocket(ctx, unix); err != nil {
+			t.Error(err)
+		}
+	})
+	transport := &http.Transport{}
+	s.client = &http.Client{Transport: transport, Timeout: 60 * time.Second}
+	s.stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(func() { s.stop(); transport.CloseIdleConnections() })
+}
+
+func routes(t *testing.T, url string) routers.Router {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.Description))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	doc.Servers = openapi3.Servers{{URL: url + "/api/v1"}}
+	r, err := legacy.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do makes one request with the token, unless header says otherwise, and holds
+// the answer against the description.
+func (s *server) do(t *testing.T, method, path, body string, header ...string) response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			req.Header.Del(header[i])
+		}
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := response{res.StatusCode, res.Header, string(raw)}
+	req.Body = io.NopCloser(strings.NewReader(body))
+	s.described(t, req, r)
+	return r
+}
+
+// described holds an answer, and the request if it was taken, against the description.
+func (s *server) described(t *testing.T, req *http.Request, r response) {
+	t.Helper()
+	if kind := r.header.Get("Content-Type"); r.status >= 400 && kind != "application/problem+json" {
+		t.Errorf("%s %s: %d with content type %q", req.Method, req.URL, r.status, kind)
+	}
+	if req.Method == http.MethodHead {
+		return // an answer to GET without its body
+	}
+	route, params, err := s.routes.FindRoute(req)
+	if err != nil {
+		if r.status != 404 && r.status != 405 && r.status != 401 {
+			t.Errorf("%s %s: %d from a route that is not described", req.Method, req.URL, r.status)
+		}
+		return
+	}
+	options := &openapi3filter.Options{IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
+	request := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
+	if r.status < 300 {
+		if err := openapi3filter.ValidateRequest(t.Context(), request); err != nil {
+			t.Errorf("%s %s was taken, but is not as described: %v", req.Method, req.URL, err)
+		}
+	}
+	input := &openapi3filter.ResponseValidationInput{RequestValidationInput: request, Status: r.status, Header: r.header, Options: options}
+	input.SetBodyBytes([]byte(r.body))
+	if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil {
+		t.Errorf("%s %s: %d %s\nis not as described: %v", req.Method, req.URL, r.status, r.body, err)
+	}
+}
+
+// importImage runs an import job to its end, as the engine would.
+func (s *server) importImage(t *testing.T, name string) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := s.do(t, "POST", "/api/v1/images", `{"name":"`+name+`","path":"/img.qcow2"}`); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	job := s.claim(t)
+	must(s.db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	must(s.db.Step(ctx, job.Ref(), seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{
+		Pool: "default", Name: name, Job: job.ID, Size: seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("ab", 32)}}))
+	must(s.db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+}
+
+func (s *server) claim(t *testing.T) *seedbed.Job {
+	t.Helper()
+	job, err := s.db.ClaimJob(t.Context(), "test", time.Minute)
+	if err != nil || job == nil {
+		t.Fatalf("job %v, error %v", job, err)
+	}
+	return job
+}

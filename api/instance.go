@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	defaultTail = 64 * seedbed.KiB
+	maxTail     = seedbed.MiB
+	defaultPath = "/latest/meta-data/"
+)
+
+func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Instances)
+}
+
+type instanceRequest struct {
+	Name    string         `json:"name"`
+	Profile string         `json:"profile"`
+	Params  map[string]any `json:"params"`
+}
+
+func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
+	var req instanceRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("profile", req.Profile); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "create", Name: req.Name, Profile: req.Profile, Params: req.Params}, nil)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+// named is the instance that the path names.
+func (r *router) named(ctx context.Context, c *fiber.Ctx) (seedbed.Instance, error) {
+	n := c.Params("name")
+	if err := seedbed.CheckInstanceName(n); err != nil {
+		return seedbed.Instance{}, err
+	}
+	return r.Store.InstanceByName(ctx, n)
+}
+
+func (r *router) instance(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, i)
+}
+
+func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx) error {
+	n := c.Params("name")
+	if err := seedbed.CheckInstanceName(n); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "remove", Name: n}, nil)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
+	n, err := tail(c)
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	text, err := r.Console.Console(ctx, i.ID, n)
+	if err != nil {
+		return err
+	}
+	return guestBytes(c, "text/plain; charset=utf-8", text)
+}
+
+func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
+	n, err := limit(c)
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.GuestEvent, error) {
+		return r.Store.GuestEvents(ctx, i.ID, n)
+	})
+}
+
+func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
+	p := c.Query("path", defaultPath)
+	if len(p) > maxPath || p[0] != '/' {
+		return invalid("path %q: want one that starts with '/', such as %s", clip(p), defaultPath)
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	body, contentType, ok := r.Metadata(i, p)
+	if !ok {
+		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, clip(p))
+	}
+	return guestBytes(c, contentType, body)
+}
+
+// guestBytes answers what came from a guest or goes to one. It is hostile: no
+// browser is to guess at it, or run it.
+func guestBytes(c *fiber.Ctx, contentType string, b []byte) error {
+	c.Set(fiber.HeaderContentType, contentType)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox")
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return c.Status(fiber.StatusOK).Send(b)
+}

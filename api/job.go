@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	// maxWait is the longest that an answer is held back for events.
+	maxWait = 30 * time.Second
+	// pollInterval is how often events are looked for without a hint: a write of another process gives none.
+	pollInterval = time.Second
+	eventPage    = 500
+)
+
+// jobForm is a job's ID or at least its first eight characters.
+var jobForm = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
+
+const jobLength = 36
+
+func (r *router) jobs(ctx context.Context, c *fiber.Ctx) error {
+	n, err := limit(c)
+	if err != nil {
+		return err
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.Job, error) { return r.Store.Jobs(ctx, n) })
+}
+
+// asked is the job that the path names.
+func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
+	id := c.Params("id")
+	if !jobForm.MatchString(id) {
+		return seedbed.Job{}, invalid("job %q: want a job's ID, or at least the first 8 characters of it", clip(id))
+	}
+	if len(id) == jobLength {
+		return r.Store.Job(ctx, seedbed.JobID(id))
+	}
+	return r.Store.JobByPrefix(ctx, id)
+}
+
+// jobStatus is a job and its journal.
+type jobStatus struct {
+	Job    seedbed.Job     `json:"job"`
+	Stages []seedbed.Stage `json:"stages"`
+}
+
+func (r *router) job(ctx context.Context, c *fiber.Ctx) error {
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	stages, err := r.Store.Stages(ctx, j.ID)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, jobStatus{j, stages})
+}
+
+func (r *router) cancelJob(ctx context.Context, c *fiber.Ctx) error {
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := r.Store.CancelJob(ctx, j.ID); err != nil {
+		return err
+	}
+	if j, err = r.Store.Job(ctx, j.ID); err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, j)
+}
+
+// eventsPage is a piece of a job's history. Job was read before Events: when it
+// has ended, and there are no events, the caller has seen all.
+type eventsPage struct {
+	Events []seedbed.Event `json:"events"`
+	Job    seedbed.Job     `json:"job"`
+}
+
+func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
+	seq, err := after(c)
+	if err != nil {
+		return err
+	}
+	hold, err := wait(c)
+	if err != nil {
+		return err
+	}
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	page, err := r.await(ctx, j.ID, seq, hold)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, page)
+}
+
+// await reads the events after seq. With none to give it waits for one, for
+// the job's end, for hold to pass or for the server to stop. With too many
+// waiting already, it does not wait.
+func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold time.Duration) (eventsPage, error) {
+	select {
+	case r.waits <- struct{}{}:
+		defer func() { <-r.waits }()
+	default:
+		hold = 0
+	}
+	end := time.NewTimer(hold)
+	defer end.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		hint := r.Store.Hint() // before reading, or a write in between would be missed
+		page, err := r.page(ctx, id, seq)
+		if err != nil || len(page.Events) > 0 || page.Job.State.Terminal() || hold == 0 {
+			return page, err
+		}
+		select {
+		case <-hint:
+		case <-poll.C:
+		case <-end.C:
+			hold = 0
+		case <-r.stopping:
+			return page, nil
+		case <-ctx.Done():
+			return page, ctx.Err()
+		}
+	}
+}
+
+func (r *router) page(ctx context.Context, id seedbed.JobID, seq int64) (page eventsPage, err error) {
+	if page.Job, err = r.Store.Job(ctx, id); err != nil {
+		return page, err
+	}
+	page.Events, err = r.Store.Events(ctx, id, seq, eventPage)
+	return page, err
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"sync"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// healthAnswer is all that is told without a token.
+type healthAnswer struct {
+	Status  string `json:"status"`
+	Version string `json:"version"`
+	Node    string `json:"node"`
+}
+
+func (r *router) health(_ context.Context, c *fiber.Ctx) error {
+	return reply(c, fiber.StatusOK, healthAnswer{"ok", r.Version, r.Node})
+}
+
+func (r *router) description(_ context.Context, c *fiber.Ctx) error {
+	c.Set(fiber.HeaderContentType, "application/yaml")
+	return c.SendString(Description)
+}
+
+// doctor runs the checks side by side: one that hangs until its time is over
+// must not eat up that of the others.
+func (r *router) doctor(ctx context.Context, c *fiber.Ctx) error {
+	found := make([][]seedbed.Check, len(r.Checks))
+	var wg sync.WaitGroup
+	for i, check := range r.Checks {
+		wg.Go(func() { found[i] = check(ctx) })
+	}
+	wg.Wait()
+	var all []seedbed.Check
+	for _, f := range found {
+		all = append(all, f...)
+	}
+	return reply(c, fiber.StatusOK, all)
+}
+
+type cleanupRequest struct {
+	DryRun bool `json:"dry_run"`
+	Force  bool `json:"force"`
+}
+
+func (r *router) cleanup(ctx context.Context, c *fiber.Ctx) error {
+	var req cleanupRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	report, err := r.Clean(ctx, req.DryRun, req.Force)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, report)
+}
+
+func (r *router) networks(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Networks)
+}
+
+func (r *router) leases(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Leases)
+}
+
+func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) error {
+	n, err := limit(c)
+	if err != nil {
+		return err
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.Deliveries(ctx, n) })
+}

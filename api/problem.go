@@ -1,0 +1,89 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+const internal = "internal error: the log of seedbedd says more"
+
+var statuses = []struct {
+	kind   error
+	status int
+}{
+	{seedbed.ErrNotFound, fiber.StatusNotFound},
+	{seedbed.ErrExists, fiber.StatusConflict},
+	{seedbed.ErrConflict, fiber.StatusConflict},
+	{seedbed.ErrInUse, fiber.StatusConflict},
+	{seedbed.ErrInvalid, fiber.StatusUnprocessableEntity},
+	{seedbed.ErrForbidden, fiber.StatusForbidden},
+	{seedbed.ErrUnauthenticated, fiber.StatusUnauthorized},
+	{seedbed.ErrFull, fiber.StatusInsufficientStorage},
+	{seedbed.ErrUnavailable, fiber.StatusServiceUnavailable},
+}
+
+// problemOf maps every error to its answer. The text of an error of no kind
+// stays here.
+func problemOf(err error) httpserve.Problem {
+	if p, ok := errors.AsType[httpserve.Problem](err); ok {
+		p.Kind = cmp.Or(p.Kind, "invalid") // what is wrong with a request as HTTP has it
+		return p
+	}
+	if e, ok := errors.AsType[*fiber.Error](err); ok {
+		return routerProblem(e.Code)
+	}
+	for _, k := range statuses {
+		if !errors.Is(err, k.kind) {
+			continue
+		}
+		p := httpserve.Problem{Status: k.status, Kind: seedbed.KindName(err), Detail: err.Error()}
+		if e, ok := errors.AsType[*seedbed.Error](err); ok {
+			p.Job = e.Holder
+		}
+		return p
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return httpserve.Problem{Status: fiber.StatusServiceUnavailable, Kind: "unavailable", Detail: "it took too long, or seedbedd is stopping"}
+	}
+	return httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal}
+}
+
+// routerProblem is what the HTTP library found wrong. Its texts are not passed
+// on: they quote the request.
+func routerProblem(status int) httpserve.Problem {
+	p := httpserve.Problem{Status: status, Kind: "invalid", Detail: "the request could not be read"}
+	switch {
+	case status == fiber.StatusNotFound:
+		p.Kind, p.Detail = "not_found", "there is no such path: "+prefix+"/openapi.yaml describes all"
+	case status == fiber.StatusMethodNotAllowed:
+		p.Detail = "the path does not take this method: the header Allow says which it does"
+	case status >= fiber.StatusInternalServerError:
+		p.Kind, p.Detail = "internal", internal
+	}
+	return p
+}
+
+// fail answers what a handler or the router returned.
+func (r *router) fail(c *fiber.Ctx, err error) error {
+	p := problemOf(err)
+	if p.Status >= fiber.StatusInternalServerError {
+		level := slog.LevelWarn
+		if p.Kind == "internal" {
+			level = slog.LevelError
+		}
+		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", clip(c.Path()), "status", p.Status, "err", err)
+	}
+	p.Write(c.Context())
+	return nil
+}
+
+// refuse answers what the guard found.
+func refuse(ctx *fasthttp.RequestCtx, p httpserve.Problem) { problemOf(p).Write(ctx) }

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Description is openapi.yaml, which describes every route.
+//
+//go:embed openapi.yaml
+var Description string
+
+// How long a handler may take. The longer ones are for effects on many things.
+const (
+	callTimeout   = 20 * time.Second
+	doctorTimeout = 50 * time.Second
+	cleanTimeout  = 110 * time.Second
+)
+
+const (
+	prefix     = "/api/v1"
+	healthPath = prefix + "/health"
+)
+
+// router is a Server on one listener.
+type router struct {
+	*Server
+	auth bool
+	gate httpserve.Gate
+	base context.Context
+	// stopping ends waits for events.
+	stopping <-chan struct{}
+}
+
+// handler answers one request; ctx ends with its time.
+type handler func(ctx context.Context, c *fiber.Ctx) error
+
+func (r *router) routes(app *fiber.App) {
+	get := func(path string, h handler) { app.Get(prefix+path, r.within(callTimeout, h)) }
+	post := func(path string, h handler) { app.Post(prefix+path, r.within(callTimeout, h)) }
+	del := func(path string, h handler) { app.Delete(prefix+path, r.within(callTimeout, h)) }
+
+	get("/health", r.health)
+	get("/openapi.yaml", r.description)
+	app.Get(prefix+"/doctor", r.within(doctorTimeout, r.doctor))
+	app.Post(prefix+"/cleanup", r.within(cleanTimeout, r.cleanup))
+	get("/networks", r.networks)
+	get("/leases", r.leases)
+	get("/deliveries", r.deliveries)
+
+	get("/images", r.images)
+	post("/images", r.importImage)
+	get("/images/:name", r.image)
+
+	get("/profiles", r.profiles)
+	post("/profiles", r.createProfile)
+	get("/profiles/:name", r.profile)
+	del("/profiles/:name", r.deleteProfile)
+
+	get("/hooks", r.hooks)
+	post("/hooks", r.createHook)
+	get("/hooks/:name", r.hook)
+	del("/hooks/:name", r.deleteHook)
+
+	get("/instances", r.instances)
+	post("/instances", r.createInstance)
+	get("/instances/:name", r.instance)
+	del("/instances/:name", r.removeInstance)
+	get("/instances/:name/console", r.console)
+	get("/instances/:name/access", r.access)
+	get("/instances/:name/metadata", r.metadata)
+
+	get("/jobs", r.jobs)
+	get("/jobs/:id", r.job)
+	app.Get(prefix+"/jobs/:id/events", r.within(maxWait+callTimeout, r.events))
+	post("/jobs/:id/cancel", r.cancelJob)
+}
+
+// within runs h under a deadline, unless the server is stopping.
+func (r *router) within(d time.Duration, h handler) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		if !r.gate.Enter() {
+			return httpserve.Problem{Status: fiber.StatusServiceUnavailable, Kind: "unavailable", Detail: "seedbedd is stopping"}
+		}
+		defer r.gate.Leave()
+		ctx, cancel := context.WithTimeout(r.base, d)
+		defer cancel()
+		return h(ctx, c)
+	}
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+// Store is what the API reads and writes. Its parts give ErrNotFound for what
+// is not there and ErrExists for a name that is taken.
+type Store interface {
+	Images
+	Profiles
+	Hooks
+	Instances
+	Jobs
+	Histories
+	Records
+}
+
+// Images are the images that can be cloned.
+type Images interface {
+	Image(ctx context.Context, name string) (seedbed.Image, error)
+	Images(ctx context.Context) ([]seedbed.Image, error)
+}
+
+// Profiles are what instances are made from.
+type Profiles interface {
+	CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error)
+	Profile(ctx context.Context, name string) (seedbed.Profile, error)
+	Profiles(ctx context.Context) ([]seedbed.Profile, error)
+	DeleteProfile(ctx context.Context, name string) error
+}
+
+// Hooks are the receivers of signed webhooks.
+type Hooks interface {
+	CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
+	Hook(ctx context.Context, name string) (seedbed.Hook, error)
+	Hooks(ctx context.Context) ([]seedbed.Hook, error)
+	DeleteHook(ctx context.Context, name string) error
+}
+
+// Instances are the machines, and what they did.
+type Instances interface {
+	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	// GuestEvents gives at most limit events, newest first.
+	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
+}
+
+// Jobs are the jobs by ID and by age.
+type Jobs interface {
+	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	// JobByPrefix finds the one job whose ID starts with at least eight given characters.
+	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+	// Jobs gives at most limit jobs, newest first.
+	Jobs(ctx context.Context, limit int) ([]seedbed.Job, error)
+	// CancelJob marks a create or import job to be undone; ErrConflict when it has ended.
+	CancelJob(ctx context.Context, id seedbed.JobID) error
+}
+
+// Histories are the stages and events of jobs.
+type Histories interface {
+	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
+	// Events gives at most limit events with a number above after, oldest first.
+	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
+	// Hint is closed at the next write of this process.
+	Hint() <-chan struct{}
+}
+
+// Records are what is only read.
+type Records interface {
+	Networks(ctx context.Context) ([]seedbed.Network, error)
+	Leases(ctx context.Context) ([]seedbed.Lease, error)
+	// Deliveries gives at most limit deliveries, newest first.
+	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
+}
+
+// Intake makes jobs of requests, durable before it returns.
+type Intake interface {
+	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
+	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error)
+}
+
+// Console reads the end of an instance's serial console, at most tail bytes.
+type Console interface {
+	Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
+}
+
+// CleanupReport is what one run of the cleanup did or, dry, would do.
+type CleanupReport struct {
+	Tasks []CleanupTask `json:"tasks"`
+	// Refused says why nothing was touched; empty when it ran.
+	Refused string `json:"refused"`
+}
+
+// CleanupTask is one thing that goes.
+type CleanupTask struct {
+	Name    string `json:"name"`
+	Action  string `json:"action"`
+	Subject string `json:"subject"`
+	Detail  string `json:"detail"`
+}

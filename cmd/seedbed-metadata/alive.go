@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// alive asks the loop that keeps the servers, which looks a guest up, and gives
+// an error when there is no answer before ctx ends, or a wrong one.
+func (p *plane) alive(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case p.asked <- answer:
+	case <-ctx.Done():
+		return fmt.Errorf("the loop that keeps the servers does not answer: %w", ctx.Err())
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the directory does not answer: %w", ctx.Err())
+	}
+}
+
+// check looks up one of the guests that were applied, as DHCP does.
+func (p *plane) check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	bridges := bridgeNames(p.state)
+	for _, g := range p.state.Guests {
+		for _, nic := range g.NICs {
+			if found, _, ok := p.directory.Find(bridges[nic.Network], nic.MAC); !ok || found.ID != g.ID {
+				return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, p.state.Revision)
+			}
+			return nil
+		}
+	}
+	return nil
+}

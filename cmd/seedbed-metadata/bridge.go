@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"reflect"
+
+	"seedbed"
+)
+
+// bridges are the managed bridges that are up, each with a goroutine that
+// serves it while a network has it.
+type bridges struct {
+	serve func(context.Context, seedbed.Network) // until its context ends
+	index func(bridge string) (int, error)
+	log   *slog.Logger
+
+	networks map[string]seedbed.Network // by bridge
+	up       map[string]int             // the interface's number by bridge
+	running  map[string]*service
+}
+
+// service is what serves one bridge. Its sockets are bound to the interface
+// that the bridge was, not to its name.
+type service struct {
+	network seedbed.Network
+	index   int
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+func newBridges(serve func(context.Context, seedbed.Network), index func(string) (int, error), log *slog.Logger) *bridges {
+	return &bridges{serve: serve, index: index, log: log, up: map[string]int{}, running: map[string]*service{}}
+}
+
+// ifindex is the number of an interface.
+func ifindex(name string) (int, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0, err
+	}
+	return i.Index, nil
+}
+
+// assign says which networks there are.
+func (b *bridges) assign(ctx context.Context, networks []seedbed.Network) {
+	b.networks = map[string]seedbed.Network{}
+	for _, n := range networks {
+		b.networks[n.Bridge] = n
+	}
+	b.match(ctx)
+}
+
+// arrived says that a bridge is up. It may be another than the one that was up before.
+func (b *bridges) arrived(ctx context.Context, bridge string) {
+	index, err := b.index(bridge)
+	if err != nil {
+		// It is gone again, most likely, and that is told next. No interface has
+		// the number 0, so what is served until then starts anew with the next one.
+		b.log.Warn("look up a bridge", "bridge", bridge, "err", err)
+	}
+	b.up[bridge] = index
+	b.match(ctx)
+}
+
+// left says that a bridge is gone or down.
+func (b *bridges) left(ctx context.Context, bridge string) {
+	delete(b.up, bridge)
+	b.match(ctx)
+}
+
+// match ends what serves an interface or a network that is no more, and waits
+// for it, and starts what is missing.
+func (b *bridges) match(ctx context.Context) {
+	for bridge, s := range b.running {
+		index, up := b.up[bridge]
+		if !up || index != s.index || !reflect.DeepEqual(b.networks[bridge], s.network) {
+			s.end()
+			delete(b.running, bridge)
+		}
+	}
+	for bridge, index := range b.up {
+		if n, ok := b.networks[bridge]; ok && b.running[bridge] == nil {
+			b.running[bridge] = b.start(ctx, n, index)
+		}
+	}
+}
+
+func (b *bridges) start(ctx context.Context, n seedbed.Network, index int) *service {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &service{n, index, cancel, make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		b.serve(ctx, n)
+	}()
+	return s
+}
+
+func (s *service) end() {
+	s.cancel()
+	<-s.done
+}
+
+// stop ends everything.
+func (b *bridges) stop() {
+	for bridge, s := range b.running {
+		s.end()
+		delete(b.running, bridge)
+	}
+}

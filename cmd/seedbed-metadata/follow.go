@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// linkEvent says that a bridge is there, or is not.
+type linkEvent struct {
+	bridge string
+	up     bool
+}
+
+// follower is one subscription to the state of some bridges.
+type follower struct {
+	names  []string
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (f *follower) stop() {
+	if f != nil {
+		f.cancel()
+		<-f.done
+	}
+}
+
+// follow sends the present state and every change of the bridges to events.
+// A subscription that breaks is made again.
+func (p *plane) follow(ctx context.Context, names []string, events chan<- linkEvent) *follower {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{names: names, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		for ctx.Err() == nil {
+			err := p.network.Follow(ctx, names, func(bridge string, up bool) {
+				select {
+				case events <- linkEvent{bridge, up}:
+				case <-ctx.Done():
+				}
+			})
+			if err != nil && ctx.Err() == nil {
+				p.log.Warn("following the bridges broke off; trying again", "err", err)
+				wait(ctx, time.Second)
+			}
+		}
+	}()
+	return f
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

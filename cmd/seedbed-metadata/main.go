@@ -1,0 +1,32 @@
+// Command seedbed-metadata is the guest plane of one host: it makes the
+// bridges and filters, answers DHCP, and serves each guest its own metadata. It
+// needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE, and links no C.
+package main
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"os"
+
+	"seedbed/internal/config"
+	"seedbed/internal/run"
+)
+
+func main() {
+	var cleanup, force bool
+	os.Exit(run.Program{
+		Name:    "seedbed-metadata",
+		Summary: "Seedbed's guest plane on one host: metadata, DHCP, links, filters",
+		Flags: func(f *flag.FlagSet) {
+			f.BoolVar(&cleanup, "cleanup", false, "remove bridges, addresses and filters, and exit; refuses while something is attached, and while seedbed-metadata runs, which would make them again: stop it first")
+			f.BoolVar(&force, "force", false, "with -cleanup: although something is attached; not while seedbed-metadata runs")
+		},
+		Run: func(ctx context.Context, c config.Config, log *slog.Logger) error {
+			if cleanup {
+				return takeDown(ctx, c.Metadata.Health, log, force)
+			}
+			return serve(ctx, c, log)
+		},
+	}.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}

@@ -1,0 +1,213 @@
+//go:build integration
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/feed"
+	"seedbed/netcfg"
+	"seedbed/netcfg/netnstest"
+)
+
+func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
+
+// kernelPlane is a plane on the namespace's kernel; what it made is gone after the test.
+func kernelPlane(t *testing.T) *plane {
+	t.Helper()
+	k, err := netcfg.Open(quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Cleanup(context.Background(), true); err != nil {
+			t.Error(err)
+		}
+		k.Close()
+	})
+	dir := t.TempDir()
+	p := testPlane(k)
+	if p.spool, err = feed.OpenSpool(feed.SpoolConfig{Socket: filepath.Join(dir, "feed.sock"), Node: "node1", Dir: dir, Log: quiet}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sockets are the listeners on interfaces: "169.254.169.254%seedbed0:80". The
+// kernel has numbers, so one that is bound to a dead interface has another name.
+func sockets(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(netnstest.Run(t, "ss", "-H", "-l", "-n", "-t", "-u")) {
+		if f := strings.Fields(line); len(f) > 4 && strings.Contains(f[4], "%") {
+			found = append(found, f[4])
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+var served = []string{"0.0.0.0%seedbed0:67", "169.254.169.254%seedbed0:80"}
+
+func wantSockets(t *testing.T, want []string) {
+	t.Helper()
+	eventually(t, func() string { return cmp.Diff(want, sockets(t)) })
+}
+
+// eventually polls until there is no difference.
+func eventually(t *testing.T, difference func() string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for d := difference(); d != ""; d = difference() {
+		if time.Now().After(deadline) {
+			t.Fatal(d)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func number(t *testing.T) int {
+	t.Helper()
+	i, err := net.InterfaceByName("seedbed0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Index
+}
+
+// TestDeletedBridge: someone deletes the bridge of a running plane.
+func TestDeletedBridge(t *testing.T) {
+	p := kernelPlane(t)
+	stop := start(t, p)
+	if err := p.Apply(t.Context(), stateOf(network0())); err != nil {
+		t.Fatal(err)
+	}
+	wantSockets(t, served)
+	for range 3 {
+		before := number(t)
+		netnstest.Run(t, "ip", "link", "del", "seedbed0")
+		eventually(t, func() string {
+			if i, err := net.InterfaceByName("seedbed0"); err != nil || i.Index == before {
+				return "no new bridge"
+			}
+			return cmp.Diff(served, sockets(t))
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := p.alive(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	wantSockets(t, nil)
+	number(t) // the bridge stays
+}
+
+// deaf is a kernel whose subscriptions are told nothing but the state at their
+// beginning, and break when they are told to.
+type deaf struct {
+	*netcfg.Manager
+	broken chan struct{}
+}
+
+func (d deaf) Follow(ctx context.Context, bridges []string, fn func(string, bool)) error {
+	begin, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := 0
+	if err := d.Manager.Follow(begin, bridges, func(bridge string, up bool) {
+		fn(bridge, up)
+		if told++; told == len(bridges) {
+			cancel()
+		}
+	}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.broken:
+		return errors.New("it broke off")
+	}
+}
+
+// TestReplacedInAGap: the bridge is replaced while nobody follows, so all that
+// is told is that it is up.
+func TestReplacedInAGap(t *testing.T) {
+	p := kernelPlane(t)
+	k := deaf{p.network.(*netcfg.Manager), make(chan struct{})}
+	p.network = k
+	stop := start(t, p)
+	state := stateOf(network0())
+	replace := func() {
+		t.Helper()
+		before := number(t)
+		netnstest.Run(t, "ip", "link", "del", "seedbed0")
+		if err := k.Apply(t.Context(), desired(state), p.options()); err != nil {
+			t.Fatal(err)
+		}
+		if number(t) == before {
+			t.Fatal("the bridge was not replaced")
+		}
+		if d := cmp.Diff(served, sockets(t)); d == "" {
+			t.Fatal("the servers know already")
+		}
+	}
+	if err := p.Apply(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	wantSockets(t, served)
+
+	replace()
+	k.broken <- struct{}{}
+	wantSockets(t, served)
+
+	replace()
+	other := network0()
+	other.Name, other.Bridge, other.MAC[5], other.DHCP = "other", "seedbed1", 2, false
+	other.Prefix, other.Gateway = netip.MustParsePrefix("10.78.0.0/24"), netip.MustParsePrefix("10.78.0.1/32").Addr()
+	state = stateOf(network0(), other)
+	if err := p.Apply(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	wantSockets(t, append(slices.Clone(served), "169.254.169.254%seedbed1:80"))
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTakeDown: once the daemon has ended, everything goes.
+func TestTakeDown(t *testing.T) {
+	p := kernelPlane(t)
+	if err := p.Apply(t.Context(), stateOf(network0())); err != nil {
+		t.Fatal(err)
+	}
+	daemon, err := net.Listen("tcp", "127.0.0.1:7372")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := takeDown(t.Context(), "127.0.0.1:7372", quiet, true); !errors.Is(err, seedbed.ErrInUse) {
+		t.Errorf("while the daemon runs: %v", err)
+	}
+	number(t)
+	daemon.Close()
+	if err := takeDown(t.Context(), "127.0.0.1:7372", quiet, false); err != nil {
+		t.Error(err)
+	}
+	if _, err := net.InterfaceByName("seedbed0"); err == nil {
+		t.Error("the bridge is there")
+	}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	firstBackoff = 50 * time.Millisecond
+	maxBackoff   = 2 * time.Second
+)
+
+// repair makes the network what it was, after a bridge went away, and tries
+// again until that is done. It is used by one goroutine.
+type repair struct {
+	restore func(context.Context) error
+	failed  func(error) // told of each new problem once
+
+	again   <-chan time.Time // when to try next; nil when there is nothing to do
+	backoff time.Duration
+	last    string
+}
+
+func (r *repair) try(ctx context.Context) {
+	err := r.restore(ctx)
+	if err == nil || ctx.Err() != nil {
+		r.again, r.backoff, r.last = nil, 0, ""
+		return
+	}
+	if err.Error() != r.last {
+		r.last = err.Error()
+		r.failed(err)
+	}
+	r.backoff = min(max(2*r.backoff, firstBackoff), maxBackoff)
+	r.again = time.After(r.backoff)
+}

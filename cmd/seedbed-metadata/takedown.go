@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+	"seedbed/internal/run"
+	"seedbed/netcfg"
+)
+
+// takeDown removes what the guest plane made in the kernel. The daemon itself
+// never does: stopping or upgrading it does not touch guests. While it runs it
+// would make everything again, so seedbed.ErrInUse refuses then. Holding the
+// daemon's health address keeps it from starting meanwhile.
+func takeDown(ctx context.Context, health string, log *slog.Logger, force bool) error {
+	ln, err := run.ListenLoopback(ctx, health)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return seedbed.Errorf(seedbed.ErrInUse, "seedbed-metadata is running (it answers on %s): stop it first", health)
+	}
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	m, err := netcfg.Open(log)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return m.Cleanup(ctx, force)
+}

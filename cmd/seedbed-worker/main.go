@@ -1,0 +1,19 @@
+// Command seedbed-worker does what touches the host: it makes volumes, imports
+// images and drives libvirt, on behalf of seedbedd and of nobody else. It needs
+// root, and is the one program that links C.
+package main
+
+import (
+	"context"
+	"os"
+
+	"seedbed/internal/run"
+)
+
+func main() {
+	os.Exit(run.Program{
+		Name:    "seedbed-worker",
+		Summary: "Seedbed's hands on one host: disks and libvirt",
+		Run:     serve,
+	}.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}

@@ -1,0 +1,92 @@
+//go:build libvirt
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	"seedbed/internal/config"
+	"seedbed/internal/run"
+	"seedbed/provision/ceph"
+	"seedbed/provision/dir"
+	"seedbed/provision/libvirt"
+	"seedbed/provision/worker"
+)
+
+// serve runs the worker until ctx ends.
+func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
+	pools := map[string]worker.Pool{}
+	for _, p := range c.Storage.Pools {
+		pool, err := openPool(ctx, c, p, log)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		pools[p.Name] = pool
+	}
+	hypervisor, err := libvirt.Open(ctx, libvirt.Config{
+		URI: c.Libvirt.URI, DomainType: c.Libvirt.DomainType, ConsoleDir: c.Libvirt.ConsoleDir,
+		Secrets: secrets(c.Storage.Pools), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hypervisor.Close()) }()
+
+	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Log: log})
+	effects, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer effects.Close()
+	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
+	if err != nil {
+		return err
+	}
+	defer health.Close()
+
+	group := run.NewGroup(log)
+	group.Add("effects", func(ctx context.Context) error { return server.Serve(ctx, effects) })
+	group.Add("health", func(ctx context.Context) error {
+		return run.Health{Checks: server.Health, Registry: run.NewRegistry()}.Serve(ctx, health)
+	})
+	group.Add("watchdog", run.Watchdog(log, func(context.Context) error { return nil }))
+	log.Info("listening", "effects", c.Worker.Socket, "health", c.Worker.Listen)
+	return group.Run(ctx)
+}
+
+// The compiler checks here that the drivers fit the protocol's roles.
+var (
+	_ worker.Pool       = (*dir.Pool)(nil)
+	_ worker.Hypervisor = (*libvirt.Driver)(nil)
+)
+
+// openedPool is a driver, which ends with the worker.
+type openedPool interface {
+	worker.Pool
+	io.Closer
+}
+
+// openPool opens a pool by its type.
+func openPool(ctx context.Context, c config.Config, p config.Pool, log *slog.Logger) (openedPool, error) {
+	if p.Type == config.PoolCeph {
+		return openCeph(ctx, c, p, log)
+	}
+	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Log: log})
+}
+
+// secrets are the keys that domains on the ceph pools need.
+func secrets(pools []config.Pool) []libvirt.Secret {
+	var all []libvirt.Secret
+	for _, p := range pools {
+		if p.Type == config.PoolCeph {
+			all = append(all, libvirt.Secret{
+				ID: ceph.SecretID(p.Name, p.User), Name: "seedbed pool " + p.Name + " client." + p.User, User: p.User, Keyring: p.Keyring,
+			})
+		}
+	}
+	return all
+}

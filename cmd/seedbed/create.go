@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) createCmd() *cobra.Command {
+	var (
+		profile string
+		params  []string
+		w       waitFlags
+	)
+	c := &cobra.Command{
+		Use:   "create NAME --profile PROFILE",
+		Short: "Make an instance and start it",
+		Long: `Make an instance and start it. The name is its host name. Parameters override the
+profile: vcpus=2, memory=2GiB, disk=20GiB, user_data=TEXT or user_data=@FILE, and
+ssh_keys=LINE (repeatable).`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			if err := seedbed.CheckInstanceName(args[0]); err != nil {
+				return err
+			}
+			p, err := parseParams(params)
+			if err != nil {
+				return err
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			receipt, err := api.CreateInstance(ctx, seedbed.Request{Name: args[0], Profile: profile, Params: p})
+			if err != nil {
+				return err
+			}
+			if err := a.finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.json() || a.flags.quiet {
+				return err
+			}
+			return a.tellAddress(ctx, api, args[0])
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&profile, "profile", "", "`profile` that it is made from")
+	f.StringArrayVar(&params, "param", nil, "parameter as `key=value` (repeatable)")
+	_ = c.MarkFlagRequired("profile") // the flag exists: it was added above
+	w.add(c)
+	return c
+}
+
+// tellAddress says where a new instance is.
+func (a *app) tellAddress(ctx context.Context, api *client.Client, name string) error {
+	i, err := api.Instance(ctx, name)
+	if err != nil {
+		return err
+	}
+	a.say("%s is %s at %s", i.Name, i.State, addresses(i))
+	return nil
+}
+
+// parseParams makes the params of a request from key=value arguments.
+func parseParams(args []string) (map[string]any, error) {
+	params := map[string]any{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, usagef("--param %q: want key=value", arg)
+		}
+		if _, twice := params[key]; twice && key != "ssh_keys" {
+			return nil, usagef("--param %s is given twice", key)
+		}
+		switch key {
+		case "vcpus":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return nil, usagef("--param vcpus=%s: want a number, such as 2", value)
+			}
+			params[key] = n
+		case "ssh_keys":
+			keys, _ := params[key].([]string)
+			more, err := sshKeys([]string{value})
+			if err != nil {
+				return nil, err
+			}
+			params[key] = slices.Concat(keys, more)
+		case "user_data":
+			if file, ok := strings.CutPrefix(value, "@"); ok {
+				text, err := readBounded(file, seedbed.MiB)
+				if err != nil {
+					return nil, err
+				}
+				value = string(text)
+			}
+			params[key] = value
+		default:
+			params[key] = value
+		}
+	}
+	return params, nil
+}

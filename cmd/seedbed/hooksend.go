@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/webhook"
+)
+
+const (
+	defaultHookURL = "http://127.0.0.1:7371"
+	// maxPayload is far above what any receiver takes.
+	maxPayload  = 16 * seedbed.MiB
+	sendTimeout = 30 * time.Second
+)
+
+// hookSend is one webhook to be sent.
+type hookSend struct {
+	name, data, url, secretFile, id string
+	waitFlags
+}
+
+func (a *app) hookSend() *cobra.Command {
+	var s hookSend
+	c := &cobra.Command{
+		Use:   "send NAME --data JSON",
+		Short: "Sign a webhook and send it",
+		Long: `Sign a payload as Standard Webhooks v1 has it, send it, and print the answer.
+Status 0 means that it was accepted (202); with --wait, that its job succeeded.
+The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
+		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
+		Args:    cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			s.name = args[0]
+			return a.send(ctx, s)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&s.data, "data", "", "`payload`: JSON, @FILE, or - for standard input")
+	f.StringVar(&s.url, "url", defaultHookURL, "`URL` of the receiver; the API's, for --wait, comes from the environment or the file")
+	f.StringVar(&s.secretFile, "secret-file", "", "`file` with the secret (default: what \"hook add\" saved)")
+	f.StringVar(&s.id, "id", "", "webhook-`id`; the same again means the same webhook (default: a new one)")
+	f.BoolVar(&s.wait, "wait", false, "follow the job to its end")
+	s.addTimeout(c)
+	_ = c.MarkFlagRequired("data") // the flag exists: it was added above
+	return c
+}
+
+func (a *app) send(ctx context.Context, s hookSend) error {
+	if err := seedbed.CheckName("hook", s.name); err != nil {
+		return err
+	}
+	key, err := a.key(s)
+	if err != nil {
+		return err
+	}
+	body := []byte(s.data)
+	switch {
+	case s.data == "-":
+		body, err = readLimited(a.in, "standard input", maxPayload)
+	case strings.HasPrefix(s.data, "@"):
+		body, err = readBounded(s.data[1:], maxPayload)
+	}
+	if err != nil {
+		return err
+	}
+	if s.id == "" {
+		s.id = "msg_" + uuid.NewString()
+	}
+	receipt, err := a.deliver(ctx, s, key, body)
+	if err != nil {
+		return err
+	}
+	if !s.wait {
+		return nil
+	}
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	return a.follow(ctx, api, string(receipt.Job), s.timeout, false)
+}
+
+// key is the hook's signing key.
+func (a *app) key(s hookSend) ([]byte, error) {
+	file := s.secretFile
+	if file == "" {
+		var err error
+		if file, err = a.secretFile(s.name); err != nil {
+			return nil, fmt.Errorf("%w: use --secret-file", err)
+		}
+	}
+	text, err := readBounded(file, 4*seedbed.KiB)
+	if err != nil {
+		return nil, fmt.Errorf("the hook's secret: %w (use --secret-file, or make the hook with: seedbed hook add %s)", err, s.name)
+	}
+	key, err := webhook.ParseSecret(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}
+
+// deliver posts the webhook once and prints the answer. Anything but 202 is an error.
+func (a *app) deliver(ctx context.Context, s hookSend, key, body []byte) (seedbed.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	now := a.now()
+	target := strings.TrimSuffix(s.url, "/") + "/hooks/" + url.PathEscape(s.name)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return seedbed.Receipt{}, usagef("--url: %v", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(webhook.HeaderID, s.id)
+	req.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set(webhook.HeaderSignature, webhook.Sign(key, s.id, now, body))
+	noRedirect := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := noRedirect.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok && !e.Timeout() {
+			err = e.Err
+		}
+		return seedbed.Receipt{}, fmt.Errorf("the webhook receiver does not answer on %s (is seedbedd running?): %w", s.url, err)
+	}
+	defer resp.Body.Close()
+	answer, err := readLimited(resp.Body, "the answer", seedbed.MiB)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if resp.StatusCode != http.StatusAccepted {
+		return seedbed.Receipt{}, refusal(resp, answer)
+	}
+	var receipt seedbed.Receipt
+	if err := json.Unmarshal(answer, &receipt); err != nil || receipt.Job == "" {
+		return receipt, fmt.Errorf("%s accepted the webhook, but its answer is not Seedbed's", s.url)
+	}
+	return receipt, a.printReceipt(s, receipt, answer)
+}
+
+func (a *app) printReceipt(s hookSend, r seedbed.Receipt, answer []byte) error {
+	switch {
+	case a.json() && s.wait:
+		return nil // the job's end is the answer
+	case a.json():
+		return a.printJSON(json.RawMessage(answer))
+	}
+	was := "accepted"
+	if r.Duplicate {
+		was = "accepted before"
+	}
+	a.say("%s: webhook %s %s, job %s %s", http.StatusText(http.StatusAccepted), s.id, was, r.Job.Short(), r.State)
+	return nil
+}
+
+// refusal is the error for an answer other than 202.
+func refusal(resp *http.Response, answer []byte) error {
+	var p struct {
+		Detail string `json:"detail"`
+		Kind   string `json:"kind"`
+	}
+	msg := "the webhook was refused: " + resp.Status
+	if json.Unmarshal(answer, &p) == nil && p.Detail != "" {
+		msg += ": " + p.Detail
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotFound:
+		return seedbed.Errorf(seedbed.ErrNotFound, "%s", msg)
+	case code >= 400 && code < 500 && code != http.StatusTooManyRequests, code == http.StatusInsufficientStorage:
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s", msg)
+	}
+	return errors.New(msg)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) imageCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
+	c.AddCommand(a.imageAdd(), a.imageList(), a.imageShow())
+	return c
+}
+
+func (a *app) imageAdd() *cobra.Command {
+	var (
+		r client.ImageRequest
+		w waitFlags
+	)
+	c := &cobra.Command{
+		Use:   "add NAME FILE",
+		Short: "Import a disk image from a file on the host",
+		Long: `Import a disk image (qcow2, raw and what else qemu-img reads) from a file on the
+host where seedbed-worker runs. The file is copied; it may go afterwards.`,
+		Args: cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			r.Name = args[0]
+			path, err := filepath.Abs(args[1])
+			if err != nil {
+				return err
+			}
+			r.Path, r.SHA256 = path, strings.ToLower(r.SHA256)
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			receipt, err := api.ImportImage(ctx, r)
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	c.Flags().StringVar(&r.Pool, "pool", "", "`pool` to import into (default: the first)")
+	c.Flags().StringVar(&r.SHA256, "sha256", "", "hexadecimal `digest` that the file must have")
+	w.add(c)
+	return c
+}
+
+func (a *app) imageList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List images", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Images, "no images yet: seedbed image add NAME FILE",
+				[]string{"name", "state", "size", "format", "pool", "added"},
+				func(i seedbed.Image) []string {
+					return []string{i.Name, string(i.State), size(i.Size), i.Format, i.Pool, a.ago(i.Created)}
+				})
+		}),
+	}
+}
+
+func (a *app) imageShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an image", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			return show(ctx, a, (*client.Client).Image, args[0], func(i seedbed.Image) [][2]string {
+				return [][2]string{
+					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"size", size(i.Size)},
+					{"format", i.Format}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.moment(i.Created)},
+				}
+			})
+		}),
+	}
+}
+
+// list prints everything of one kind.
+func list[T any](ctx context.Context, a *app, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	things, err := all(api, ctx)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		if things == nil {
+			things = []T{}
+		}
+		return a.printJSON(things)
+	}
+	rows := make([][]string, len(things))
+	for i, t := range things {
+		rows[i] = row(t)
+	}
+	a.printTable(head, rows, none)
+	return nil
+}
+
+// show prints one thing by name.
+func show[T any](ctx context.Context, a *app, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	thing, err := one(api, ctx, name)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(thing)
+	}
+	a.printPairs(pairs(thing))
+	return nil
+}
+
+// size is empty for nothing known.
+func size(b seedbed.Bytes) string {
+	if b == 0 {
+		return ""
+	}
+	return b.String()
+}

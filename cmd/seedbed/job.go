@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) jobCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
+	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobCancel())
+	return c
+}
+
+func (a *app) jobList() *cobra.Command {
+	var n int
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.Jobs(ctx, n) }
+			return list(ctx, a, all, "no jobs yet", []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
+		}),
+	}
+	c.Flags().IntVarP(&n, "lines", "n", 50, "at most so `many`")
+	return c
+}
+
+func (a *app) jobRow(j seedbed.Job) []string {
+	stage := ""
+	if !j.State.Terminal() {
+		stage = j.Stage
+	}
+	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.ago(j.Created), a.took(j.Created, j.Ended)}
+}
+
+// took is how long something took, or has taken.
+func (a *app) took(from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = a.now()
+	}
+	return span(max(0, to.Sub(from)))
+}
+
+func (a *app) jobShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a job, its stages and its history", Args: cobra.ExactArgs(1),
+		Long: "Show a job, its stages and its history. The first eight characters of the ID will do.",
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := api.Job(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(s)
+			}
+			a.printPairs(a.jobPairs(s.Job))
+			var rows [][]string
+			for _, st := range s.Stages {
+				rows = append(rows, []string{st.Name, string(st.State), a.ago(st.Started), a.took(st.Started, st.Ended), st.Error})
+			}
+			fmt.Fprintln(a.out)
+			a.printTable([]string{"stage", "state", "started", "took", "error"}, rows, "no stages yet")
+			return a.printHistory(ctx, api, string(s.Job.ID))
+		}),
+	}
+}
+
+func (a *app) jobPairs(j seedbed.Job) [][2]string {
+	cancel := ""
+	if j.Cancel {
+		cancel = "asked for"
+	}
+	return [][2]string{
+		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"state", string(j.State)},
+		{"error", j.Error}, {"cancel", cancel}, {"node", j.Node}, {"owner", j.Owner},
+		{"accepted", a.moment(j.Created)}, {"started", a.moment(j.Started)}, {"ended", a.moment(j.Ended)},
+	}
+}
+
+// printHistory prints the events that there are, page by page.
+func (a *app) printHistory(ctx context.Context, api *client.Client, id string) error {
+	var (
+		after int64
+		rows  [][]string
+	)
+	for {
+		page, err := api.JobEvents(ctx, id, after, 0)
+		if err != nil {
+			return err
+		}
+		if len(page.Events) == 0 {
+			break
+		}
+		for _, e := range page.Events {
+			after = max(after, e.Seq)
+			rows = append(rows, []string{e.At.Local().Format(time.TimeOnly), e.Level, e.Stage, oneLine(e.Msg)})
+		}
+	}
+	fmt.Fprintln(a.out)
+	a.printTable([]string{"time", "level", "stage", "event"}, rows, "no events yet")
+	return nil
+}
+
+func (a *app) jobWatch() *cobra.Command {
+	var w waitFlags
+	c := &cobra.Command{
+		Use: "watch ID", Short: "Follow a job to its end", Args: cobra.ExactArgs(1),
+		Long: "Follow a job to its end. Status 0 means that it succeeded.",
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			return a.follow(ctx, api, args[0], w.timeout, true)
+		}),
+	}
+	w.addTimeout(c)
+	return c
+}
+
+func (a *app) jobCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Ask for a create or import job to be undone", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := api.CancelJob(ctx, args[0]); err != nil {
+				return err
+			}
+			a.say("job %s will be undone; follow it with: seedbed job watch %s", args[0], args[0])
+			return nil
+		}),
+	}
+}

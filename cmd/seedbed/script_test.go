@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func runMain(m *testing.M) { testscript.Main(m, map[string]func(){"seedbed": main}) }
+
+// TestScripts runs the tool as a user does, each script against a world of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			w, err := newWorld(context.Background(), env.WorkDir)
+			if err != nil {
+				return err
+			}
+			env.Defer(w.stop)
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "token"), []byte(testToken+"\n"), 0o600); err != nil {
+				return err
+			}
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("SEEDBED_SOCKET", filepath.Join(env.WorkDir, "c.sock"))
+			env.Setenv("API", "http://"+w.apiAddr)
+			env.Setenv("HOOKS", "http://"+w.hookAddr)
+			env.Setenv("TOKEN", testToken)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+	})
+}
+
+// status N COMMAND runs a command that must end with that exit status.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s ended with status %d, want %d", args[1], got, want)
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/api"
+	"seedbed/provision"
+	"seedbed/store"
+	"seedbed/webhook"
+)
+
+const testToken = "0123456789abcdef0123456789abcdef"
+
+// world is a seedbedd without a worker: the real API, webhook receiver, intake
+// and store, and an engine that only keeps the books.
+type world struct {
+	db       *store.DB
+	hookAddr string
+	apiAddr  string
+	stop     func()
+}
+
+func newWorld(ctx context.Context, dir string) (*world, error) {
+	log := slog.New(slog.DiscardHandler)
+	db, err := store.Open(ctx, store.Config{Path: filepath.Join(dir, "seedbed.db"), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.CreateNetwork(ctx, seedbed.Network{
+		Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), NAT: true, DHCP: true,
+		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
+	}); err != nil {
+		return nil, err
+	}
+	intake := provision.NewIntake(db, "hv1")
+	hooks := webhook.New(webhook.Config{Hooks: db, Submit: intake.Submit, Log: log})
+	rest := api.New(api.Config{
+		Store: db, Intake: intake, Console: console{}, Metadata: metadata, Clean: clean,
+		Checks:    []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
+		NewSecret: func() ([]byte, string) { key := webhook.NewSecret(); return key, webhook.FormatSecret(key) },
+		CheckUserData: func(r seedbed.Ready, _ []byte) error {
+			return nil
+		},
+		DefaultNetwork: "default", DefaultPool: "default", Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
+	})
+	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
+	apiLn, err2 := net.Listen("tcp", "127.0.0.1:0")
+	sockLn, err3 := net.Listen("unix", filepath.Join(dir, "c.sock"))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	for _, task := range []func() error{
+		func() error { return hooks.Serve(ctx, hookLn) },
+		func() error { return rest.Serve(ctx, apiLn) },
+		func() error { return rest.ServeSocket(ctx, sockLn) },
+		func() error { return engine{db}.run(ctx) },
+	} {
+		wait.Go(func() {
+			if err := task(); err != nil && ctx.Err() == nil {
+				panic(err)
+			}
+		})
+	}
+	return &world{db: db, hookAddr: hookLn.Addr().String(), apiAddr: apiLn.Addr().String(), stop: func() {
+		cancel()
+		wait.Wait()
+		db.Close()
+	}}, nil
+}
+
+// engine runs jobs on paper. An instance or image whose name starts with "bad"
+// fails; one whose name starts with "slow" waits to be cancelled.
+type engine struct{ db *store.DB }
+
+func (e engine) run(ctx context.Context) error {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	for ctx.Err() == nil {
+		job, err := e.db.ClaimJob(ctx, "test", time.Minute)
+		if err != nil {
+			return err
+		}
+		if job == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+			continue
+		}
+		wait.Go(func() {
+			if err := e.work(ctx, job); err != nil && ctx.Err() == nil {
+				panic(fmt.Errorf("job of %s: %w", job.Subject, err))
+			}
+		})
+	}
+	return nil
+}
+
+var stages = map[seedbed.JobKind][]string{
+	seedbed.JobCreate: {"volumes", "define", "publish", "start", "ready"},
+	seedbed.JobRemove: {"stop", "retract", "undefine", "delete"},
+	seedbed.JobImport: {"import"},
+}
+
+func (e engine) work(ctx context.Context, job *seedbed.Job) error {
+	if job.State == seedbed.JobUndoing {
+		return e.undo(ctx, job.Ref(), "", "cancelled")
+	}
+	todo, done := stages[job.Kind], ""
+	for _, stage := range todo {
+		if err := e.db.Step(ctx, job.Ref(), seedbed.Step{Done: done, Next: stage, Total: len(todo)}); err != nil {
+			return err
+		}
+		if err := e.db.LogEvent(ctx, job.Ref(), seedbed.Event{Level: "info", Stage: stage, Msg: "doing " + stage, Progress: 50}); err != nil {
+			return err
+		}
+		if strings.HasPrefix(job.Subject, "bad") {
+			return e.undo(ctx, job.Ref(), stage, "the disk is \x1b[31mfull")
+		}
+		if strings.HasPrefix(job.Subject, "slow") && job.Kind == seedbed.JobCreate {
+			if err := e.awaitCancel(ctx, job.Ref()); err != nil {
+				return err
+			}
+			return e.undo(ctx, job.Ref(), stage, "cancelled")
+		}
+		done = stage
+	}
+	last := seedbed.Step{Done: done, Total: len(todo)}
+	outcome := seedbed.Outcome{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove}
+	switch job.Kind {
+	case seedbed.JobImport:
+		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("0", 64)}
+	case seedbed.JobCreate:
+		outcome.InstanceState = seedbed.InstanceRunning
+	}
+	if err := e.db.Step(ctx, job.Ref(), last); err != nil {
+		return err
+	}
+	return e.db.Finish(ctx, job.Ref(), outcome)
+}
+
+func (e engine) awaitCancel(ctx context.Context, ref seedbed.JobRef) error {
+	for {
+		hint := e.db.Hint()
+		if cancelled, err := e.db.RenewLease(ctx, ref, time.Minute); err != nil || cancelled {
+			return err
+		}
+		select {
+		case <-hint:
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (e engine) undo(ctx context.Context, ref seedbed.JobRef, stage, cause string) error {
+	if err := e.db.Undo(ctx, ref, cause); err != nil && stage != "" {
+		return err
+	}
+	if stage != "" {
+		if err := e.db.Undone(ctx, ref, stage, ""); err != nil {
+			return err
+		}
+	}
+	return e.db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, Drop: true})
+}
+
+type console struct{}
+
+func (console) Console(context.Context, seedbed.InstanceID, seedbed.Bytes) ([]byte, error) {
+	return []byte("boot\r\nlogin: \x1b[2J\r\nhello\r\n"), nil
+}
+
+func metadata(i seedbed.Instance, path string) ([]byte, string, bool) {
+	body, ok := map[string]string{
+		"/latest/meta-data/":                          "hostname\npublic-keys/",
+		"/latest/meta-data/hostname":                  i.Name,
+		"/latest/meta-data/public-keys/":              "0=my-key",
+		"/latest/meta-data/public-keys/0/":            "openssh-key",
+		"/latest/meta-data/public-keys/0/openssh-key": "ssh-ed25519 AAAA me",
+	}[path]
+	return []byte(body), "text/plain", ok
+}
+
+func clean(_ context.Context, dryRun, force bool) (api.CleanupReport, error) {
+	if !dryRun && !force {
+		return api.CleanupReport{Refused: "libvirt does not answer"}, nil
+	}
+	return api.CleanupReport{Tasks: []api.CleanupTask{{Name: "mappings", Action: "drop", Subject: "web1", Detail: "gone for 20m"}}}, nil
+}
+
+func TestMain(m *testing.M) { runMain(m) }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"seedbed"
+	"seedbed/internal/config"
+	"seedbed/netcfg"
+	"seedbed/store"
+)
+
+// ensureNetwork makes the managed network at the first start and keeps it ever
+// after: a subnet that changed under running guests would cut them off.
+func ensureNetwork(ctx context.Context, db *store.DB, c config.Network, log *slog.Logger) error {
+	have, err := db.Network(ctx, c.Name)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		n, err := newNetwork(ctx, c, log)
+		if err != nil {
+			return fmt.Errorf("network %s: %w", c.Name, err)
+		}
+		if _, err := db.CreateNetwork(ctx, n); err != nil {
+			return err
+		}
+		log.Info("network made", "network", n.Name, "bridge", n.Bridge, "prefix", n.Prefix)
+		return nil
+	case err != nil:
+		return err
+	}
+	if have.Bridge != c.Bridge || !c.Prefix.Auto() && have.Prefix != c.Prefix.Prefix {
+		log.Warn("the network is kept as it was made: its guests have addresses in it",
+			"network", have.Name, "bridge", have.Bridge, "prefix", have.Prefix,
+			"configured_bridge", c.Bridge, "configured_prefix", c.Prefix)
+	}
+	return nil
+}
+
+func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbed.Network, error) {
+	prefix := c.Prefix.Prefix
+	if c.Prefix.Auto() {
+		m, err := netcfg.Open(log)
+		if err != nil {
+			return seedbed.Network{}, err
+		}
+		defer m.Close()
+		if prefix, err = m.FreePrefix(ctx); err != nil {
+			return seedbed.Network{}, err
+		}
+	}
+	gateway := prefix.Masked().Addr().Next()
+	dns, err := c.Resolvers()
+	if err != nil {
+		return seedbed.Network{}, err
+	}
+	return seedbed.Network{
+		Name: c.Name, Bridge: c.Bridge, MAC: seedbed.NewMAC(), Prefix: prefix.Masked(),
+		Gateway: gateway, DNS: dns, NAT: c.NAT, DHCP: c.DHCP,
+	}, nil
+}
+
+// adminToken is the token of the API's TCP listener, made at the first start.
+func adminToken(path string) ([]byte, error) {
+	token, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			return nil, err
+		}
+		token = []byte(randomToken() + "\n")
+		err = os.WriteFile(path, token, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("api.token_file: %w", err)
+	}
+	if token = bytes.TrimSpace(token); len(token) < 32 {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "api.token_file %s holds %d characters: want at least 32, or remove it and a new one is made", path, len(token))
+	}
+	return token, nil
+}

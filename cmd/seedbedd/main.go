@@ -1,0 +1,14 @@
+// Command seedbedd is Seedbed's control plane: it holds the state, receives
+// webhooks, serves the REST API and the feed, and runs the jobs. It needs no
+// root and links no C.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	p, args := program(os.Args[1:])
+	os.Exit(p.Main(context.Background(), args, os.Stdout, os.Stderr))
+}

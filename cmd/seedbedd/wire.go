@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"seedbed"
+	"seedbed/api"
+	"seedbed/feed"
+	"seedbed/internal/build"
+	"seedbed/internal/config"
+	"seedbed/internal/run"
+	"seedbed/metadata"
+	"seedbed/provision"
+	"seedbed/provision/worker"
+	"seedbed/store"
+	"seedbed/webhook"
+)
+
+// serve runs seedbedd until ctx ends: open the state, make the parts, bind the
+// listeners, and run everything as one group.
+func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
+	at, err := database(c.Store, log)
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := ensureNetwork(ctx, db, c.Network, log); err != nil {
+		return err
+	}
+	token, err := adminToken(c.API.TokenFile)
+	if err != nil {
+		return err
+	}
+
+	effects := worker.NewClient(c.Worker.Socket)
+	intake := provision.NewIntake(db, c.Node)
+	engine := provision.NewEngine(provision.Config{
+		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
+		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: log,
+	}, db, effects)
+	cleaner := provision.NewCleaner(provision.CleanupConfig{
+		Node: c.Node, Grace: c.Cleanup.Mappings.Grace,
+		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Log: log,
+	}, db, effects)
+	coordination := openCoordination(c.Coordination, log)
+	cron, err := provision.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
+	if err != nil {
+		return err
+	}
+	rest := api.New(api.Config{
+		Store: db, Intake: intake, Console: effects, Metadata: served,
+		Clean:  cleanup(cleaner),
+		Checks: []func(context.Context) []seedbed.Check{db.Check, workerChecks(effects), guestPlaneChecks(db, c.Node), coordination.Check},
+		NewSecret: func() ([]byte, string) {
+			key := webhook.NewSecret()
+			return key, webhook.FormatSecret(key)
+		},
+		CheckUserData:  provision.CheckUserData,
+		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name,
+		Token: token, Version: build.Version(), Node: c.Node, Log: log,
+	})
+	hooks := webhook.New(webhook.Config{
+		Hooks: db, Submit: intake.Submit, Log: log,
+		APIBase: "http://" + c.API.Listen, MaxBody: c.Webhook.MaxBody,
+	})
+
+	group := run.NewGroup(log)
+	listeners, err := bind(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer listeners.close()
+	group.Add("feed", func(ctx context.Context) error { return feed.NewServer(db, log).Serve(ctx, listeners.feed) })
+	group.Add("engine", engine.Run)
+	group.Add("coordination", coordination.Run)
+	group.Add("membership", func(ctx context.Context) error { return coordination.Join(ctx, host(c.Node)) })
+	group.Add("cleanup", cron.Run)
+	group.Add("api", func(ctx context.Context) error { return rest.Serve(ctx, listeners.api) })
+	group.Add("control socket", func(ctx context.Context) error { return rest.ServeSocket(ctx, listeners.control) })
+	group.Add("webhooks", func(ctx context.Context) error { return hooks.Serve(ctx, listeners.hooks) })
+	group.Add("watchdog", run.Watchdog(log, func(ctx context.Context) error {
+		_, err := db.Networks(ctx)
+		return err
+	}))
+	log.Info("listening", "api", c.API.Listen, "webhooks", c.Webhook.Listen, "control", c.API.Socket)
+	return group.Run(ctx)
+}
+
+// listeners are everything that seedbedd serves.
+type listeners struct{ api, hooks, control, feed net.Listener }
+
+func (l *listeners) close() {
+	for _, ln := range []net.Listener{l.api, l.hooks, l.control, l.feed} {
+		if ln != nil {
+			ln.Close() // a second close is harmless
+		}
+	}
+}
+
+// bind opens all listeners or none.
+func bind(ctx context.Context, c config.Config) (*listeners, error) {
+	l := &listeners{}
+	for _, b := range []struct {
+		at     *net.Listener
+		what   string
+		listen func() (net.Listener, error)
+	}{
+		{&l.feed, "feed.socket", func() (net.Listener, error) {
+			return run.Socket{Path: c.Feed.Socket, Mode: 0o660, Group: cmp.Or(c.Feed.Group, c.Group)}.Listen(ctx)
+		}},
+		{&l.control, "api.socket", func() (net.Listener, error) {
+			return run.Socket{Path: c.API.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
+		}},
+		{&l.api, "api.listen", func() (net.Listener, error) { return tcp(ctx, c.API.Listen) }},
+		{&l.hooks, "webhook.listen", func() (net.Listener, error) { return tcp(ctx, c.Webhook.Listen) }},
+	} {
+		ln, err := b.listen()
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("%s: %w", b.what, err)
+		}
+		*b.at = ln
+	}
+	return l, nil
+}
+
+func tcp(ctx context.Context, addr string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
+}
+
+// served is what an instance would get from the guest plane.
+func served(instance seedbed.Instance, path string) ([]byte, string, bool) {
+	return metadata.Render(provision.GuestOf(instance), instance.UserData, path)
+}
+
+// cleanup gives the API the cleaner's report in its own form.
+func cleanup(cleaner *provision.Cleaner) func(context.Context, bool, bool) (api.CleanupReport, error) {
+	return func(ctx context.Context, dryRun, force bool) (api.CleanupReport, error) {
+		done, err := cleaner.Run(ctx, provision.CleanupOptions{DryRun: dryRun, Force: force})
+		report := api.CleanupReport{Refused: done.Refused, Tasks: []api.CleanupTask{}}
+		for _, i := range done.Items {
+			report.Tasks = append(report.Tasks, api.CleanupTask{Name: i.Task, Action: i.Action, Subject: i.Subject, Detail: i.Detail})
+		}
+		return report, err
+	}
+}
+
+// workerChecks asks the worker how it is.
+func workerChecks(w *worker.Client) func(context.Context) []seedbed.Check {
+	return func(ctx context.Context) []seedbed.Check {
+		checks, err := w.Health(ctx)
+		if err != nil {
+			return []seedbed.Check{{Name: "worker", Detail: err.Error(), Hint: "start seedbed-worker on this host"}}
+		}
+		return append([]seedbed.Check{{Name: "worker", OK: true, Detail: "seedbed-worker answers"}}, checks...)
+	}
+}
+
+// guestPlaneChecks compares what the node's guest plane has applied with the present.
+func guestPlaneChecks(db *store.DB, node string) func(context.Context) []seedbed.Check {
+	return func(ctx context.Context) []seedbed.Check {
+		check := seedbed.Check{Name: "guest plane", Hint: "start seedbed-metadata on this host, and look at its log"}
+		applied, at, err := db.Applied(ctx, node)
+		if err != nil {
+			check.Detail = err.Error()
+			return []seedbed.Check{check}
+		}
+		if at.IsZero() {
+			check.Detail = fmt.Sprintf("seedbed-metadata on %s has never asked for the feed", node)
+			return []seedbed.Check{check}
+		}
+		page, err := db.FeedPage(ctx, node, applied, "")
+		switch {
+		case err != nil:
+			check.Detail = err.Error()
+		case page.Revision > applied:
+			check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d of %d, applied at %s", node, applied, page.Revision, at.Format(time.RFC3339))
+		default:
+			check.OK, check.Hint = true, ""
+			check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d", node, applied)
+		}
+		return []seedbed.Check{check}
+	}
+}
+
+// randomToken is 32 random bytes in hexadecimal.
+func randomToken() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return fmt.Sprintf("%x", b)
+}

@@ -1,0 +1,65 @@
+# Seedbed. The two commands: `make run` and `make test`; both install what they need.
+# `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+empty :=
+space := $(empty) $(empty)
+export PATH := $(PATH):/usr/local/go/bin:$(subst $(space),:,$(wildcard /usr/lib/go-1.2?/bin))
+export GOTOOLCHAIN := auto
+
+VERSION := $(shell awk -F '[()]' 'NR == 1 { print $$2 }' debian/changelog)
+LDFLAGS := -s -w -X seedbed/internal/build.version=$(VERSION)
+IMAGE   := .cache/debian.qcow2
+PURE    := seedbedd seedbed-metadata seedbed
+# The worker alone links C: libvirt, librados, librbd. Debian 12's Ceph is a Pacific.
+TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
+
+.PHONY: help run test check build image packages deb fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## a signed webhook boots a real guest on the embedded defaults; ONCE=1 ends once it has reported in
+	@internal/lab/packages.sh run
+	@$(MAKE) --no-print-directory build image
+	@internal/lab/run.sh $(if $(ONCE),--once)
+
+# One package after another: several use the host's one libvirtd, or watch the clock.
+test: ## everything: unit, contract, integration and end-to-end tests (root)
+	@internal/lab/packages.sh test
+	@$(MAKE) --no-print-directory check build image
+	CGO_ENABLED=1 go test -count=1 -timeout 20m -p 1 -tags integration,$(TAGS) ./...
+
+check: ## the fast part: format, vet, unit tests; no root, no network, no cgo
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 go test ./...
+
+build: ## the four programs, in bin/
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PURE))
+	CGO_ENABLED=1 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/seedbed-worker
+
+image: $(IMAGE) ## the Debian guest image that run and test boot
+
+$(IMAGE): internal/lab/guest-image.sh
+	@echo 'making a Debian guest image (once, about two minutes)'
+	@internal/lab/guest-image.sh $@
+
+packages: ## install the Debian packages that the tests need (root)
+	@internal/lab/packages.sh test
+
+deb: ## the four Debian packages, in dist/ (docs/install.md)
+	@internal/lab/packages.sh deb
+	@packaging/build-debs.sh dist
+
+fuzz: ## each fuzz target for 20 seconds
+	@for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
+		for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+).*/\1/p' $$f); do \
+			CGO_ENABLED=0 go test -run xxx -fuzz "^$$t\$$" -fuzztime 20s ./$$(dirname $$f); \
+		done; \
+	done
+
+clean: ## remove what was built, but not the cached guest image
+	rm -rf bin dist

@@ -1,0 +1,131 @@
+//go:build integration && libvirt
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/lab"
+)
+
+const userData = `#cloud-config
+runcmd:
+  - [sh, -c, 'echo "SEEDBED host $(hostname)" >/dev/console']
+  - [sh, -c, 'ip -4 route show | sed "s/^/SEEDBED route /" >/dev/console']
+  - [sh, -c, 'cloud-init query platform cloud_name subplatform 2>/dev/null | tr "\n" " " | sed "s/^/SEEDBED query /" >/dev/console']
+  - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console || true']
+  - [sh, -c, 'cut -c1-60 /root/.ssh/authorized_keys | sed "s/^/SEEDBED key /" >/dev/console || true']
+`
+
+// TestGuest is the main path: one signed webhook boots an unmodified Debian
+// guest by its own boot loader, which finds its metadata, runs its user-data
+// and reports in.
+func TestGuest(t *testing.T) {
+	image := lab.GuestImage(t)
+	lab.Libvirt(t)
+	s := lab.NewStack(t, lab.StackOptions{})
+	addImage(t, s, "debian", image)
+	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnbi2O4bamyvGex+KKx6teSJUluixtO12v0Y6RxM8g6 tester"
+	addProfile(t, s, seedbed.Profile{
+		Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, DiskSize: 3 * seedbed.GiB,
+		SSHKeys: []string{key}, UserData: []byte(userData), Ready: seedbed.ReadyReport,
+	})
+	forge := newSender(t, s, client.HookRequest{Name: "forge", Profiles: []string{"web"}})
+
+	body := `{"action":"create","name":"guest1","profile":"web","params":{"memory":"768MiB"}}`
+	sent := time.Now()
+	a := forge.post(t, "evt_guest1", sent, body)
+	if a.Status != 202 || a.Job == "" {
+		t.Fatalf("answer: %+v", a)
+	}
+	if again := forge.post(t, "evt_guest1", time.Now(), body); again.Status != 202 || again.Job != a.Job || !again.Duplicate {
+		t.Errorf("the same delivery again: %+v, want 202 with job %s", again, a.Job)
+	}
+	job := waitJob(t, s, a.Job, 6*time.Minute)
+	if job.State != seedbed.JobSucceeded {
+		console, _ := s.API.Console(t.Context(), "guest1", 8*seedbed.KiB)
+		t.Fatalf("job %s: %s\n%s", job.State, job.Error, console)
+	}
+	t.Logf("reported in after %.1f s", time.Since(sent).Seconds())
+
+	vm, err := s.API.Instance(t.Context(), "guest1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vm.State != seedbed.InstanceRunning || vm.Reported.IsZero() || vm.Memory != 768*seedbed.MiB {
+		t.Errorf("instance: state %s, reported %v, memory %v", vm.State, vm.Reported, vm.Memory)
+	}
+	if st, err := os.Stat(filepath.Join(s.Dir, "pools/default/images/debian.qcow2")); err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("the image that clones share belongs to QEMU's user while one runs: %v %v", st.Sys(), err)
+	}
+	networks, err := s.API.Networks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway := networks[0].Gateway.String()
+
+	// cloud-init's last lines reach the console after the report.
+	var console string
+	wants := []string{
+		`SEEDBED host guest1`,
+		`SEEDBED route default via ` + regexp.QuoteMeta(gateway),
+		`SEEDBED route 169\.254\.169\.254 via ` + regexp.QuoteMeta(gateway),
+		`DataSourceEc2Local`,
+	}
+	lab.Await(t, 30*time.Second, "the console shows what user-data printed", func() bool {
+		b, err := s.API.Console(t.Context(), "guest1", seedbed.MiB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		console = string(b)
+		for _, w := range wants {
+			if !regexp.MustCompile(w).MatchString(console) {
+				return false
+			}
+		}
+		return true
+	})
+
+	events, err := s.API.Access(t.Context(), "guest1", 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served []string
+	kinds := map[string]bool{}
+	for _, e := range events {
+		kinds[e.Kind] = true
+		served = append(served, e.Method+" "+e.Path)
+		if e.Status >= 400 && e.Path != "" {
+			t.Logf("the guest asked in vain: %s %s %d", e.Method, e.Path, e.Status)
+		}
+	}
+	all := strings.Join(served, "\n")
+	for _, want := range []string{"PUT /latest/api/token", "/user-data", "/meta-data/instance-id"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the guest never asked %q:\n%s", want, all)
+		}
+	}
+	for _, kind := range []string{seedbed.GuestLease, seedbed.GuestUserData, seedbed.GuestReport} {
+		if !kinds[kind] {
+			t.Errorf("no %s event", kind)
+		}
+	}
+	if strings.Contains(all+s.Logs(), vm.ReportToken) && vm.ReportToken != "" {
+		t.Error("the report token is in a log")
+	}
+
+	removeInstance(t, s, "guest1")
+	for _, name := range lab.Domains(t) {
+		if name == "guest1" {
+			t.Error("the domain is still there")
+		}
+	}
+}

@@ -1,0 +1,193 @@
+//go:build integration && libvirt
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/lab"
+)
+
+// createStages are the stages at which daemons are killed.
+var createStages = []string{"volumes", "define", "publish", "start", "ready"}
+
+// TestKill kills each daemon with SIGKILL at each stage of a create job and
+// starts it again: every job ends, and there is exactly one of everything, or
+// nothing at all.
+func TestKill(t *testing.T) {
+	lab.Libvirt(t)
+	s := lab.NewStack(t, lab.StackOptions{})
+	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
+	profile := seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted}
+	addProfile(t, s, profile)
+	// A guest of this one never asks for anything, so its job stays in the last stage.
+	profile.Name, profile.Ready = "silent", seedbed.ReadyMetadata
+	addProfile(t, s, profile)
+
+	for _, daemon := range []string{lab.Seedbedd, lab.Worker, lab.Metadata} {
+		for _, stage := range createStages {
+			t.Run(daemon+"/"+stage, func(t *testing.T) {
+				// A stage can be over before the kill; a job that was past it proves nothing about it.
+				for try := 1; ; try++ {
+					name := fmt.Sprintf("%s-%s-%d", strings.TrimPrefix(daemon, "seedbed-"), stage, try)
+					if reached := killAt(t, s, daemon, stage, name); reached == stage {
+						return
+					} else if try == 5 {
+						t.Fatalf("in %d tries the job was never at %s", try, stage)
+					}
+				}
+			})
+		}
+	}
+}
+
+// killAt creates an instance, kills daemon while the job is in stage, starts it
+// again, and looks at what came of it. It returns the stage that the job was in.
+func killAt(t *testing.T, s *lab.Stack, daemon, stage, name string) (reached string) {
+	request := seedbed.Request{Name: name, Profile: "small"}
+	if stage == "ready" {
+		request.Profile = "silent"
+	}
+	receipt, err := s.API.CreateInstance(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := string(receipt.Job)
+	reached = awaitStage(t, s, id, stage)
+	s.Kill(daemon)
+	t.Logf("killed %s while the job was at %s", daemon, reached)
+	s.Start(daemon)
+	s.AwaitAPI()
+
+	if stage == "ready" {
+		// It goes on waiting; a cancel undoes it.
+		lab.Await(t, 30*time.Second, "the job is held again", func() bool {
+			j, err := s.API.Job(t.Context(), id)
+			return err == nil && j.Job.State == seedbed.JobRunning && j.Job.Stage == "ready" && time.Now().Before(j.Job.LeaseUntil)
+		})
+		if err := s.API.CancelJob(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if job := waitJob(t, s, id, time.Minute); job.State != seedbed.JobRolledBack {
+			t.Fatalf("the cancelled job ended %s: %s\n%s", job.State, job.Error, s.Logs())
+		}
+		nothingLeft(t, s, name)
+		return reached
+	}
+	job := waitJob(t, s, id, 90*time.Second)
+	if job.State != seedbed.JobSucceeded {
+		t.Fatalf("the job ended %s: %s\n%s", job.State, job.Error, s.Logs())
+	}
+	count := 0
+	for _, d := range lab.Domains(t) {
+		if d == name {
+			count++
+		}
+	}
+	if count != 1 || len(volumes(t, s)) != 1 {
+		t.Errorf("there are %d domains and the volumes %v, want one of each", count, volumes(t, s))
+	}
+	removeInstance(t, s, name)
+	nothingLeft(t, s, name)
+	return reached
+}
+
+// awaitStage follows a job's events until it is in stage or past it, and
+// returns the stage that it is in then.
+func awaitStage(t *testing.T, s *lab.Stack, id, stage string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	index := func(name string) int {
+		for i, s := range createStages {
+			if s == name {
+				return i
+			}
+		}
+		return -1
+	}
+	for after := int64(0); ; {
+		page, err := s.API.JobEvents(ctx, id, after, 10*time.Second)
+		if err != nil {
+			t.Fatalf("wait for stage %s: %v\n%s", stage, err, s.Logs())
+		}
+		if page.Job.State.Terminal() || index(page.Job.Stage) >= index(stage) {
+			return page.Job.Stage
+		}
+		for _, e := range page.Events {
+			after = max(after, e.Seq)
+		}
+	}
+}
+
+// volumes are the volume files of the stack's pool.
+func volumes(t *testing.T, s *lab.Stack) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.Dir, "pools/default/volumes/*.qcow2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// nothingLeft checks that nothing of the instance is anywhere.
+func nothingLeft(t *testing.T, s *lab.Stack, name string) {
+	t.Helper()
+	for _, d := range lab.Domains(t) {
+		if d == name {
+			t.Errorf("domain %s is left", name)
+		}
+	}
+	if v := volumes(t, s); len(v) != 0 {
+		t.Errorf("volumes are left: %v", v)
+	}
+	building, _ := filepath.Glob(filepath.Join(s.Dir, "pools/default/building/*"))
+	if len(building) != 0 {
+		t.Errorf("half-made files are left: %v", building)
+	}
+	if ports := bridgePorts(t, s.Bridge); len(ports) != 0 {
+		t.Errorf("taps are left on the bridge: %v", ports)
+	}
+	if _, err := s.API.Instance(t.Context(), name); seedbed.KindName(err) != "not_found" {
+		t.Errorf("instance %s: %v, want not found", name, err)
+	}
+	if got := elements(t); tapName.MatchString(got) {
+		t.Errorf("filter elements are left:\n%s", got)
+	}
+}
+
+// tapName is an element of a set or map, not the rules' "sb0*".
+var tapName = regexp.MustCompile(`"sb\d+"`)
+
+// bridgePorts are the interfaces that are attached to a bridge.
+func bridgePorts(t *testing.T, bridge string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join("/sys/class/net", bridge, "brif"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// elements is the bridge table that holds the ports' filters.
+func elements(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("nft", "list", "table", "bridge", "seedbed").CombinedOutput()
+	if err != nil {
+		t.Fatalf("nft: %v\n%s", err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,263 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// CephUser is the Ceph user of a lab cluster that guests and tests use. It has
+// the caps that Seedbed asks for, and no more.
+const CephUser = "libvirt"
+
+// CephCluster is a cluster of one monitor, one manager and one OSD that keeps
+// its data in memory, on 127.0.0.1.
+type CephCluster struct {
+	// Conf is the path of its ceph.conf, and Keyring that of CephUser's key.
+	Conf, Keyring string
+
+	dir  string
+	fsid string
+	mon  *Process
+	mgr  *Process
+	osd  *Process
+}
+
+// Ceph starts a cluster, waits until it is HEALTH_OK, and stops it with the test.
+func Ceph(t testing.TB) *CephCluster {
+	t.Helper()
+	c := &CephCluster{dir: Dir(t), fsid: uuid.NewString()}
+	c.Conf, c.Keyring = c.path("ceph.conf"), c.path("ceph.client."+CephUser+".keyring")
+	monitors := fmt.Sprintf("[v2:127.0.0.1:%d,v1:127.0.0.1:%d]", freePort(t), freePort(t))
+	c.write(t, monitors)
+	c.startMonitor(t, monitors)
+	c.startManager(t)
+	c.startOSD(t)
+	c.tool(t, "auth", "get-or-create", "client."+CephUser, "mon", "profile rbd", "osd", "profile rbd", "mgr", "profile rbd", "-o", c.Keyring)
+	Await(t, time.Minute, "Ceph is HEALTH_OK", func() bool {
+		c.alive(t)
+		out, err := c.try("health")
+		return err == nil && strings.HasPrefix(out, "HEALTH_OK")
+	})
+	return c
+}
+
+// Pool makes a pool for RBD, and removes it with the test.
+func (c *CephCluster) Pool(t testing.TB, name string) string {
+	t.Helper()
+	c.tool(t, "osd", "pool", "create", name, "8", "8")
+	c.tool(t, "osd", "pool", "application", "enable", name, "rbd")
+	t.Cleanup(func() { c.try("osd", "pool", "rm", name, name, "--yes-i-really-really-mean-it") })
+	Await(t, time.Minute, "Ceph reports the room in "+name, func() bool {
+		out, err := c.try("df", "--format", "json")
+		var df struct {
+			Pools []struct {
+				Name  string
+				Stats struct {
+					Free int64 `json:"max_avail"`
+				}
+			}
+		}
+		if err != nil || json.Unmarshal([]byte(out), &df) != nil {
+			return false
+		}
+		for _, p := range df.Pools {
+			if p.Name == name && p.Stats.Free > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	return name
+}
+
+// StopMon ends the monitor; StartMon starts it again with what it knew.
+func (c *CephCluster) StopMon(t testing.TB) {
+	t.Helper()
+	c.mon.Stop(syscall.SIGTERM)
+}
+
+// StartMon starts the monitor that StopMon ended, and waits until it answers.
+func (c *CephCluster) StartMon(t testing.TB) {
+	t.Helper()
+	c.mon = c.daemon(t, "ceph-mon", "a")
+	c.awaitMonitor(t)
+}
+
+// Freeze stops all daemons in their tracks, as a cut network would; Thaw lets them go on.
+func (c *CephCluster) Freeze(t testing.TB) { c.signal(t, syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (c *CephCluster) Thaw(t testing.TB) { c.signal(t, syscall.SIGCONT) }
+
+func (c *CephCluster) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	for _, p := range []*Process{c.mon, c.mgr, c.osd} {
+		if err := p.Cmd.Process.Signal(sig); err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// RBD runs rbd(8) as the cluster's administrator and returns its output.
+func (c *CephCluster) RBD(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := c.run("rbd", args...)
+	if err != nil {
+		t.Fatalf("rbd %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func (c *CephCluster) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *CephCluster) write(t testing.TB, monitors string) {
+	t.Helper()
+	conf := fmt.Sprintf(`[global]
+fsid = %[1]s
+mon_host = %[2]s
+mon_initial_members = a
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+auth_cluster_required = cephx
+auth_service_required = cephx
+auth_client_required = cephx
+auth_allow_insecure_global_id_reclaim = false
+keyring = %[3]s/admin.keyring
+osd_pool_default_size = 1
+osd_pool_default_min_size = 1
+osd_pool_default_pg_autoscale_mode = off
+osd_crush_chooseleaf_type = 0
+mon_allow_pool_size_one = true
+mon_allow_pool_delete = true
+mon_warn_on_pool_no_redundancy = false
+mon_max_pg_per_osd = 10000
+mon_data_avail_warn = 1
+mon_data_avail_crit = 1
+mgr_stats_period = 1
+osd_objectstore = memstore
+memstore_device_bytes = 8589934592
+run_dir = %[3]s
+admin_socket = %[3]s/$name.$pid.asok
+log_file = %[3]s/$name.log
+pid_file =
+crash_dir = %[3]s/crash
+[mon]
+mon_data = %[3]s/mon
+keyring = %[3]s/mon/keyring
+[mgr]
+mgr_data = %[3]s/mgr
+keyring = %[3]s/mgr/keyring
+[osd]
+osd_data = %[3]s/osd
+keyring = %[3]s/osd/keyring
+[client]
+admin_socket =
+log_file =
+`, c.fsid, monitors, c.dir)
+	if err := os.WriteFile(c.Conf, []byte(conf), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"mon", "mgr", "osd", "crash"} {
+		if err := os.Mkdir(c.path(d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (c *CephCluster) startMonitor(t testing.TB, monitors string) {
+	t.Helper()
+	key, admin, monmap := c.path("mon.keyring"), c.path("admin.keyring"), c.path("monmap")
+	c.must(t, "ceph-authtool", key, "--create-keyring", "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
+	c.must(t, "ceph-authtool", admin, "--create-keyring", "--gen-key", "-n", "client.admin",
+		"--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *", "--cap", "mds", "allow *")
+	c.must(t, "ceph-authtool", key, "--import-keyring", admin)
+	c.must(t, "monmaptool", "--create", "--fsid", c.fsid, "--addv", "a", monitors, monmap)
+	c.must(t, "ceph-mon", "-c", c.Conf, "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", key)
+	c.mon = c.daemon(t, "ceph-mon", "a")
+	c.awaitMonitor(t)
+}
+
+func (c *CephCluster) awaitMonitor(t testing.TB) {
+	t.Helper()
+	Await(t, time.Minute, "Ceph's monitor answers", func() bool {
+		if !c.mon.Alive() {
+			t.Fatalf("ceph-mon ended: %s", c.mon.Tail())
+		}
+		_, err := c.try("mon", "stat")
+		return err == nil
+	})
+}
+
+func (c *CephCluster) startManager(t testing.TB) {
+	t.Helper()
+	c.tool(t, "auth", "get-or-create", "mgr.x", "mon", "allow profile mgr", "osd", "allow *", "mds", "allow *", "-o", c.path("mgr/keyring"))
+	c.mgr = c.daemon(t, "ceph-mgr", "x")
+}
+
+func (c *CephCluster) startOSD(t testing.TB) {
+	t.Helper()
+	id := uuid.NewString()
+	c.tool(t, "osd", "new", id, "0")
+	c.tool(t, "auth", "get-or-create", "osd.0", "mon", "allow profile osd", "mgr", "allow profile osd", "osd", "allow *", "-o", c.path("osd/keyring"))
+	c.must(t, "ceph-osd", "-c", c.Conf, "--mkfs", "-i", "0", "--osd-uuid", id)
+	c.osd = c.daemon(t, "ceph-osd", "0")
+}
+
+// daemon starts one in the foreground, so that the process we started is the one we stop.
+func (c *CephCluster) daemon(t testing.TB, name, id string) *Process {
+	t.Helper()
+	return Start(t, c.path(name+".out"), name, "-f", "-c", c.Conf, "-i", id)
+}
+
+func (c *CephCluster) alive(t testing.TB) {
+	t.Helper()
+	for _, p := range []*Process{c.mon, c.mgr, c.osd} {
+		if !p.Alive() {
+			t.Fatalf("%s ended: %s", p.Name, p.Tail())
+		}
+	}
+}
+
+func (c *CephCluster) tool(t testing.TB, args ...string) {
+	t.Helper()
+	if _, err := c.try(args...); err != nil {
+		t.Fatalf("ceph %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+// try runs ceph(8) as the cluster's administrator.
+func (c *CephCluster) try(args ...string) (string, error) {
+	return c.run("ceph", append([]string{"--connect-timeout", "20"}, args...)...)
+}
+
+func (c *CephCluster) run(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, append([]string{"-c", c.Conf}, args...)...)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return string(out), err
+}
+
+func (c *CephCluster) must(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}

@@ -1,0 +1,141 @@
+// Package lab starts the real components that the integration and end-to-end
+// tests run against: libvirt, Seedbed's own daemons, and real guests. Each
+// component starts from a function, is waited for by a probe, and is stopped
+// with its test. It needs root.
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Root is the top folder of the source tree.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Await polls cond every 20 ms until it is true, and fails the test with what
+// after timeout.
+func Await(t testing.TB, timeout time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still not: %s", timeout, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Dir makes a directory that QEMU's own user can pass through, removed with the test.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "seedbed-lab.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// Process is a program that a test started.
+type Process struct {
+	Name string
+	Cmd  *exec.Cmd
+	Log  string // file that holds its output
+	done chan struct{}
+}
+
+// Start runs a program with its output in logfile; it is killed with the test
+// if it still runs.
+func Start(t testing.TB, logfile, name string, args ...string) *Process {
+	t.Helper()
+	out, err := os.OpenFile(logfile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p := &Process{Name: filepath.Base(name), Cmd: exec.Command(name, args...), Log: logfile, done: make(chan struct{})}
+	p.Cmd.Stdout, p.Cmd.Stderr = out, out
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.Cmd.Wait(); close(p.done) }()
+	t.Cleanup(func() { p.Kill() })
+	return p
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (p *Process) Kill() { p.Stop(syscall.SIGKILL) }
+
+// Stop sends sig and waits for the end.
+func (p *Process) Stop(sig syscall.Signal) {
+	p.Cmd.Process.Signal(sig)
+	<-p.done
+}
+
+// Alive tells whether the program still runs.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Tail is the end of the program's output, for messages.
+func (p *Process) Tail() string {
+	b, _ := os.ReadFile(p.Log)
+	return string(b[max(0, len(b)-4000):])
+}
+
+var image struct {
+	sync.Once
+	path string
+	err  error
+}
+
+// GuestImage is the Debian guest image, made once and cached in the tree.
+func GuestImage(t testing.TB) string {
+	t.Helper()
+	image.Do(func() {
+		image.path = filepath.Join(Root(), ".cache", "debian.qcow2")
+		if _, err := os.Stat(image.path); err == nil {
+			return
+		}
+		if out, err := exec.Command(filepath.Join(Root(), "internal/lab/guest-image.sh"), image.path).CombinedOutput(); err != nil {
+			image.err = fmt.Errorf("guest-image.sh: %w\n%s", err, out)
+		}
+	})
+	if image.err != nil {
+		t.Fatal(image.err)
+	}
+	return image.path
+}
+
+// BlankImage makes a small disk that holds a boot signature and nothing to
+// boot: a guest of it starts in a moment and idles.
+func BlankImage(t testing.TB, dir string) string {
+	t.Helper()
+	disk := bytes.Repeat([]byte{0}, 1<<20)
+	copy(disk, []byte{0xfa, 0xf4, 0xeb, 0xfc}) // cli; hlt; jmp back to hlt
+	disk[510], disk[511] = 0x55, 0xaa
+	path := filepath.Join(dir, "blank.raw")
+	if err := os.WriteFile(path, disk, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

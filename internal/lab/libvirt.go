@@ -1,0 +1,86 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Libvirt makes sure that libvirtd answers on qemu:///system for the length of
+// the test: the host's own when it runs, else one that is stopped with the test.
+func Libvirt(t testing.TB) {
+	t.Helper()
+	if virsh("version") == nil {
+		return
+	}
+	openKVM(t)
+	dir := Dir(t)
+	// Not daemonised, so that the process we started is the one we stop.
+	if exec.Command("pgrep", "-x", "virtlogd").Run() != nil {
+		Start(t, filepath.Join(dir, "virtlogd.log"), "virtlogd")
+	}
+	d := Start(t, filepath.Join(dir, "libvirtd.log"), "libvirtd")
+	Await(t, 30*time.Second, "libvirtd answers on qemu:///system", func() bool {
+		if !d.Alive() {
+			t.Fatalf("libvirtd ended: %s", d.Tail())
+		}
+		return virsh("version") == nil
+	})
+}
+
+// openKVM gives /dev/kvm to its group for the length of the test where udev has
+// not: while only root can open it, libvirt probes QEMU anew at every call.
+func openKVM(t testing.TB) {
+	const path = "/dev/kvm"
+	st, err := os.Stat(path)
+	group, groupErr := user.LookupGroup("kvm")
+	if err != nil || groupErr != nil || st.Mode().Perm()&0o060 != 0 {
+		return
+	}
+	gid, err := strconv.Atoi(group.Gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chown(path, -1, gid), os.Chmod(path, 0o660)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chown(path, -1, 0); os.Chmod(path, st.Mode().Perm()) })
+}
+
+func virsh(args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return exec.CommandContext(ctx, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...).Run()
+}
+
+// dropDomains removes what a test left in libvirt: every domain with something
+// below dir.
+func dropDomains(t testing.TB, dir string) {
+	if virsh("version") != nil {
+		return
+	}
+	for _, name := range Domains(t) {
+		xml, err := exec.Command("virsh", "-q", "-c", "qemu:///system", "dumpxml", name).Output()
+		if err == nil && strings.Contains(string(xml), dir) {
+			virsh("destroy", name)
+			virsh("undefine", name, "--nvram")
+		}
+	}
+}
+
+// Domains are the names of all libvirt domains, running or not.
+func Domains(t testing.TB) []string {
+	t.Helper()
+	out, err := exec.Command("virsh", "-q", "-c", "qemu:///system", "list", "--all", "--name").Output()
+	if err != nil {
+		t.Fatalf("virsh list: %v", err)
+	}
+	return strings.Fields(string(out))
+}

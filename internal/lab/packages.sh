@@ -1,0 +1,49 @@
+#!/bin/sh
+# Installs what building, running and testing Seedbed needs on Debian, when it is
+# not there yet: packages.sh [run|test|deb]. Needs root only if something is missing.
+set -eu
+
+run="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev libvirt-daemon libvirt-daemon-system libvirt-clients
+	qemu-system-x86 qemu-utils iproute2 nftables debootstrap e2fsprogs fdisk grub-common grub-pc-bin procps"
+deb="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev make dpkg-dev debhelper"
+test="$run $deb lintian systemd busybox-static udhcpc isc-dhcp-client iputils-ping curl python3
+	zookeeper default-jre-headless postgresql ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
+case ${1:-test} in
+run) want=$run ;;
+test) want=$test ;;
+deb) want=$deb ;;
+*) echo "packages: want run, test or deb, not $1" >&2; exit 2 ;;
+esac
+
+missing=
+for p in $want; do
+	dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || missing="$missing $p"
+done
+
+# Go 1.21 or later is enough: it fetches the toolchain that go.mod names.
+if ! command -v go >/dev/null && ! ls /usr/local/go/bin/go /usr/lib/go-1.2[1-9]/bin/go >/dev/null 2>&1; then
+	. /etc/os-release
+	if [ "$VERSION_CODENAME" = bookworm ]; then
+		missing="$missing golang-1.23-go"
+		backports=yes
+	else
+		missing="$missing golang-go"
+	fi
+fi
+[ -n "$missing" ] || exit 0
+
+[ "$(id -u)" = 0 ] || { echo "packages: run as root, or install:$missing" >&2; exit 1; }
+echo "installing:$missing"
+log=$(mktemp)
+trap 'rm -f "$log" "${list:-}"' EXIT
+apt-get update >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+if [ "${backports:-}" = yes ] && ! apt-cache show golang-1.23-go >/dev/null 2>&1; then
+	mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+		awk '$1 == "bookworm" && $2 == "main" { print $3; exit }')
+	list=/etc/apt/sources.list.d/seedbed-build-backports.list
+	echo "deb $mirror bookworm-backports main" >"$list"
+	apt-get update >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+fi
+# shellcheck disable=SC2086
+DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1 ||
+	{ tail -30 "$log" >&2; exit 1; }

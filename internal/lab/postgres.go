@@ -1,0 +1,147 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// pgBin is where Debian's package postgresql-15 keeps its programs.
+const pgBin = "/usr/lib/postgresql/15/bin"
+
+// PostgresServer is a PostgreSQL server of the test's own, on a unix socket. It
+// flushes to disk as in production.
+type PostgresServer struct {
+	dir  string
+	port int
+
+	mu   sync.Mutex
+	proc *Process
+	made atomic.Int64
+}
+
+// Postgres starts a server, as the user postgres, and waits until it answers.
+// It ends with the test.
+func Postgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("PostgreSQL is started as the user postgres: run this test as root")
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatalf("%v: install the package postgresql", err)
+	}
+	uid, uidErr := strconv.Atoi(who.Uid)
+	gid, gidErr := strconv.Atoi(who.Gid)
+	s := &PostgresServer{dir: Dir(t), port: freePort(t)}
+	if uidErr != nil || gidErr != nil || os.Chown(s.dir, uid, gid) != nil {
+		t.Fatalf("the user postgres has uid %s and gid %s, and the directory cannot be its own", who.Uid, who.Gid)
+	}
+	initdb := asPostgres(filepath.Join(pgBin, "initdb"), "-D", s.data(), "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
+	initdb.Dir = s.dir
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.start(t)
+	t.Cleanup(func() { s.stop("immediate") })
+	return s
+}
+
+func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
+
+// asPostgres is a command that runs as the user postgres.
+func asPostgres(args ...string) *exec.Cmd {
+	return exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--init-groups"}, args...)...)
+}
+
+func (s *PostgresServer) start(t testing.TB) {
+	t.Helper()
+	argv := asPostgres(filepath.Join(pgBin, "postgres"), "-D", s.data(), "-k", s.dir, "-p", strconv.Itoa(s.port),
+		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "fsync=on").Args
+	p := Start(t, filepath.Join(s.dir, "server.log"), argv[0], argv[1:]...)
+	s.mu.Lock()
+	s.proc = p
+	s.mu.Unlock()
+	Await(t, 60*time.Second, "PostgreSQL answers", func() bool {
+		if !p.Alive() {
+			t.Fatalf("postgres ended:\n%s", p.Tail())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err != nil {
+			return false
+		}
+		return conn.Close(ctx) == nil
+	})
+}
+
+// stop ends the server: "fast" as an orderly stop that breaks connections,
+// "immediate" as a crash, which the next start recovers from.
+func (s *PostgresServer) stop(mode string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sig := syscall.SIGINT
+	if mode == "immediate" {
+		sig = syscall.SIGQUIT
+	}
+	s.proc.Stop(sig)
+}
+
+// Restart stops the server in the mode of pg_ctl, "fast" or "immediate", and
+// starts it again.
+func (s *PostgresServer) Restart(t testing.TB, mode string) {
+	t.Helper()
+	s.stop(mode)
+	s.start(t)
+}
+
+// DSN is the connection string of a database of the server.
+func (s *PostgresServer) DSN(database string) string {
+	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", s.dir, s.port, database)
+}
+
+// Database makes a database, a copy of template unless that is empty, and
+// returns its name.
+func (s *PostgresServer) Database(t testing.TB, template string) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", s.made.Add(1))
+	query := "CREATE DATABASE " + name
+	if template != "" {
+		query += " TEMPLATE " + template
+	}
+	s.exec(t, query)
+	return name
+}
+
+// DropDatabase removes a database and breaks what is connected to it.
+func (s *PostgresServer) DropDatabase(t testing.TB, name string) {
+	t.Helper()
+	s.exec(t, "DROP DATABASE "+name+" WITH (FORCE)")
+}
+
+func (s *PostgresServer) exec(t testing.TB, query string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, query); err != nil {
+		t.Fatalf("%s: %v", strings.SplitN(query, "\n", 2)[0], err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 
 	"seedbed"
+	"seedbed/internal/cgate"
 	"seedbed/internal/lab"
 	"seedbed/provision/worker/drivertest"
 )
@@ -141,7 +142,7 @@ func TestDeadCluster(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := p.gate.stuckCalls(); n > maxStuck+maxCalls {
+	if n := p.gate.Stuck(); n > cgate.MaxStuck+cgate.MaxCalls {
 		t.Errorf("%d calls are stuck", n)
 	}
 	c.Thaw(t)

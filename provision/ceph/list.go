@@ -143,7 +143,7 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	default:
 		room.OK, room.Detail = true, fmt.Sprintf("%s free of %s in Ceph pool %s", human(info.Free), human(info.Size), p.cfg.Pool)
 	}
-	if n := p.gate.stuckCalls(); n > 0 {
+	if n := p.gate.Stuck(); n > 0 {
 		room.OK = false
 		room.Detail += fmt.Sprintf("; %d calls have not come back", n)
 		room.Hint = "look at the cluster's health (ceph -s), or restart seedbed-worker"

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/cgate"
 )
 
 const (
@@ -34,7 +35,7 @@ type Pool struct {
 	cfg  Config
 	log  *slog.Logger
 	lock *os.File
-	gate *gate
+	gate *cgate.Gate
 	link *link
 
 	mu     sync.Mutex
@@ -102,7 +103,7 @@ func (p *Pool) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	if err := errors.Join(p.gate.close(ctx), await(ctx, "the sweep", p.wg.Wait)); err != nil {
+	if err := errors.Join(p.gate.Close(ctx), cgate.Await(ctx, "the sweep", p.wg.Wait)); err != nil {
 		return fmt.Errorf("close pool %s: %w", p.cfg.Name, err)
 	}
 	p.link.close()
@@ -114,7 +115,7 @@ func (p *Pool) Close() error {
 // a key, calls of that key never pass each other, not even when they are abandoned.
 func call[T any](ctx context.Context, p *Pool, what, key string, fn func(context.Context, *session) (T, error)) (T, error) {
 	what += " in pool " + p.cfg.Name
-	return through(ctx, p.gate, what, key, func(ctx context.Context) (T, error) {
+	return cgate.Through(ctx, p.gate, what, key, func(ctx context.Context) (T, error) {
 		var none T
 		s, err := p.link.get(ctx)
 		if err != nil {
@@ -122,7 +123,7 @@ func call[T any](ctx context.Context, p *Pool, what, key string, fn func(context
 		}
 		if err := ctx.Err(); err != nil { // nobody waits any more
 			p.link.put(s, false)
-			return none, gaveUp(what, err)
+			return none, cgate.GaveUp("Ceph", what, err)
 		}
 		v, err := fn(ctx, s)
 		p.link.put(s, is(err, shutDown))

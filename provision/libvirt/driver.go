@@ -15,6 +15,7 @@ import (
 	lv "libvirt.org/go/libvirt"
 
 	"seedbed"
+	"seedbed/internal/cgate"
 )
 
 // DefaultURI is the system libvirtd of this host.
@@ -42,7 +43,7 @@ type Config struct {
 // at the same time.
 type Driver struct {
 	cfg  Config
-	gate *gate
+	gate *cgate.Gate
 	hub  *hub
 
 	raw      chan rawEvent
@@ -91,7 +92,7 @@ func (d *Driver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	d.stop()
-	err := errors.Join(d.gate.close(ctx), await(ctx, "the connection to libvirt", d.wg.Wait))
+	err := errors.Join(d.gate.Close(ctx), cgate.Await(ctx, "the connection to libvirt", d.wg.Wait))
 	if err == nil {
 		events.release()
 	}
@@ -118,7 +119,7 @@ func (d *Driver) host(conn *lv.Connect) (host Host, reason string, err error) {
 
 // call runs fn with a connection of its own, behind the gate, and explains its error.
 func call[T any](ctx context.Context, d *Driver, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) (T, error)) (T, error) {
-	return through(ctx, d.gate, what, key, func(ctx context.Context) (T, error) {
+	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) {
 		var none T
 		conn, err := dial(d.cfg.URI)
 		if err != nil {
@@ -126,7 +127,7 @@ func call[T any](ctx context.Context, d *Driver, what string, key seedbed.Instan
 		}
 		defer conn.Close()
 		if err := ctx.Err(); err != nil { // nobody waits any more
-			return none, gaveUp(what, err)
+			return none, cgate.GaveUp("libvirt", what, err)
 		}
 		v, err := fn(ctx, conn)
 		if err == nil {

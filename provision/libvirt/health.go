@@ -33,7 +33,7 @@ func (d *Driver) checkConnection(ctx context.Context) seedbed.Check {
 		return c
 	}
 	c.OK, c.Detail = true, fmt.Sprintf("%s at %s", v, d.cfg.URI)
-	if n := d.gate.stuckCalls(); n > 0 {
+	if n := d.gate.Stuck(); n > 0 {
 		c.OK = false
 		c.Detail += fmt.Sprintf("; %d calls have not come back", n)
 		c.Hint = "look at libvirtd's log, or restart it: systemctl restart libvirtd"

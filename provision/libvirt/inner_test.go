@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"seedbed"
 )
@@ -90,85 +89,6 @@ func TestConsole(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "other.log" {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-}
-
-func TestGateGivesUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, hang := newGate(), make(chan struct{})
-		stuck := func(context.Context) (int, error) { <-hang; return 1, nil }
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := through(ctx, g, "start", one, stuck)
-		if !errors.Is(err, seedbed.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("deadline: %v", err)
-		}
-		_, err = through(ctx, g, "destroy", one, stuck)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("ended context: %v", err)
-		}
-		// A second call for the domain waits for the first one's real end.
-		cancelled, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		_, err = through(cancelled, g, "destroy", one, func(context.Context) (int, error) { t.Error("passed the call before"); return 0, nil })
-		if !errors.Is(err, context.Canceled) || errors.Is(err, seedbed.ErrUnavailable) {
-			t.Errorf("cancelled behind a stuck call: %v", err)
-		}
-		// Another domain does not wait.
-		if v, err := through(t.Context(), g, "start", "other", func(context.Context) (int, error) { return 7, nil }); v != 7 || err != nil {
-			t.Errorf("another domain: %d, %v", v, err)
-		}
-		if n := g.stuckCalls(); n != 1 {
-			t.Errorf("%d calls are stuck; want 1", n)
-		}
-		close(hang)
-		synctest.Wait()
-		if n := g.stuckCalls(); n != 0 || len(g.locks) != 0 {
-			t.Errorf("%d calls are stuck, %d domains locked; want none", n, len(g.locks))
-		}
-		if err := g.close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if _, err := through(t.Context(), g, "start", one, stuck); !errors.Is(err, seedbed.ErrUnavailable) {
-			t.Errorf("closed: %v", err)
-		}
-	})
-}
-
-func TestGateBoundsStuckCalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, hang := newGate(), make(chan struct{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		for range maxStuck {
-			go through(ctx, g, "list", "", func(context.Context) (int, error) { <-hang; return 0, nil })
-		}
-		<-ctx.Done()
-		synctest.Wait()
-		_, err := through(t.Context(), g, "list", "", func(context.Context) (int, error) { t.Error("let in"); return 0, nil })
-		if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "8 earlier calls") {
-			t.Errorf("got %v", err)
-		}
-		closing, stop := context.WithTimeout(t.Context(), time.Second)
-		defer stop()
-		if err := g.close(closing); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("close: %v", err)
-		}
-		close(hang)
-	})
-}
-
-func TestGateSetsALimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		hang := make(chan struct{})
-		_, err := through(t.Context(), newGate(), "list", "", func(context.Context) (int, error) { <-hang; return 0, nil })
-		if !errors.Is(err, seedbed.ErrUnavailable) {
-			t.Errorf("got %v", err)
-		}
-		close(hang)
-	})
 }
 
 func TestHub(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	lv "libvirt.org/go/libvirt"
 
 	"seedbed"
+	"seedbed/internal/cgate"
 )
 
 // DomainState is one tagged domain. Errors: ErrNotFound when there is none of
@@ -48,7 +49,7 @@ func tagged(ctx context.Context, conn *lv.Connect) ([]seedbed.DomainInfo, error)
 	infos := []seedbed.DomainInfo{}
 	for i := range doms {
 		if err := ctx.Err(); err != nil {
-			return nil, gaveUp("list the domains", err)
+			return nil, cgate.GaveUp("libvirt", "list the domains", err)
 		}
 		one, ours, err := inspect(&doms[i])
 		switch {

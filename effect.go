@@ -55,6 +55,9 @@ type VolumeInfo struct {
 	Job      JobID      `json:"job"`
 	Size     Bytes      `json:"size"`
 	Disk     Disk       `json:"disk"`
+	// Restored is true for a volume that came back from the trash: it is of no
+	// instance, and no cleanup may take it.
+	Restored bool `json:"restored,omitempty"`
 }
 
 // ImageSpec asks for an image to be imported from a file on the worker's host.
@@ -93,6 +96,8 @@ type DomainSpec struct {
 	NICs    []DomainNIC `json:"nics"`
 	Profile string      `json:"profile"`
 	Job     JobID       `json:"job"`
+	// Datasource is what the SMBIOS values announce; empty is DatasourceEC2.
+	Datasource Datasource `json:"datasource,omitempty"`
 }
 
 // DomainNIC is one NIC of a domain.

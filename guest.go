@@ -16,11 +16,52 @@ type Guest struct {
 	NICs     []GuestNIC `json:"nics"`
 	SSHKeys  []string   `json:"ssh_keys,omitempty"`
 	UserData *Blob      `json:"user_data,omitempty"`
+	// VendorData is for the OpenStack and NoCloud dialects; EC2 has none.
+	VendorData *Blob `json:"vendor_data,omitempty"`
+	// Disks are in the order of their index; the first is the root disk.
+	Disks []GuestDisk `json:"disks,omitempty"`
+	// Tags are served at tags/instance, and as OpenStack's meta.
+	Tags    map[string]string `json:"tags,omitempty"`
+	Options MetadataOptions   `json:"options,omitzero"`
+	// Region and Zone are where it is placed; never of a form that distributions take for Amazon's.
+	Region string `json:"region,omitempty"`
+	Zone   string `json:"zone,omitempty"`
+	// Signature is the installation's RSA signature (PKCS #1 v1.5, SHA-256) of
+	// IdentityDocument, made by seedbedd; empty when it could not sign.
+	Signature []byte `json:"signature,omitempty"`
+	// Action is what is about to happen to it: one of the Action constants; empty is ActionNone.
+	Action      string        `json:"action,omitempty"`
+	Maintenance []Maintenance `json:"maintenance,omitempty"`
+	Spot        *Spot         `json:"spot,omitempty"`
+	// Password is what the guest posted (OpenStack password), encrypted with its public key; empty when nothing.
+	Password string `json:"password,omitempty"`
 	// ReportToken is the secret last element of the one-time phone-home path; empty when there is none.
 	ReportToken string    `json:"report_token,omitempty"`
 	Created     time.Time `json:"created"`
 	// Node is the hypervisor that it runs on.
 	Node string `json:"node"`
+}
+
+// GuestDisk is a disk as the guest sees it.
+type GuestDisk struct {
+	// Device is the name on its bus, such as "vda".
+	Device string `json:"device"`
+	Size   Bytes  `json:"size"`
+}
+
+// Documents are the bodies of the documents that a Guest names; nil means none.
+type Documents struct {
+	UserData   []byte
+	VendorData []byte
+}
+
+// Site is what is the same for every guest of an installation.
+type Site struct {
+	// Domain and Partition are served at services/domain and services/partition.
+	Domain    string `json:"domain,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	// Certificate is the DER form of the certificate whose key signs identity documents.
+	Certificate []byte `json:"certificate,omitempty"`
 }
 
 // GuestNIC is a NIC as the guest plane sees it.
@@ -57,6 +98,9 @@ type FeedPage struct {
 	Networks   []Network    `json:"networks"`
 	// TokenKey is the installation's 32-byte key for IMDSv2 session tokens.
 	TokenKey []byte `json:"token_key"`
+	Site     Site   `json:"site,omitzero"`
+	// Maintenance are the events of the node, which every guest on it is told.
+	Maintenance []Maintenance `json:"maintenance,omitempty"`
 }
 
 // GuestEvent is one thing that a guest did, spooled by the guest plane and
@@ -65,7 +109,7 @@ type GuestEvent struct {
 	// Seq grows by one per node and never repeats for one spool.
 	Seq      int64      `json:"seq"`
 	Instance InstanceID `json:"instance"`
-	// Kind is "lease", "access", "user-data" or "report".
+	// Kind is "lease", "access", "user-data", "report" or "password".
 	Kind string    `json:"kind"`
 	At   time.Time `json:"at"`
 	// MAC and Addr are set for lease, with Until its end.
@@ -77,7 +121,7 @@ type GuestEvent struct {
 	Path   string `json:"path,omitempty"`
 	Status int    `json:"status,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
-	// Fields are what the guest posted, for report: names and values, clipped to 4 KiB in all.
+	// Fields are what the guest posted, for report and password: names and values, clipped to 4 KiB in all.
 	Fields map[string]string `json:"fields,omitempty"`
 }
 
@@ -87,6 +131,8 @@ const (
 	GuestAccess   = "access"
 	GuestUserData = "user-data"
 	GuestReport   = "report"
+	// GuestPassword: the guest posted its encrypted administrator password, once; Fields has "password".
+	GuestPassword = "password"
 )
 
 // Lease is a DHCP lease as last reported.

@@ -64,8 +64,16 @@ type Instance struct {
 	Held bool `json:"held"`
 	// UserData is what the guest is served, byte for byte; nil means none (404).
 	UserData []byte `json:"-"`
+	// VendorData is the vendor-data of profile and installation as one document; nil means none.
+	VendorData []byte `json:"-"`
 	// SSHKeys are authorized_keys lines.
-	SSHKeys []string `json:"ssh_keys"`
+	SSHKeys    []string          `json:"ssh_keys"`
+	Datasource Datasource        `json:"datasource"`
+	Metadata   MetadataOptions   `json:"metadata"`
+	Tags       map[string]string `json:"tags"`
+	Spot       *Spot             `json:"spot,omitempty"`
+	// Password is what the guest posted (OpenStack password), encrypted with its public key.
+	Password string `json:"password,omitempty"`
 	// ReportToken is the secret last element of the phone-home path; empty unless Ready is report.
 	ReportToken string   `json:"-"`
 	NICs        []NIC    `json:"nics"`
@@ -93,7 +101,8 @@ type NIC struct {
 
 // Volume is one disk of an instance.
 type Volume struct {
-	// Name is unique in its pool: the instance's UUID and the disk's index.
+	// Name is unique in its pool: the instance's UUID and the disk's index, and
+	// for a disk of a rebuild the start of that job's ID.
 	Name  string `json:"name"`
 	Pool  string `json:"pool"`
 	Index int    `json:"index"`
@@ -139,11 +148,18 @@ type Profile struct {
 	Network  string   `json:"network"`
 	SSHKeys  []string `json:"ssh_keys"`
 	// UserData is served byte for byte, or, with Ready report, as the first part of a multipart document.
-	UserData []byte    `json:"user_data"`
-	Ready    Ready     `json:"ready"`
-	Revision int64     `json:"revision"`
-	Created  time.Time `json:"created"`
-	Changed  time.Time `json:"changed"`
+	UserData []byte `json:"user_data"`
+	// VendorData is served beside that of the installation. With VendorDataInUserData,
+	// both become further parts of the user-data: EC2's datasource reads no vendor-data.
+	VendorData           []byte            `json:"vendor_data"`
+	VendorDataInUserData bool              `json:"vendor_data_in_user_data"`
+	Datasource           Datasource        `json:"datasource"`
+	Metadata             MetadataOptions   `json:"metadata"`
+	Tags                 map[string]string `json:"tags"`
+	Ready                Ready             `json:"ready"`
+	Revision             int64             `json:"revision"`
+	Created              time.Time         `json:"created"`
+	Changed              time.Time         `json:"changed"`
 }
 
 // Network is one bridge that Seedbed manages: its addresses, DHCP and NAT.
@@ -160,4 +176,28 @@ type Network struct {
 	DNS  []netip.Addr `json:"dns"`
 	NAT  bool         `json:"nat"`
 	DHCP bool         `json:"dhcp"`
+	// Identity is how callers are told apart: "tap" (the default; only a NIC of
+	// ours on this host, by its mark) or "mac" (also what no rule of ours saw, by
+	// its MAC in the neighbour table: for guests whose tap is not ours).
+	Identity string `json:"identity,omitempty"`
+	// Allow are the protections that this network goes without.
+	Allow Allowance `json:"allow,omitzero"`
+}
+
+// The values of Network.Identity.
+const (
+	IdentityTap = "tap"
+	IdentityMAC = "mac"
+)
+
+// Allowance names what guests are kept from unless their network allows it.
+type Allowance struct {
+	// Addresses: sending from IP addresses, and answering ARP and ND for addresses, that are not the guest's (routers).
+	Addresses bool `json:"addresses,omitempty"`
+	// DHCPServer: answering DHCP and DHCPv6.
+	DHCPServer bool `json:"dhcp_server,omitempty"`
+	// RouterAdvertisements: sending router advertisements and redirects.
+	RouterAdvertisements bool `json:"router_advertisements,omitempty"`
+	// MetadataAddresses: claiming 169.254.169.254, fd00:ec2::254 or fe80::a9fe:a9fe by ARP or ND.
+	MetadataAddresses bool `json:"metadata_addresses,omitempty"`
 }

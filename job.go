@@ -13,7 +13,23 @@ const (
 	JobCreate JobKind = "create" // make an instance and start it
 	JobRemove JobKind = "remove" // undo an instance, volumes included
 	JobImport JobKind = "import" // make an image from a file
+	JobStart  JobKind = "start"  // start an instance's domain
+	JobStop   JobKind = "stop"   // shut its guest down, or switch it off
+	JobReboot JobKind = "reboot" // the same, and start it again
+
+	JobRebuild JobKind = "rebuild" // give an instance fresh disks
+
+	JobFlatten        JobKind = "flatten"         // make an instance's volumes independent of their image
+	JobSnapshot       JobKind = "snapshot"        // take a snapshot of an instance's volumes
+	JobSnapshotRemove JobKind = "snapshot_remove" // remove one
+	JobImageRemove    JobKind = "image_remove"    // remove an image
 )
+
+// Forward tells whether a job of that kind only goes forward: it cannot be
+// cancelled, and when it fails it can be asked for again.
+func (k JobKind) Forward() bool {
+	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove
+}
 
 // JobState is where a job is in its life.
 type JobState string
@@ -26,7 +42,7 @@ const (
 	JobSucceeded  JobState = "succeeded"   // everything asked for happened
 	JobRolledBack JobState = "rolled_back" // it failed, and nothing is left behind
 	JobIncomplete JobState = "rollback_incomplete"
-	JobFailed     JobState = "failed" // it failed, and this kind of job is not undone (remove)
+	JobFailed     JobState = "failed" // it failed, and this kind of job is not undone (Forward)
 )
 
 // Terminal tells whether s is an end state.
@@ -63,9 +79,10 @@ type Job struct {
 	State JobState `json:"state"`
 	// Subject is the name of the instance or image that it works on.
 	Subject string `json:"subject"`
-	// Instance is set for create and remove.
+	// Instance is set for jobs that work on one.
 	Instance InstanceID `json:"instance,omitempty"`
-	// Spec is the input of an import job: an ImportSpec as JSON. Else empty.
+	// Spec is the input of a job as JSON: an ImportSpec, a PowerSpec, a RebuildSpec,
+	// a SnapshotJob or an ImageRemoval by its kind. Else empty.
 	Spec json.RawMessage `json:"spec,omitempty"`
 	Node string          `json:"node,omitempty"`
 	// Owner and Epoch say who holds the job; every write of a holder carries its epoch.
@@ -152,35 +169,13 @@ type Claim struct {
 
 // Request asks for one action, from a webhook or the API.
 type Request struct {
-	Action  string         `json:"action"` // "create" or "remove"
-	Name    string         `json:"name"`
-	Profile string         `json:"profile,omitempty"`
-	Params  map[string]any `json:"params,omitempty"`
-}
-
-// Hook is a configured receiver of signed webhooks.
-type Hook struct {
-	Name string `json:"name"`
-	// Key is the decoded HMAC key, at least 24 bytes. It never leaves the store but to verify and, once, at creation.
-	Key []byte `json:"-"`
-	// Profiles are the profiles that it may use; empty means any.
-	Profiles []string `json:"profiles"`
-	// Actions are the actions that it may ask for; empty means create alone.
-	Actions []string `json:"actions"`
-	// Tolerance is how far a delivery's timestamp may be off, either way.
-	Tolerance time.Duration `json:"tolerance"`
-	Created   time.Time     `json:"created"`
-}
-
-// Delivery is one verified webhook as it is recorded: never the payload itself.
-type Delivery struct {
-	Hook string `json:"hook"`
-	// ID is the sender's webhook-id, the same on every retry.
-	ID string `json:"id"`
-	// SHA256 is the digest of the raw body.
-	SHA256   Digest    `json:"sha256"`
-	Received time.Time `json:"received"`
-	Job      JobID     `json:"job"`
+	Action  string `json:"action"` // DoCreate, DoRemove, …
+	Name    string `json:"name"`
+	Profile string `json:"profile,omitempty"`
+	// Image is the image of a rebuild in place of the profile's. No webhook names
+	// one: what a hook may use is told by profiles.
+	Image  string         `json:"image,omitempty"`
+	Params map[string]any `json:"params,omitempty"`
 }
 
 // Receipt is the answer to an accepted request.

@@ -8,6 +8,12 @@ type Acceptance struct {
 	// Instance is the new instance of a create job, with its NICs and volumes;
 	// a NIC without an address gets the lowest free one of its network.
 	Instance *Instance
+	// Compose makes the documents of the new instance once its addresses are
+	// known, in place of those that it has; nil leaves them. It runs in the
+	// transaction, perhaps more than once, and must not wait.
+	Compose func(Instance) (Documents, error)
+	// Rebuild is what a rebuild job makes of its instance.
+	Rebuild *Instance
 	// Image is the new image of an import job.
 	Image *Image
 }
@@ -25,6 +31,11 @@ type Step struct {
 	InstanceState InstanceState
 	// Image makes the job's image active with what the import found; nil leaves it.
 	Image *ImageInfo
+	// Final is set when there is no way back from Next: a job that was asked to be
+	// cancelled does not get there.
+	Final bool
+	// Flattened notes that the instance's volumes are clones of no image any more.
+	Flattened bool
 }
 
 // Outcome ends a job.
@@ -35,6 +46,8 @@ type Outcome struct {
 	Error string
 	// InstanceState is the instance's state from now on; empty leaves it.
 	InstanceState InstanceState
+	// ImageState is the image's state from now on, for a job that removes one; empty leaves it.
+	ImageState ImageState
 	// Drop deletes the job's instance or image row and releases its claims.
 	Drop bool
 }

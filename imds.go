@@ -1,0 +1,94 @@
+package seedbed
+
+// Datasource is the cloud-init datasource that an instance's SMBIOS values announce.
+type Datasource string
+
+// The datasources.
+const (
+	// DatasourceEC2: UUID and serial begin with "ec2". The default.
+	DatasourceEC2 Datasource = "ec2"
+	// DatasourceOpenStack: the product is "OpenStack Nova".
+	DatasourceOpenStack Datasource = "openstack"
+	// DatasourceNoCloud: the serial names the NoCloud tree of the metadata service.
+	DatasourceNoCloud Datasource = "nocloud"
+	// DatasourceNone: nothing is announced, and cloud-init stays off.
+	DatasourceNone Datasource = "none"
+)
+
+// ParseDatasource reads a datasource; the empty string is DatasourceEC2.
+func ParseDatasource(s string) (Datasource, error) {
+	switch d := Datasource(s); d {
+	case "":
+		return DatasourceEC2, nil
+	case DatasourceEC2, DatasourceOpenStack, DatasourceNoCloud, DatasourceNone:
+		return d, nil
+	}
+	return "", Errorf(ErrInvalid, "datasource %q is unknown: want ec2, openstack, nocloud or none", clip(s))
+}
+
+// MaxHopLimit is the highest hop limit of a token answer.
+const MaxHopLimit = 64
+
+// MetadataOptions are how an instance may use the metadata service, with the
+// names and values of EC2's ModifyInstanceMetadataOptions. In the zero value
+// every field stands for its default.
+type MetadataOptions struct {
+	// Endpoint is "enabled" (the default) or "disabled": every request gets 403.
+	Endpoint string `json:"http_endpoint,omitempty"`
+	// Tokens is "optional" (the default) or "required": a GET without a session token gets 401.
+	Tokens string `json:"http_tokens,omitempty"`
+	// HopLimit is the time to live of the token answer, 1 (the default) to MaxHopLimit.
+	HopLimit int `json:"http_put_response_hop_limit,omitempty"`
+	// Tags is "enabled" (the default; Amazon's is the other) or "disabled": no tags/instance.
+	Tags string `json:"instance_metadata_tags,omitempty"`
+	// InstanceID is the form of instance-id: "ec2" (the default, i- and 17 digits)
+	// or "uuid", as PVC serves it.
+	InstanceID string `json:"instance_id,omitempty"`
+}
+
+// The values of MetadataOptions.
+const (
+	MetadataEnabled  = "enabled"
+	MetadataDisabled = "disabled"
+	TokensOptional   = "optional"
+	TokensRequired   = "required"
+	InstanceIDEC2    = "ec2"
+	InstanceIDUUID   = "uuid"
+)
+
+// WithDefaults has every field set: to its own value, to that of base, or to the default.
+func (o MetadataOptions) WithDefaults(base MetadataOptions) MetadataOptions {
+	or := func(v *string, values ...string) {
+		for _, w := range values {
+			if *v == "" {
+				*v = w
+			}
+		}
+	}
+	or(&o.Endpoint, base.Endpoint, MetadataEnabled)
+	or(&o.Tokens, base.Tokens, TokensOptional)
+	or(&o.Tags, base.Tags, MetadataEnabled)
+	or(&o.InstanceID, base.InstanceID, InstanceIDEC2)
+	if o.HopLimit == 0 {
+		o.HopLimit = max(1, base.HopLimit)
+	}
+	return o
+}
+
+// Check refuses, with ErrInvalid, a value that is neither known nor left out.
+func (o MetadataOptions) Check() error {
+	for _, f := range []struct{ name, value, a, b string }{
+		{"http_endpoint", o.Endpoint, MetadataEnabled, MetadataDisabled},
+		{"http_tokens", o.Tokens, TokensOptional, TokensRequired},
+		{"instance_metadata_tags", o.Tags, MetadataEnabled, MetadataDisabled},
+		{"instance_id", o.InstanceID, InstanceIDEC2, InstanceIDUUID},
+	} {
+		if f.value != "" && f.value != f.a && f.value != f.b {
+			return Errorf(ErrInvalid, "%s is %q: want %s or %s", f.name, clip(f.value), f.a, f.b)
+		}
+	}
+	if o.HopLimit < 0 || o.HopLimit > MaxHopLimit {
+		return Errorf(ErrInvalid, "http_put_response_hop_limit is %d: want 1 to %d", o.HopLimit, MaxHopLimit)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package seedbed
+
+import (
+	"strconv"
+	"strings"
+)
+
+// MACTemplate makes the MAC addresses of a machine's NICs, in the language of
+// Python's str.format with three fields: {prefix} is 52:54:01, {vmid} the
+// machine's number and {netid} the NIC's, each as one hexadecimal digit, modulo
+// 16. {{ and }} are braces. A field may be padded: {vmid:0>2}.
+type MACTemplate string
+
+// macPrefix is what {prefix} stands for (PVC's provisioning scripts).
+const macPrefix = "52:54:01"
+
+// maxMACTemplate bounds a template and what it makes, in bytes.
+const maxMACTemplate = 128
+
+// Check refuses, with ErrInvalid, a template that does not make a unicast MAC
+// address for every machine and NIC.
+func (t MACTemplate) Check() error {
+	if len(t) > maxMACTemplate {
+		return Errorf(ErrInvalid, "MAC template has %d bytes: want at most %d", len(t), maxMACTemplate)
+	}
+	for vm := range 16 {
+		for nic := range 16 {
+			if _, err := t.MAC(vm, nic); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// PerNIC tells whether the NICs of one machine get different addresses.
+func (t MACTemplate) PerNIC() bool {
+	a, errA := t.MAC(0, 0)
+	b, errB := t.MAC(0, 1)
+	return errA == nil && errB == nil && a != b
+}
+
+// MAC is the address of that NIC of the machine with that number, both from 0.
+func (t MACTemplate) MAC(vm, nic int) (MAC, error) {
+	text, err := t.expand(map[string]string{
+		"prefix": macPrefix, "vmid": strconv.FormatInt(int64(vm&15), 16), "netid": strconv.FormatInt(int64(nic&15), 16),
+	})
+	if err != nil {
+		return MAC{}, err
+	}
+	m, err := ParseMAC(text)
+	if err != nil {
+		return MAC{}, Errorf(ErrInvalid, "MAC template %q makes %q, which is no MAC address: want six hexadecimal pairs, such as {prefix}:00:{vmid}0:{netid}0", clip(string(t)), clip(text))
+	}
+	if m[0]&1 != 0 || m == (MAC{}) {
+		return MAC{}, Errorf(ErrInvalid, "MAC template %q makes %s, which is no address of one NIC: want an even first pair", clip(string(t)), m)
+	}
+	return m, nil
+}
+
+// expand puts the values in place of the fields.
+func (t MACTemplate) expand(values map[string]string) (string, error) {
+	var out strings.Builder
+	for rest := string(t); rest != ""; {
+		i := strings.IndexAny(rest, "{}")
+		if i < 0 {
+			out.WriteString(rest)
+			break
+		}
+		out.WriteString(rest[:i])
+		brace := rest[i]
+		rest = rest[i+1:]
+		if rest != "" && rest[0] == brace {
+			out.WriteByte(brace)
+			rest = rest[1:]
+			continue
+		}
+		field, after, ok := strings.Cut(rest, "}")
+		if brace == '}' || !ok || strings.Contains(field, "{") {
+			return "", Errorf(ErrInvalid, "MAC template %q has a single %q: want fields such as {vmid}, or %q for the character", clip(string(t)), brace, strings.Repeat(string(brace), 2))
+		}
+		name, format, _ := strings.Cut(field, ":")
+		value, known := values[name]
+		if !known {
+			return "", Errorf(ErrInvalid, "MAC template %q has the field {%s}: want {prefix}, {vmid} and {netid}", clip(string(t)), clip(field))
+		}
+		padded, ok := pad(value, format)
+		if !ok {
+			return "", Errorf(ErrInvalid, "MAC template %q has the format %q: want a fill, one of <, > and ^, and a width, such as {vmid:0>2}", clip(string(t)), clip(format))
+		}
+		out.WriteString(padded)
+		rest = after
+	}
+	return out.String(), nil
+}
+
+// pad is Python's format of a string: [[fill]align][0][width].
+func pad(value, format string) (string, bool) {
+	fill, align := " ", byte('<')
+	isAlign := func(i int) bool { return len(format) > i && strings.IndexByte("<>^", format[i]) >= 0 }
+	switch {
+	case isAlign(1):
+		fill, align, format = format[:1], format[1], format[2:]
+	case isAlign(0):
+		align, format = format[0], format[1:]
+	}
+	if zero, ok := strings.CutPrefix(format, "0"); ok {
+		format = zero
+		if fill == " " {
+			fill = "0"
+		}
+	}
+	if format == "" {
+		return value, true
+	}
+	width, err := strconv.ParseUint(format, 10, 8)
+	if err != nil || width > maxMACTemplate {
+		return "", false
+	}
+	missing := max(0, int(width)-len(value))
+	left := map[byte]int{'<': 0, '>': missing, '^': missing / 2}[align]
+	return strings.Repeat(fill, left) + value + strings.Repeat(fill, missing-left), true
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -28,38 +29,73 @@ const (
 // exist ErrInvalid. Removing an instance that a job works on gives ErrInUse
 // with that job as Holder.
 func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
-	receipt := seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 	if err := checkAcceptance(a); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	err := db.update(ctx, "accept "+string(a.Job.Kind), func(tx *sql.Tx) error {
+	var receipt seedbed.Receipt
+	write := func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		asked := "accepted"
 		if a.Delivery != nil {
-			old, err := recordDelivery(ctx, tx, *a.Delivery, a.Job.ID)
+			old, err := earlier(ctx, tx, *a.Delivery)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if old != nil {
 				receipt = *old
-				return errUnchanged
+				return nil, errUnchanged
 			}
 			asked = fmt.Sprintf("accepted from hook %s, delivery %s", a.Delivery.Hook, a.Delivery.ID)
+			if err := holdQuota(ctx, tx, a); err != nil {
+				return nil, err
+			}
 		}
-		if err := accept(ctx, tx, &a); err != nil {
-			return err
+		if err := db.accept(ctx, tx, &a); err != nil {
+			return nil, err
 		}
-		if err := insertJob(ctx, tx, a.Job); err != nil {
-			return err
+		if err := recordDelivery(ctx, tx, a); err != nil {
+			return nil, err
 		}
-		return addEvent(ctx, tx, a.Job.ID, seedbed.Event{Level: "info", Msg: asked})
-	})
+		if err := firstEvent(ctx, tx, a.Job.ID, asked); err != nil {
+			return nil, err
+		}
+		return []notice{acceptance(a)}, nil
+	}
+	var err error
+	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate {
+		// It shares its transaction with others, who may have asked for something else.
+		asker := seedbed.ChangeOf(ctx)
+		err = db.together(ctx, what, func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+			told, err := write(ctx, tx)
+			if err == nil {
+				err = audit(ctx, tx, asker, what)
+			}
+			return told, err
+		})
+	} else {
+		err = db.update(ctx, what, func(tx *sql.Tx) error {
+			told, err := write(ctx, tx)
+			if err != nil {
+				return err
+			}
+			return emit(ctx, tx, told...)
+		})
+	}
 	if err != nil {
+		if !errors.Is(err, seedbed.ErrExists) { // then nothing was given out yet
+			db.next.forget()
+		}
 		return seedbed.Receipt{}, err
 	}
 	return receipt, nil
 }
 
 func checkAcceptance(a seedbed.Acceptance) error {
+	if a.Delivery != nil {
+		if err := checkDelivery(*a.Delivery); err != nil {
+			return err
+		}
+	}
 	if uuid.Validate(string(a.Job.ID)) != nil || len(a.Job.ID) != 36 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job ID: want a lower-case UUID", clean(string(a.Job.ID), 80))
 	}
@@ -71,11 +107,16 @@ func checkAcceptance(a seedbed.Acceptance) error {
 			return seedbed.Errorf(seedbed.ErrInvalid, "an import needs an image")
 		}
 		return seedbed.CheckName("image", a.Image.Name)
-	case seedbed.JobRemove:
+	case seedbed.JobRebuild:
+		return checkRebuild(a)
+	case seedbed.JobRemove, seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		_, err := seedbed.ParseInstanceID(string(a.Job.Instance))
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "job kind %q is unknown: want create, remove or import", clean(string(a.Job.Kind), 80))
+	if ok, err := checkVolumeJob(a.Job); ok {
+		return err
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "job kind %q is unknown", clean(string(a.Job.Kind), 80))
 }
 
 func checkInstance(i *seedbed.Instance) error {
@@ -88,9 +129,12 @@ func checkInstance(i *seedbed.Instance) error {
 	if err := seedbed.CheckInstanceName(i.Name); err != nil {
 		return err
 	}
-	if len(i.NICs) > maxNICs || len(i.Volumes) > maxVolumes || len(i.UserData) > MaxUserData {
-		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs, %d volumes and %d bytes of user-data: want at most %d, %d and %d",
-			i.Name, len(i.NICs), len(i.Volumes), len(i.UserData), maxNICs, maxVolumes, MaxUserData)
+	if len(i.NICs) > maxNICs || len(i.Volumes) > maxVolumes {
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs and %d volumes: want at most %d and %d",
+			i.Name, len(i.NICs), len(i.Volumes), maxNICs, maxVolumes)
+	}
+	if err := checkServed(*i); err != nil {
+		return within(fmt.Sprintf("instance %q", i.Name), err)
 	}
 	for _, n := range i.NICs {
 		if n.MAC == (seedbed.MAC{}) {
@@ -100,12 +144,41 @@ func checkInstance(i *seedbed.Instance) error {
 	return nil
 }
 
-// accept writes what the job works on, and completes the job's row.
-func accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+// accept writes the job and what it works on.
+func (db *DB) accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	if a.Job.Kind == seedbed.JobCreate {
+		return db.acceptCreate(ctx, tx, a)
+	}
+	if err := acceptSubject(ctx, tx, a); err != nil {
+		return err
+	}
+	return insertJob(ctx, tx, a.Job)
+}
+
+// acceptCreate writes the job before what refers to it: SQLite would look
+// through all of that for each job that comes after (deferred foreign keys).
+func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
+	if err := insertJob(ctx, tx, a.Job); err != nil {
+		return err
+	}
+	if err := db.insertInstance(ctx, tx, a.Job.ID, *a.Instance); err != nil {
+		return err
+	}
+	if err := noteOwner(ctx, tx, *a); err != nil || a.Compose == nil {
+		return err
+	}
+	if p := pileOf(ctx); p != nil { // it reads what was written
+		if err := p.flush(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return compose(ctx, tx, a.Instance.ID, a.Compose)
+}
+
+// acceptSubject writes what a job other than a create works on, and completes the job's row.
+func acceptSubject(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 	switch a.Job.Kind {
-	case seedbed.JobCreate:
-		a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
-		return insertInstance(ctx, tx, a.Job.ID, *a.Instance)
 	case seedbed.JobImport:
 		a.Job.Subject, a.Job.Instance = a.Image.Name, ""
 		c := seedbed.Claim{Kind: claimImage, Key: a.Image.Name, Job: a.Job.ID}
@@ -113,8 +186,14 @@ func accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 			return err
 		}
 		return insertImage(ctx, tx, *a.Image)
+	case seedbed.JobRemove:
+		return acceptRemove(ctx, tx, &a.Job)
+	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
+		return acceptSwitch(ctx, tx, &a.Job)
+	case seedbed.JobRebuild:
+		return acceptRebuild(ctx, tx, a)
 	}
-	return acceptRemove(ctx, tx, &a.Job)
+	return acceptVolumeJob(ctx, tx, &a.Job)
 }
 
 func acceptRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
@@ -123,13 +202,8 @@ func acceptRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 	if err != nil {
 		return err
 	}
-	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND `+live+` ORDER BY created LIMIT 1`, j.Instance)
-	if err != nil {
+	if err := idle(ctx, tx, j.Instance); err != nil {
 		return err
-	}
-	if other.ID != "" {
-		return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-			Msg: fmt.Sprintf("instance %q is in the hands of %s job %s: wait for its end, or cancel it", other.Subject, other.Kind, other.ID.Short())}
 	}
 	return tx.QueryRowContext(ctx, `SELECT name, node FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node)
 }

@@ -23,15 +23,15 @@ func broadcast(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// lowestFree is the lowest host address in p that is neither the gateway nor
-// taken; the zero Addr when there is none.
-func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool) netip.Addr {
-	for a := p.Masked().Addr().Next(); usable(p, a); a = a.Next() {
+// lowestFree are the lowest host addresses in p that are neither the gateway nor
+// taken, at most so many.
+func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool, most int) (free []netip.Addr) {
+	for a := p.Masked().Addr().Next(); usable(p, a) && len(free) < most; a = a.Next() {
 		if a != gateway && !taken[a] {
-			return a
+			free = append(free, a)
 		}
 	}
-	return netip.Addr{}
+	return free
 }
 
 // lockNetwork reads a network and keeps others from giving out its addresses
@@ -41,9 +41,21 @@ func lockNetwork(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network,
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
 }
 
+// lockOnce is lockNetwork, for writes that are gathered once.
+func lockOnce(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network, error) {
+	read := func() (seedbed.Network, error) { return lockNetwork(ctx, tx, name) }
+	if p := pileOf(ctx); p != nil {
+		if tx == nil {
+			read = func() (seedbed.Network, error) { return p.db.knownNetwork(ctx, name) }
+		}
+		return alike(p.networks, name, read)
+	}
+	return read()
+}
+
 // assignAddr gives want, or the lowest free address when want is zero. The
 // network is locked; the claim is the caller's to make.
-func assignAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
+func (db *DB) assignAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
 			return want, seedbed.Errorf(seedbed.ErrInvalid, "address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",
@@ -51,23 +63,64 @@ func assignAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network, want netip.A
 		}
 		return want, nil
 	}
+	if tx == nil {
+		return db.nextOf(ctx, pileOf(ctx), n)
+	}
+	if a, err := db.nextFree(ctx, tx, n); err != nil || a.IsValid() {
+		return a, err
+	}
+	a, err := lowestAddr(ctx, tx, n)
+	if err == nil {
+		db.next.gave(n.Name, a)
+	}
+	return a, err
+}
+
+// FreeAddr is the address that a new instance in the network would get;
+// ErrFull when there is none.
+func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err error) {
+	n, err := db.Network(ctx, network)
+	if err != nil {
+		return a, err
+	}
+	err = db.view(ctx, "find a free address", func(tx *sql.Tx) error {
+		a, err = lowestAddr(ctx, tx, n)
+		return err
+	})
+	return a, err
+}
+
+// lowestAddr is the lowest free address of all.
+func lowestAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network) (netip.Addr, error) {
+	taken, err := takenAddrs(ctx, tx, n)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if free := lowestFree(n.Prefix, n.Gateway, taken, 1); len(free) == 1 {
+		return free[0], nil
+	}
+	return netip.Addr{}, noneFree(n)
+}
+
+func noneFree(n seedbed.Network) error {
+	return seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, n.Prefix)
+}
+
+// takenAddrs are the addresses of a network that somebody has.
+func takenAddrs(ctx context.Context, tx *sql.Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
 	keys, err := list(ctx, tx, value[string], `SELECT key FROM claim WHERE kind = $1 AND key LIKE $2 ESCAPE '\'`, claimIP, likePrefix(ipKey(n.Name, "")))
 	if err != nil {
-		return want, err
+		return nil, err
 	}
 	taken := make(map[netip.Addr]bool, len(keys))
 	for _, k := range keys {
 		a, err := netip.ParseAddr(strings.TrimPrefix(k, ipKey(n.Name, "")))
 		if err != nil {
-			return want, err
+			return nil, err
 		}
 		taken[a] = true
 	}
-	a := lowestFree(n.Prefix, n.Gateway, taken)
-	if !a.IsValid() {
-		return a, seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, n.Prefix)
-	}
-	return a, nil
+	return taken, nil
 }
 
 // ipKey is the claim's key of an address; networks may have equal addresses.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -24,10 +25,18 @@ func TestLowestFree(t *testing.T) {
 		taken := map[netip.Addr]bool{}
 		want := 0
 		for range hosts {
-			a := lowestFree(p, gateway, taken)
-			if !a.IsValid() {
+			most := rapid.IntRange(1, 5).Draw(t, "most")
+			free := lowestFree(p, gateway, taken, most)
+			if len(free) != min(most, len(hosts)-1-want) {
+				t.Fatalf("%d addresses were given where %d were asked for and %d are free", len(free), most, len(hosts)-1-want)
+			}
+			if len(free) == 0 {
 				break
 			}
+			if !slices.IsSortedFunc(free, netip.Addr.Compare) {
+				t.Fatalf("%v are in no order", free)
+			}
+			a := free[0]
 			if !p.Contains(a) || a == gateway || taken[a] || a == p.Addr() || a == broadcast(p) {
 				t.Fatalf("%s was given in %s, gateway %s", a, p, gateway)
 			}
@@ -35,8 +44,8 @@ func TestLowestFree(t *testing.T) {
 			want++
 			if rapid.IntRange(0, 3).Draw(t, "release") == 0 {
 				delete(taken, a)
-				if again := lowestFree(p, gateway, taken); again != a {
-					t.Fatalf("%s is free, and %s was given", a, again)
+				if again := lowestFree(p, gateway, taken, 1); !slices.Equal(again, free[:1]) {
+					t.Fatalf("%s is free, and %v was given", a, again)
 				}
 				taken[a] = true
 			}

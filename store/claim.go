@@ -20,9 +20,8 @@ const (
 // take makes a claim for holder, an instance's ID or an image's name. When
 // another has it the error names who.
 func take(ctx context.Context, tx *sql.Tx, c seedbed.Claim, holder string) error {
-	made, err := affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT (kind, key) DO NOTHING`,
-		c.Kind, c.Key, c.Job, holder)
-	if err != nil || made == 1 {
+	made, err := put(ctx, tx, intoClaim, c.Kind, c.Key, c.Job, holder)
+	if err != nil || made {
 		return err
 	}
 	var by seedbed.JobID

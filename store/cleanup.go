@@ -103,9 +103,14 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		if dropped = n == 1; !dropped {
 			return errUnchanged
 		}
+		had, err := instances(ctx, tx, `id = $1`, id)
+		if err != nil {
+			return err
+		}
 		if err := retractAll(ctx, tx, id, db.limits.tombstones); err != nil {
 			return err
 		}
+		db.next.forget()
 		// The NICs come first: a lease is written with its NIC's row locked.
 		for _, query := range []string{
 			`DELETE FROM nic WHERE instance = $1`,
@@ -116,7 +121,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 				return err
 			}
 		}
-		return nil
+		return emit(ctx, tx, ofInstance(seedbed.EventCleanupReleased, had[0], ""))
 	})
 	return dropped && err == nil, err
 }

@@ -59,6 +59,14 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
+// orEmptyMap makes a nil map an empty one.
+func orEmptyMap[T any](m map[string]T) map[string]T {
+	if m == nil {
+		return map[string]T{}
+	}
+	return m
+}
+
 type toTime struct{ t *time.Time }
 
 // Scan implements sql.Scanner.

@@ -16,14 +16,21 @@ import (
 
 // tables are all that hold state, each after those that it refers to.
 var tables = []string{
-	"setting", "network", "image", "profile", "hook", "hook_profile",
-	"job", "job_stage", "job_event", "claim", "delivery",
-	"instance", "nic", "volume", "lease",
+	"setting", "network", "maintenance", "image", "profile", "hook", "hook_key", "hook_profile",
+	"job", "job_stage", "job_event", "claim", "delivery", "delivery_other",
+	"instance", "hook_instance", "nic", "volume", "lease", "rebuild",
 	"feed_node", "blob", "feed", "guest_event", "cron_run",
+	"endpoint", "endpoint_key", "outbox", "token", "audit",
+	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk",
+	"userdata", "script", "provisioner_profile",
 }
 
 // numbered are the tables that give numbers, which are never given again.
-var numbered = []string{"nic", "guest_event"}
+var numbered = []string{
+	"nic", "guest_event", "audit",
+	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk",
+	"userdata", "script", "provisioner_profile",
+}
 
 // Copied is how many rows a table had.
 type Copied struct {

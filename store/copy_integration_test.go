@@ -40,7 +40,11 @@ func everything(t *testing.T, db *DB) {
 	must(db.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB, Format: "qcow2"}}))
 	must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
 	do(db.CreateProfile(ctx, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default", UserData: []byte{}}))(t)
-	do(db.CreateHook(ctx, seedbed.Hook{Name: "ci", Key: bytes.Repeat([]byte{0, 200}, 20), Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
+	if err := db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "ignored", Decision: seedbed.DecisionIgnored}); err != nil {
+		t.Fatal(err)
+	}
+	do(db.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{0, 200}, 20)}}, Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
+	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{0, 200}, 16)}}}))(t)
 	for n := range 40 {
 		id := seedbed.NewInstanceID()
 		a := seedbed.Acceptance{
@@ -55,7 +59,7 @@ func everything(t *testing.T, db *DB) {
 		j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
 		must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 		i := do(db.Instance(ctx, id))(t)
-		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name}, i.UserData))(t)
+		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name}, seedbed.Documents{UserData: i.UserData}))(t)
 		must(db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{
 			{Seq: int64(n), Instance: id, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, At: time.Now(), Until: time.Now().Add(time.Hour)}}))
 		switch n % 4 {
@@ -66,7 +70,25 @@ func everything(t *testing.T, db *DB) {
 			must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
 		}
 	}
+	web := do(db.InstanceByName(ctx, "web0"))(t)
+	do(db.Accept(ctx, seedbed.Acceptance{Rebuild: &web,
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: web.ID, Spec: []byte(`{}`)}}))(t)
+	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)
 	do(db.CronSlot(ctx, "mappings", time.Now()))(t)
+	do(db.CreateToken(asked(ctx), seedbed.Token{Name: "ci", Role: seedbed.RoleViewer}, [32]byte{0, 200}))(t)
+	must(db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "msg_other", Decision: seedbed.DecisionIgnored, Payload: []byte("{}")}))
+	do(db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"node"}}))(t)
+	do(db.CreateNetworkTemplate(ctx, "lan", ""))(t)
+	must(db.AddTemplateNetwork(ctx, "lan", "default", false))
+	do(db.CreateStorageTemplate(ctx, "root"))(t)
+	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
+	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=ö"}}))
+	do(db.CreateUserData(ctx, "cloud", "#cloud-config\n"))(t)
+	do(db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "web", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
+}
+
+func asked(ctx context.Context) context.Context {
+	return seedbed.WithChange(ctx, &seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin, Request: "POST /api/v1/tokens", Before: []byte(`"ö"`)})
 }
 
 // dump is every row of a table as text, sorted.

@@ -3,14 +3,27 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"seedbed"
 )
 
+// The history is two tables: what has a job, whose id is used up, and the rest.
+// A list leaves the payloads out. What was accepted in the end hides what
+// became of the same delivery before.
+const (
+	deliveryRows = `
+		SELECT hook, id, sha256, received, 'accepted' AS decision, '' AS detail, job, peer, headers, %s AS payload FROM delivery WHERE %s
+		UNION ALL
+		SELECT hook, id, sha256, received, decision, detail, '' AS job, peer, headers, %s AS payload FROM delivery_other WHERE %s
+			AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.hook = delivery_other.hook AND delivery.id = delivery_other.id)`
+	newest = ` ORDER BY received DESC, hook, id LIMIT $1`
+)
+
 func scanDelivery(r row) (d seedbed.Delivery, err error) {
 	var sum []byte
-	if err := r.Scan(&d.Hook, &d.ID, &sum, toTime{&d.Received}, &d.Job); err != nil {
+	if err := r.Scan(&d.Hook, &d.ID, &sum, toTime{&d.Received}, &d.Decision, &d.Detail, &d.Job, &d.Peer, toJSON{&d.Headers}, toBlob{&d.Payload}); err != nil {
 		return d, err
 	}
 	if copy(d.SHA256[:], sum) != len(d.SHA256) {
@@ -19,51 +32,97 @@ func scanDelivery(r row) (d seedbed.Delivery, err error) {
 	return d, nil
 }
 
-// Deliveries returns the newest deliveries first, at most limit and at most 1000.
-func (db *DB) Deliveries(ctx context.Context, limit int) (all []seedbed.Delivery, err error) {
+// Deliveries returns the newest deliveries first, without their payloads, at
+// most limit and at most 1000.
+func (db *DB) Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error) {
+	return db.deliveries(ctx, `1 = 1`, bound(limit, 1000))
+}
+
+// HookDeliveries is Deliveries of one hook.
+func (db *DB) HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error) {
+	return db.deliveries(ctx, `hook = $2`, bound(limit, 1000), hook)
+}
+
+func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
 	err = db.view(ctx, "list deliveries", func(tx *sql.Tx) error {
-		all, err = list(ctx, tx, scanDelivery, `
-			SELECT hook, id, sha256, received, job FROM delivery ORDER BY received DESC, hook, id LIMIT $1`, bound(limit, 1000))
+		all, err = list(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)
 		return err
 	})
 	return all, err
 }
 
-// Delivery returns the delivery with the sender's id that came to hook.
+// Delivery returns the delivery with the sender's id that came to hook, with
+// its payload if that was kept.
 func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery, err error) {
+	const oneOf = `hook = $1 AND id = $2`
 	err = db.view(ctx, "read delivery", func(tx *sql.Tx) error {
-		d, err = readDelivery(ctx, tx, hook, id,
-			seedbed.Errorf(seedbed.ErrNotFound, "delivery %q of hook %q does not exist", clean(id, maxDeliveryID), clean(hook, 80)))
+		d, err = one(ctx, tx, scanDelivery,
+			seedbed.Errorf(seedbed.ErrNotFound, "delivery %q of hook %q does not exist", clean(id, maxDeliveryID), clean(hook, 80)),
+			fmt.Sprintf(deliveryRows, "payload", oneOf, "payload", oneOf), hook, id)
 		return err
 	})
 	return d, err
 }
 
-func readDelivery(ctx context.Context, tx *sql.Tx, hook, id string, missing error) (seedbed.Delivery, error) {
-	return one(ctx, tx, scanDelivery, missing, `SELECT hook, id, sha256, received, job FROM delivery WHERE hook = $1 AND id = $2`, hook, id)
-}
-
 // maxDeliveryID bounds the sender's id of a delivery, in bytes.
 const maxDeliveryID = 256
 
-// recordDelivery writes the delivery down. When it was there already it returns
-// the receipt of the job that it led to then.
-func recordDelivery(ctx context.Context, tx *sql.Tx, d seedbed.Delivery, job seedbed.JobID) (old *seedbed.Receipt, err error) {
+func checkDelivery(d seedbed.Delivery) error {
 	if d.ID == "" || len(d.ID) > maxDeliveryID {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the delivery's id has %d bytes: want 1 to %d", len(d.ID), maxDeliveryID)
+		return seedbed.Errorf(seedbed.ErrInvalid, "the delivery's id has %d bytes: want 1 to %d", len(d.ID), maxDeliveryID)
 	}
-	made, err := affect(ctx, tx, `INSERT INTO delivery (hook, id, sha256, received, job) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hook, id) DO NOTHING`,
-		d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), job)
-	if err != nil || made == 1 {
+	return nil
+}
+
+// recordDelivery uses up the id of the delivery that asked. The job is there.
+func recordDelivery(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+	if a.Delivery == nil {
+		return nil
+	}
+	d := *a.Delivery
+	made, err := put(ctx, tx, intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), a.Job.ID, d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
+	if err == nil && !made {
+		err = errAgain // it came twice, and the other was quicker
+	}
+	return err
+}
+
+// earlier finds the receipt of a delivery whose id is used up; nil when it is
+// not. Where rows are gathered it does not look: one that is used up shows then.
+func earlier(ctx context.Context, tx *sql.Tx, d seedbed.Delivery) (*seedbed.Receipt, error) {
+	if pileOf(ctx) != nil {
+		return nil, nil
+	}
+	var sum []byte
+	var r seedbed.Receipt
+	err := tx.QueryRowContext(ctx, `SELECT delivery.sha256, job.id, job.state FROM delivery JOIN job ON job.id = delivery.job
+		WHERE delivery.hook = $1 AND delivery.id = $2`, d.Hook, d.ID).Scan(&sum, &r.Job, &r.State)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
 		return nil, err
+	case string(sum) != string(d.SHA256[:]):
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "delivery %q was received before with another body (job %s): a new request needs a new webhook-id", d.ID, r.Job.Short())
 	}
-	first, err := readDelivery(ctx, tx, d.Hook, d.ID, errAgain) // unless it was forgotten just now
-	if err != nil {
-		return nil, err
+	r.Duplicate = true
+	return &r, nil
+}
+
+// RecordDelivery keeps in the history a delivery that led to no job. The same
+// one may come again, and is then judged anew: the last judgement is kept.
+func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
+	if err := checkDelivery(d); err != nil {
+		return err
 	}
-	if first.SHA256 != d.SHA256 {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "delivery %q was received before with another body (job %s): a new request needs a new webhook-id", d.ID, first.Job.Short())
-	}
-	j, err := readJob(ctx, tx, first.Job)
-	return &seedbed.Receipt{Job: first.Job, State: j.State, Duplicate: true}, err
+	return db.together(ctx, "record delivery", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+		if tx == nil {
+			return nil, errReads
+		}
+		return nil, exec(ctx, tx, `
+			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
+				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
+			d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), d.Decision, clean(d.Detail, maxText), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
+	})
 }

@@ -21,6 +21,11 @@ type dialect struct {
 	// announce tells other processes at the commit that something was written,
 	// in the name of $1; empty where there are no others.
 	announce string
+	// lanes is how many transactions of many writes there are at a time: one
+	// where it is 0.
+	lanes int
+	// volleys tells that writes can be sent with their commit (volley).
+	volleys bool
 	// facts reads the server's name with its release, and "on" if it flushes to
 	// disk; empty where there is no server.
 	facts string

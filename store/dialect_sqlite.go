@@ -41,13 +41,19 @@ func (db *DB) expireLeases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := exec(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE owner <> ''`); err != nil {
+			return err
+		}
 		return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, micros(clock))
 	})
 }
 
-// The roles of a connection.
+// The roles of a connection. The writer's cache holds what one transaction of
+// many accepted requests touches, which would else be written twice; and the log
+// is long, so that such a transaction does not begin with a checkpoint.
 const (
-	writer   = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)"
+	writer = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)" +
+		"&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8192)"
 	reader   = "_txlock=deferred&_pragma=query_only(1)"
 	examiner = "mode=ro"
 )
@@ -59,7 +65,11 @@ func openSQLite(path, role string) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	return db, nil
+	if role == examiner {
+		return db, nil
+	}
+	defer db.Close() // it connects to nothing
+	return openPrepared(db, u.String()), nil
 }
 
 // checkFile looks at the database file, if there is one, without changing it.

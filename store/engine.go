@@ -28,8 +28,14 @@ func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (
 		if errors.Is(err, sql.ErrNoRows) {
 			return errUnchanged
 		}
+		if err != nil {
+			return err
+		}
 		claimed = &j
-		return err
+		if j.Epoch > 1 || j.State != seedbed.JobRunning {
+			return nil
+		}
+		return emit(ctx, tx, ofJob(seedbed.EventJobStarted, j))
 	})
 	if err != nil {
 		return nil, err
@@ -74,13 +80,15 @@ func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
 	})
 }
 
-// CancelJob marks a create or import job: its holder learns of it with the next
+// CancelJob marks a job that can be undone: its holder learns of it with the next
 // renewal of its lease, and undoes it. Asking again changes nothing. A job that
-// has ended, or an import whose image is complete, gives ErrConflict, and a
-// remove job ErrInvalid.
+// has ended, an import whose image is complete, or a rebuild that removes the
+// former disks, gives ErrConflict, and a job
+// that only goes forward ErrInvalid.
 func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 	return db.update(ctx, "cancel job", func(tx *sql.Tx) error {
-		n, err := affect(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1 AND cancel = 0 AND kind <> $2 AND `+live, id, seedbed.JobRemove)
+		n, err := affect(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1 AND cancel = 0 AND kind NOT IN ($2, $3, $4) AND `+live,
+			id, seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove) // JobKind.Forward
 		if err != nil {
 			return err
 		}
@@ -88,12 +96,15 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 		switch {
 		case err != nil:
 			return err
-		case j.Kind == seedbed.JobRemove:
-			return seedbed.Errorf(seedbed.ErrInvalid, "job %s is a remove job, which cannot be cancelled", id.Short())
+		case j.Kind.Forward():
+			return seedbed.Errorf(seedbed.ErrInvalid, "job %s is a %s job, which cannot be cancelled", id.Short(), j.Kind)
 		case j.State.Terminal():
 			return seedbed.Errorf(seedbed.ErrConflict, "job %s has ended already: it is %s", id.Short(), j.State)
 		case n == 0:
 			return errUnchanged
+		}
+		if err := uncancellable(j); err != nil {
+			return err
 		}
 		if j.Kind == seedbed.JobImport {
 			if img, err := image(ctx, tx, j.Subject, seedbed.ErrConflict); err != nil || img.State == seedbed.ImageActive {

@@ -18,6 +18,13 @@ func addEvent(ctx context.Context, tx *sql.Tx, job seedbed.JobID, e seedbed.Even
 		job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress)
 }
 
+// firstEvent begins the history of a job that was just added, whose count of
+// events starts at the one.
+func firstEvent(ctx context.Context, tx *sql.Tx, job seedbed.JobID, msg string) error {
+	_, err := put(ctx, tx, intoEvent, job, 1, micros(now()), "info", "", clean(msg, maxText), 0)
+	return err
+}
+
 // LogEvent appends to the history of a job that is held. Job and Seq are set
 // here, and At when it is zero; Progress, 0 to 100, becomes the job's too.
 func (db *DB) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event) error {

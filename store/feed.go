@@ -1,40 +1,43 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"seedbed"
 )
 
 // Publish makes node serve the instance of a running job from the revision
-// that it returns on. The user-data goes out as a blob, which is named in the
-// record; nil means none. The same record again keeps its revision.
-func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (revision int64, err error) {
+// that it returns on. The documents go out as blobs, which the record names; a
+// nil one means none. The instance's maintenance events are added to the record.
+// The same record again keeps its revision.
+func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error) {
 	if err := checkNode(node); err != nil {
 		return 0, err
 	}
-	if len(userData) > MaxUserData {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "instance %q: user-data has %d bytes: want at most %d", g.Name, len(userData), MaxUserData)
-	}
-	sum := ""
-	g.UserData = nil
-	if userData != nil {
-		digest := sha256.Sum256(userData)
-		sum = hex.EncodeToString(digest[:])
-		g.UserData = &seedbed.Blob{SHA256: sum, Size: int64(len(userData))}
-	}
-	record, err := json.Marshal(g)
+	err = cmp.Or(seedbed.CheckDocument("user-data", docs.UserData), seedbed.CheckDocument("vendor-data", docs.VendorData))
 	if err != nil {
-		return 0, fmt.Errorf("publish %s: %w", g.ID, err)
+		return 0, within(fmt.Sprintf("instance %q", g.Name), err)
 	}
+	g.UserData, g.VendorData = blobOf(docs.UserData), blobOf(docs.VendorData)
 	err = db.update(ctx, "publish", func(tx *sql.Tx) error {
-		if err := holdFor(ctx, tx, ref, g.ID, seedbed.JobRunning); err != nil {
+		if err := publishable(ctx, tx, ref, g.ID); err != nil {
+			return err
+		}
+		g := g
+		if g.Maintenance, err = maintenanceOf(ctx, tx, "", g.ID); err != nil {
+			return err
+		}
+		record, err := json.Marshal(g)
+		if err != nil {
 			return err
 		}
 		old, err := readServed(ctx, tx, node, g.ID)
@@ -49,25 +52,53 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		if revision, err = nextRevision(ctx, tx, node); err != nil {
 			return err
 		}
-		if userData != nil {
-			err := exec(ctx, tx, `INSERT INTO blob (sha256, data) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET unused_since = NULL`, sum, userData)
-			if err != nil {
-				return err
-			}
+		if err := keepBlobs(ctx, tx, docs); err != nil {
+			return err
 		}
 		err = exec(ctx, tx, `
-			INSERT INTO feed (node, instance, revision, record, blob) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (node, instance) DO UPDATE SET revision = excluded.revision, record = excluded.record, blob = excluded.blob`,
-			node, g.ID, revision, string(record), null(sum))
+			INSERT INTO feed (node, instance, revision, record, blob, vendor) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (node, instance) DO UPDATE SET revision = excluded.revision, record = excluded.record, blob = excluded.blob, vendor = excluded.vendor`,
+			node, g.ID, revision, string(record), null(sumOf(g.UserData)), null(sumOf(g.VendorData)))
 		if err != nil {
 			return err
 		}
-		return retireBlob(ctx, tx, old.blob)
+		return retireBlobs(ctx, tx, old)
 	})
 	if err != nil {
 		return 0, err
 	}
 	return revision, nil
+}
+
+// keepBlobs keeps the documents, in the order in which retireBlobs locks them.
+func keepBlobs(ctx context.Context, tx *sql.Tx, docs seedbed.Documents) error {
+	named := map[string][]byte{sumOf(blobOf(docs.UserData)): docs.UserData, sumOf(blobOf(docs.VendorData)): docs.VendorData}
+	for _, sum := range slices.Sorted(maps.Keys(named)) {
+		if sum == "" {
+			continue
+		}
+		err := exec(ctx, tx, `INSERT INTO blob (sha256, data) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET unused_since = NULL`, sum, named[sum])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blobOf names a document; nil for none.
+func blobOf(data []byte) *seedbed.Blob {
+	if data == nil {
+		return nil
+	}
+	digest := sha256.Sum256(data)
+	return &seedbed.Blob{SHA256: hex.EncodeToString(digest[:]), Size: int64(len(data))}
+}
+
+func sumOf(b *seedbed.Blob) string {
+	if b == nil {
+		return ""
+	}
+	return b.SHA256
 }
 
 // Retract makes node stop serving the instance of a job, from the revision that
@@ -123,18 +154,18 @@ func checkNode(node string) error {
 
 // served is a row of the feed; a tombstone has no record.
 type served struct {
-	revision     int64
-	record, blob string
+	revision             int64
+	record, blob, vendor string
 }
 
 // readServed reads what node has of an instance, the zero value when nothing.
 func readServed(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) (served, error) {
 	return one(ctx, tx, func(r row) (s served, err error) {
-		var record, blob sql.NullString
-		err = r.Scan(&s.revision, &record, &blob)
-		s.record, s.blob = record.String, blob.String
+		var record, blob, vendor sql.NullString
+		err = r.Scan(&s.revision, &record, &blob, &vendor)
+		s.record, s.blob, s.vendor = record.String, blob.String, vendor.String
 		return s, err
-	}, nil, `SELECT revision, record, blob FROM feed WHERE node = $1 AND instance = $2`, node, id)
+	}, nil, `SELECT revision, record, blob, vendor FROM feed WHERE node = $1 AND instance = $2`, node, id)
 }
 
 // nextRevision counts the node's revision up and locks it until the transaction
@@ -171,11 +202,11 @@ func bury(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, o
 	if err != nil {
 		return 0, err
 	}
-	err = exec(ctx, tx, `UPDATE feed SET revision = $1, record = NULL, blob = NULL WHERE node = $2 AND instance = $3`, revision, node, id)
+	err = exec(ctx, tx, `UPDATE feed SET revision = $1, record = NULL, blob = NULL, vendor = NULL WHERE node = $2 AND instance = $3`, revision, node, id)
 	if err != nil {
 		return 0, err
 	}
-	if err := retireBlob(ctx, tx, old.blob); err != nil {
+	if err := retireBlobs(ctx, tx, old); err != nil {
 		return 0, err
 	}
 	floor, err := one(ctx, tx, value[int64], nil, `
@@ -193,8 +224,13 @@ func bury(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, o
 // has read the record and not yet asked for the blob.
 const blobGrace = time.Hour
 
-// retireBlob marks the blob of a record that is gone, unless another has it,
-// and deletes those that were marked long ago.
+// retireBlobs marks the blobs of a record that is gone.
+func retireBlobs(ctx context.Context, tx *sql.Tx, old served) error {
+	return cmp.Or(retireBlob(ctx, tx, min(old.blob, old.vendor)), retireBlob(ctx, tx, max(old.blob, old.vendor)))
+}
+
+// retireBlob marks a blob, unless a record has it, and deletes those that were
+// marked long ago.
 func retireBlob(ctx context.Context, tx *sql.Tx, sum string) error {
 	t := now()
 	if sum != "" {
@@ -203,7 +239,7 @@ func retireBlob(ctx context.Context, tx *sql.Tx, sum string) error {
 		if err := exec(ctx, tx, `UPDATE blob SET unused_since = unused_since WHERE sha256 = $1`, sum); err != nil {
 			return err
 		}
-		err := exec(ctx, tx, `UPDATE blob SET unused_since = $1 WHERE sha256 = $2 AND NOT EXISTS (SELECT 1 FROM feed WHERE blob = $2)`, micros(t), sum)
+		err := exec(ctx, tx, `UPDATE blob SET unused_since = $1 WHERE sha256 = $2 AND NOT EXISTS (SELECT 1 FROM feed WHERE blob = $2 OR vendor = $2)`, micros(t), sum)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func TestTombstones(t *testing.T) {
 	const guests = 5
 	for n := range guests {
 		ref, g := publisher(t, db, fmt.Sprintf("web%d", n))
-		do(db.Publish(ctx, ref, "node", g, nil))(t)
+		do(db.Publish(ctx, ref, "node", g, seedbed.Documents{}))(t)
 		do(db.Retract(ctx, ref, "node", g.ID))(t)
 	}
 	// Revisions 2, 4, 6, 8 and 10 are tombstones, of which 2 and 4 were pruned.
@@ -60,7 +60,7 @@ func TestLongPage(t *testing.T) {
 	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
 	for n := range 7 {
 		ref, g := publisher(t, db, fmt.Sprintf("web%d", n))
-		do(db.Publish(ctx, ref, "node", g, nil))(t)
+		do(db.Publish(ctx, ref, "node", g, seedbed.Documents{}))(t)
 	}
 	for since, want := range map[int64][2]int64{0: {3, 3}, 3: {3, 6}, 6: {1, 7}, 7: {0, 7}} {
 		page := do(db.FeedPage(ctx, "node", since, gen))(t)
@@ -79,20 +79,20 @@ func TestBlobGrace(t *testing.T) {
 	ctx := t.Context()
 	db := fresh(t)
 	ref, g := publisher(t, db, "web1")
-	do(db.Publish(ctx, ref, "node", g, []byte("old")))(t)
+	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("old")}))(t)
 	page := do(db.FeedPage(ctx, "node", 0, ""))(t)
 	old := page.Changes[0].Guest.UserData.SHA256
-	do(db.Publish(ctx, ref, "node", g, []byte("new")))(t)
+	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Blob(ctx, old))(t)
 	do(db.write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, micros(now().Add(-2*blobGrace))))(t)
-	do(db.Publish(ctx, ref, "node", g, []byte("third")))(t)
+	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("third")}))(t)
 	if _, err := db.Blob(ctx, old); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("the old blob: %v", err)
 	}
 	// The second is within its grace, and comes back to life with a record.
-	do(db.Publish(ctx, ref, "node", g, []byte("new")))(t)
+	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	other, h := publisher(t, db, "web2")
-	do(db.Publish(ctx, other, "node", h, []byte("new")))(t)
+	do(db.Publish(ctx, other, "node", h, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Retract(ctx, ref, "node", g.ID))(t)
 	var used int
 	if err := db.read.QueryRow(`SELECT COUNT(*) FROM blob WHERE unused_since IS NULL`).Scan(&used); err != nil || used != 1 {

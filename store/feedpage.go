@@ -33,6 +33,12 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 		if page.Networks, err = networks(ctx, tx); err != nil {
 			return err
 		}
+		if page.Site, err = site(ctx, tx); err != nil {
+			return err
+		}
+		if page.Maintenance, err = maintenanceOf(ctx, tx, node, ""); err != nil {
+			return err
+		}
 		page.Revision = head
 		if page.Snapshot = gen != page.Generation || since < floor || since > head; page.Snapshot {
 			page.Changes, err = list(ctx, tx, scanChange, `
@@ -60,7 +66,7 @@ func scanChange(r row) (c seedbed.FeedChange, err error) {
 	return c, nil
 }
 
-// Blob returns the user-data of that lower-case hexadecimal SHA-256.
+// Blob returns the document of that lower-case hexadecimal SHA-256.
 func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *sql.Tx) error {
 		data, err = one(ctx, tx, func(r row) (b []byte, err error) {

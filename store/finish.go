@@ -25,6 +25,9 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 		if err := db.settle(ctx, tx, j, o); err != nil {
 			return err
 		}
+		if err := endRebuild(ctx, tx, j); err != nil {
+			return err
+		}
 		e := ending(j, o)
 		if err := addEvent(ctx, tx, j.ID, e); err != nil {
 			return err
@@ -35,17 +38,27 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 		} else if why == "" {
 			why = clean(o.Error, maxText)
 		}
-		return exec(ctx, tx, `UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL WHERE id = $5`,
+		err = exec(ctx, tx, `UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL WHERE id = $5`,
 			o.State, why, e.Progress, micros(now()), j.ID)
+		if err != nil {
+			return err
+		}
+		j.State, j.Error = o.State, why
+		return emit(ctx, tx, noticesOf(j, o)...)
 	})
 }
 
 // settle decides what becomes of the job's instance or image.
 func (db *DB) settle(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
 	switch {
-	case o.Drop && j.Kind == seedbed.JobImport:
+	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
 		return dropImage(ctx, tx, j.Subject)
+	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove:
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s has nothing to drop: it is a %s job", j.ID.Short(), j.Kind)
+	case o.ImageState != "":
+		return settleImage(ctx, tx, j, o.ImageState)
 	case o.Drop:
+		db.next.forget()
 		return dropInstance(ctx, tx, j.Instance, db.limits.tombstones)
 	case o.InstanceState != "":
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())

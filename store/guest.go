@@ -108,6 +108,8 @@ func takeEffect(ctx context.Context, tx *sql.Tx, e seedbed.GuestEvent) error {
 		return renewLease(ctx, tx, e)
 	case e.Kind == seedbed.GuestReport:
 		return exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`, micros(now()), micros(e.At), e.Instance)
+	case e.Kind == seedbed.GuestPassword:
+		return setPassword(ctx, tx, e.Instance, e.Fields["password"])
 	case fetchedUserData(e):
 		return exec(ctx, tx, `UPDATE instance SET fetched = $2,`+first+` AND fetched IS NULL`, micros(now()), micros(e.At), e.Instance)
 	}

@@ -8,86 +8,168 @@ import (
 	"seedbed"
 )
 
-const hookColumns = `name, key, actions, tolerance, created`
+const hookColumns = `name, settings, actions, tolerance, declared, created, changed`
 
 func scanHook(r row) (h seedbed.Hook, err error) {
 	var tolerance int64
-	err = r.Scan(&h.Name, toBlob{&h.Key}, toJSON{&h.Actions}, &tolerance, toTime{&h.Created})
+	err = r.Scan(&h.Name, toJSON{&h.HookSettings}, toJSON{&h.Actions}, &tolerance, &h.Declared, toTime{&h.Created}, toTime{&h.Changed})
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond
+	if h.Scheme == "" { // made by a release that knew one
+		h.Scheme = seedbed.SchemeStandard
+	}
+	if h.Changed.IsZero() {
+		h.Changed = h.Created
+	}
 	return h, err
 }
 
-// minHookKey is the least size of an HMAC key in bytes, as Standard Webhooks has it.
-const minHookKey = 24
-
-// CreateHook adds a webhook receiver and returns it with its time of creation.
-// The tolerance is kept to the microsecond. A profile that does not exist is ErrInvalid.
-func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error) {
+// CreateHook adds a webhook receiver with its keys and returns it with its time
+// of creation. The tolerance is kept to the microsecond. A profile that does
+// not exist is ErrInvalid.
+func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
 	if err := checkHook(h); err != nil {
 		return seedbed.Hook{}, err
 	}
-	h.Profiles, h.Actions = orEmpty(h.Profiles), orEmpty(h.Actions)
-	h.Created, h.Tolerance = now(), h.Tolerance.Truncate(time.Microsecond)
-	err := db.update(ctx, "create hook "+h.Name, func(tx *sql.Tx) error {
-		made, err := affect(ctx, tx, `INSERT INTO hook (`+hookColumns+`) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-			h.Name, h.Key, asJSON{h.Actions}, h.Tolerance.Microseconds(), micros(h.Created))
-		if err != nil {
+	err = db.update(ctx, "create hook "+h.Name, func(tx *sql.Tx) error {
+		if err := insertHook(ctx, tx, h, now()); err != nil {
 			return err
 		}
-		if made == 0 {
-			return seedbed.Errorf(seedbed.ErrExists, "hook %q exists already", h.Name)
-		}
-		for i, p := range h.Profiles {
-			missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, clean(p, 80))
-			if _, err := one(ctx, tx, value[int], missing, `SELECT 1 FROM profile WHERE name = $1`, p); err != nil {
-				return err
-			}
-			err := exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
-			if err != nil {
-				return err
-			}
-		}
-		h.Profiles, err = hookProfiles(ctx, tx, h.Name)
+		made, err = readHook(ctx, tx, h.Name)
 		return err
 	})
 	if err != nil {
 		return seedbed.Hook{}, err
 	}
-	return h, nil
+	return made, nil
+}
+
+// insertHook writes a hook that is not there yet: ErrExists.
+func insertHook(ctx context.Context, tx *sql.Tx, h seedbed.Hook, created time.Time) error {
+	h.Profiles, h.Actions = orEmpty(h.Profiles), orEmpty(h.Actions)
+	made, err := affect(ctx, tx, `
+		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		h.Name, formerKey(h), asJSON{h.HookSettings}, asJSON{h.Actions}, h.Tolerance.Microseconds(), flag(h.Declared), micros(created), micros(now()))
+	if err != nil {
+		return err
+	}
+	if made == 0 {
+		return seedbed.Errorf(seedbed.ErrExists, "hook %q exists already", h.Name)
+	}
+	if err := writeProfiles(ctx, tx, h); err != nil {
+		return err
+	}
+	return writeKeys(ctx, tx, h)
 }
 
 func checkHook(h seedbed.Hook) error {
 	if err := seedbed.CheckName("hook", h.Name); err != nil {
 		return err
 	}
-	switch {
-	case len(h.Key) < minHookKey || len(h.Key) > 1024:
-		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: its key has %d bytes: want %d to 1024", h.Name, len(h.Key), minHookKey)
-	case h.Tolerance < 0:
+	if h.Tolerance < 0 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: tolerance is %s: want none or more", h.Name, h.Tolerance)
+	}
+	return checkKeys(h)
+}
+
+func writeProfiles(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+	if err := exec(ctx, tx, `DELETE FROM hook_profile WHERE hook = $1`, h.Name); err != nil {
+		return err
+	}
+	for i, p := range h.Profiles {
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, clean(p, 80))
+		if _, err := one(ctx, tx, value[int], missing, `SELECT 1 FROM profile WHERE name = $1`, p); err != nil {
+			return err
+		}
+		err := exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// Hook returns the receiver called name, its key included.
-func (db *DB) Hook(ctx context.Context, name string) (h seedbed.Hook, err error) {
-	err = db.view(ctx, "read hook", func(tx *sql.Tx) error {
-		h, err = one(ctx, tx, scanHook, noHook(name), `SELECT `+hookColumns+` FROM hook WHERE name = $1`, name)
+// UpdateHook gives a hook other settings; its keys stay. What the configuration
+// declares is changed there: ErrConflict. So is a hook that was changed since
+// h.Changed, unless that is zero.
+func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
+	err = db.update(ctx, "update hook "+h.Name, func(tx *sql.Tx) error {
+		old, err := lockHook(ctx, tx, h.Name)
 		if err != nil {
 			return err
 		}
-		h.Profiles, err = hookProfiles(ctx, tx, name)
+		if old.Scheme != h.Scheme {
+			return seedbed.Errorf(seedbed.ErrConflict, "hook %q is of scheme %s, and its keys are of no use for %s: make another hook", h.Name, old.Scheme, h.Scheme)
+		}
+		if !h.Changed.IsZero() && !h.Changed.Equal(old.Changed) {
+			return seedbed.Errorf(seedbed.ErrConflict, "hook %q was changed meanwhile: read it again, and change that", h.Name)
+		}
+		h.Keys = old.Keys
+		if err := checkHook(h); err != nil {
+			return err
+		}
+		if err := setHook(ctx, tx, h); err != nil {
+			return err
+		}
+		made, err = readHook(ctx, tx, h.Name)
 		return err
 	})
+	if err != nil {
+		return seedbed.Hook{}, err
+	}
+	return made, nil
+}
+
+func setHook(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+	err := exec(ctx, tx, `UPDATE hook SET settings = $1, actions = $2, tolerance = $3, changed = $4 WHERE name = $5`,
+		asJSON{h.HookSettings}, asJSON{orEmpty(h.Actions)}, h.Tolerance.Microseconds(), micros(now()), h.Name)
+	if err != nil {
+		return err
+	}
+	return writeProfiles(ctx, tx, h)
+}
+
+// lockHook reads a hook that is to be changed, and keeps others from doing so.
+func lockHook(ctx context.Context, tx *sql.Tx, name string) (seedbed.Hook, error) {
+	if err := exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, name); err != nil {
+		return seedbed.Hook{}, err
+	}
+	h, err := readHook(ctx, tx, name)
+	if err == nil && h.Declared {
+		err = seedbed.Errorf(seedbed.ErrConflict, "hook %q is declared in the configuration: change it there (webhook.hooks)", name)
+	}
 	return h, err
+}
+
+// Hook returns the receiver called name, its keys included.
+func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
+	return memoized(db, memoKey{"hook", name}, func() (h seedbed.Hook, err error) {
+		err = db.view(ctx, "read hook", func(tx *sql.Tx) error {
+			h, err = readHook(ctx, tx, name)
+			return err
+		})
+		return h, err
+	})
+}
+
+func readHook(ctx context.Context, tx *sql.Tx, name string) (h seedbed.Hook, err error) {
+	h, err = one(ctx, tx, scanHook, noHook(name), `SELECT `+hookColumns+` FROM hook WHERE name = $1`, name)
+	if err != nil {
+		return h, err
+	}
+	return h, complete(ctx, tx, &h)
+}
+
+// complete reads what a hook has several of.
+func complete(ctx context.Context, tx *sql.Tx, h *seedbed.Hook) (err error) {
+	if h.Profiles, err = list(ctx, tx, value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, h.Name); err != nil {
+		return err
+	}
+	h.Keys, err = hookKeys(ctx, tx, h.Name)
+	return err
 }
 
 func noHook(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "hook %q does not exist", clean(name, 80))
-}
-
-func hookProfiles(ctx context.Context, tx *sql.Tx, name string) ([]string, error) {
-	return list(ctx, tx, value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, name)
 }
 
 // Hooks returns all receivers by name, their keys included.
@@ -97,7 +179,7 @@ func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 			return err
 		}
 		for i := range all {
-			if all[i].Profiles, err = hookProfiles(ctx, tx, all[i].Name); err != nil {
+			if err := complete(ctx, tx, &all[i]); err != nil {
 				return err
 			}
 		}
@@ -106,13 +188,13 @@ func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 	return all, err
 }
 
-// DeleteHook removes a receiver. What it delivered stays on record.
+// DeleteHook removes a receiver. What it delivered stays on record. What the
+// configuration declares is removed there: ErrConflict.
 func (db *DB) DeleteHook(ctx context.Context, name string) error {
 	return db.update(ctx, "delete hook", func(tx *sql.Tx) error {
-		n, err := affect(ctx, tx, `DELETE FROM hook WHERE name = $1`, name)
-		if err == nil && n == 0 {
-			err = noHook(name)
+		if _, err := lockHook(ctx, tx, name); err != nil {
+			return err
 		}
-		return err
+		return exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name)
 	})
 }

@@ -15,18 +15,25 @@ func scanImage(r row) (i seedbed.Image, err error) {
 }
 
 // Image returns the image called name; it may still be importing.
-func (db *DB) Image(ctx context.Context, name string) (i seedbed.Image, err error) {
-	err = db.view(ctx, "read image", func(tx *sql.Tx) error {
-		i, err = image(ctx, tx, name, seedbed.ErrNotFound)
-		return err
+func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
+	return memoized(db, memoKey{"image", name}, func() (i seedbed.Image, err error) {
+		err = db.view(ctx, "read image", func(tx *sql.Tx) error {
+			i, err = image(ctx, tx, name, seedbed.ErrNotFound)
+			return err
+		})
+		return i, err
 	})
-	return i, err
 }
 
 // image reads an image; the error of one that does not exist has the kind missing.
+// One that is being removed is ErrInvalid for whoever would use it.
 func image(ctx context.Context, tx *sql.Tx, name string, missing error) (seedbed.Image, error) {
-	return one(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", clean(name, 80)),
+	i, err := one(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", clean(name, 80)),
 		`SELECT `+imageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
+	if err == nil && i.State == seedbed.ImageRemoving && missing == seedbed.ErrInvalid {
+		err = seedbed.Errorf(missing, "image %q is being removed, or could not be: take another, or see its job", clean(name, 80))
+	}
+	return i, err
 }
 
 // Images returns all images by name.
@@ -67,14 +74,15 @@ func activateImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, found seedbed
 }
 
 // dropImage forgets an image and releases its name. The row stays, unseen,
-// while a profile or volume names it.
+// while a profile, a storage template or a volume names it.
 func dropImage(ctx context.Context, tx *sql.Tx, name string) error {
 	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
 		return err
 	}
 	gone, err := affect(ctx, tx, `
 		DELETE FROM image WHERE name = $1
-			AND NOT EXISTS (SELECT 1 FROM profile WHERE image = $1) AND NOT EXISTS (SELECT 1 FROM volume WHERE image = $1)`, name)
+			AND NOT EXISTS (SELECT 1 FROM profile WHERE image = $1) AND NOT EXISTS (SELECT 1 FROM volume WHERE image = $1)
+			AND NOT EXISTS (SELECT 1 FROM storage_template_disk WHERE source = $1)`, name)
 	if err != nil || gone == 1 {
 		return err
 	}

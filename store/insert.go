@@ -3,13 +3,14 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"seedbed"
 )
 
 // insertInstance makes the claims of a new instance, and adds it with its NICs and volumes.
-func insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID, i seedbed.Instance) error {
+func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID, i seedbed.Instance) error {
 	if err := take(ctx, tx, seedbed.Claim{Kind: claimName, Key: i.Name, Job: job}, string(i.ID)); err != nil {
 		return err
 	}
@@ -17,31 +18,50 @@ func insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID, i seedbe
 	if err != nil {
 		return err
 	}
+	source, err := seedbed.ParseDatasource(string(i.Datasource))
+	if err != nil {
+		return err
+	}
 	if err := checkImages(ctx, tx, i); err != nil {
 		return err
 	}
 	made := micros(orNow(i.Created))
-	err = exec(ctx, tx, `
-		INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $14)`,
+	_, err = put(ctx, tx, intoInstance,
 		i.ID, i.Name, i.Profile, i.Image, i.Node, seedbed.InstanceProvisioning, i.VCPUs, i.Memory, ready, flag(i.Held), blob(i.UserData),
-		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken, made)
+		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
+		blob(i.VendorData), source, asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password, 1, made, made)
 	if err != nil {
 		return err
 	}
 	for _, n := range i.NICs {
-		if err := insertNIC(ctx, tx, job, i.ID, n); err != nil {
+		if err := db.insertNIC(ctx, tx, job, i.ID, n); err != nil {
 			return err
 		}
 	}
 	for _, v := range i.Volumes {
-		err := exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`,
-			v.Pool, v.Name, i.ID, v.Index, v.Size, null(v.Image))
+		_, err := put(ctx, tx, intoVolume, v.Pool, v.Name, i.ID, v.Index, v.Size, null(v.Image))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// compose writes the documents of a new instance that depend on its addresses.
+func compose(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
+	inst, err := oneInstance(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	docs, err := make(inst)
+	if err != nil {
+		return err
+	}
+	inst.UserData, inst.VendorData = docs.UserData, docs.VendorData
+	if err := checkServed(inst); err != nil {
+		return within(fmt.Sprintf("instance %q", inst.Name), err)
+	}
+	return exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`, blob(docs.UserData), blob(docs.VendorData), id)
 }
 
 // checkImages refuses an instance whose images cannot be cloned where it wants them.
@@ -50,7 +70,7 @@ func checkImages(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 		if v.Image == "" {
 			continue
 		}
-		img, err := image(ctx, tx, v.Image, seedbed.ErrInvalid)
+		img, err := imageOnce(ctx, tx, v.Image)
 		switch {
 		case err != nil:
 			return within(fmt.Sprintf("instance %q", i.Name), err)
@@ -63,21 +83,36 @@ func checkImages(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 	return nil
 }
 
-func insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
+// imageOnce reads an image, for writes that are gathered once.
+func imageOnce(ctx context.Context, tx *sql.Tx, name string) (seedbed.Image, error) {
+	read := func() (seedbed.Image, error) { return image(ctx, tx, name, seedbed.ErrInvalid) }
+	if p := pileOf(ctx); p != nil {
+		if tx == nil {
+			read = func() (seedbed.Image, error) { return p.db.knownImage(ctx, name) }
+		}
+		return alike(p.images, name, read)
+	}
+	return read()
+}
+
+func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
 	if err := take(ctx, tx, seedbed.Claim{Kind: claimMAC, Key: n.MAC.String(), Job: job}, string(id)); err != nil {
 		return err
 	}
-	network, err := lockNetwork(ctx, tx, n.Network)
+	network, err := lockOnce(ctx, tx, n.Network)
 	if err != nil {
 		return err
 	}
-	addr, err := assignAddr(ctx, tx, network, n.Addr)
+	addr, err := db.assignAddr(ctx, tx, network, n.Addr)
 	if err != nil {
 		return err
 	}
 	if err := take(ctx, tx, seedbed.Claim{Kind: claimIP, Key: ipKey(n.Network, addr.String()), Job: job}, string(id)); err != nil {
+		if !n.Addr.IsValid() && errors.Is(err, seedbed.ErrExists) {
+			err = errAgain // a volley was quicker
+		}
 		return err
 	}
-	return exec(ctx, tx, `INSERT INTO nic (instance, idx, mac, network, addr) VALUES ($1, $2, $3, $4, $5)`,
-		id, n.Index, n.MAC.String(), n.Network, addr.String())
+	_, err = put(ctx, tx, intoNIC, id, n.Index, n.MAC.String(), n.Network, addr.String())
+	return err
 }

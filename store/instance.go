@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed, fetched, reported, gone_since`
+const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, revision, created, changed, fetched, reported, gone_since`
 
 func scanInstance(r row) (i seedbed.Instance, err error) {
 	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob{&i.UserData}, toJSON{&i.SSHKeys},
-		&i.ReportToken, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
+		&i.ReportToken, toBlob{&i.VendorData}, &i.Datasource, toJSON{&i.Metadata}, toJSON{&i.Tags}, toJSON{&i.Spot}, &i.Password, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }
@@ -100,7 +100,8 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 
 // setState changes the state; missing is the error when there is no such instance.
 func setState(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
-	n, err := affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2 WHERE id = $3`, to, micros(now()), id)
+	// One that was started is held no more.
+	n, err := affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, micros(now()), id)
 	if err == nil && n == 0 {
 		err = missing
 	}
@@ -114,6 +115,9 @@ func dropInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep i
 		return err
 	}
 	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind <> $1 AND holder = $2`, claimImage, id); err != nil {
+		return err
+	}
+	if err := exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
 		return err
 	}
 	return exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)

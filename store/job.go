@@ -65,19 +65,13 @@ func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, er
 }
 
 // Jobs returns the newest jobs first, at most limit and at most 1000.
-func (db *DB) Jobs(ctx context.Context, limit int) (all []seedbed.Job, err error) {
-	err = db.view(ctx, "list jobs", func(tx *sql.Tx) error {
-		all, err = list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job ORDER BY created DESC, id DESC LIMIT $1`, bound(limit, 1000))
-		return err
-	})
-	return all, err
+func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
+	return db.ListJobs(ctx, seedbed.JobQuery{Limit: bound(limit, 1000)})
 }
 
 func insertJob(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
-	made, err := affect(ctx, tx, `
-		INSERT INTO job (id, kind, state, subject, instance, spec, node, created) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`,
-		j.ID, j.Kind, seedbed.JobQueued, j.Subject, j.Instance, null(string(j.Spec)), j.Node, micros(orNow(j.Created)))
-	if err == nil && made == 0 {
+	made, err := put(ctx, tx, intoJob, j.ID, j.Kind, seedbed.JobQueued, j.Subject, j.Instance, null(string(j.Spec)), j.Node, micros(orNow(j.Created)), 1)
+	if err == nil && !made {
 		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
 	}
 	return err

@@ -1,16 +1,17 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
 	"seedbed"
 )
 
-const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp`
+const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp, identity, allow`
 
 func scanNetwork(r row) (n seedbed.Network, err error) {
-	err = r.Scan(&n.Name, &n.Bridge, toText{&n.MAC}, toText{&n.Prefix}, toText{&n.Gateway}, toJSON{&n.DNS}, &n.NAT, &n.DHCP)
+	err = r.Scan(&n.Name, &n.Bridge, toText{&n.MAC}, toText{&n.Prefix}, toText{&n.Gateway}, toJSON{&n.DNS}, &n.NAT, &n.DHCP, &n.Identity, toJSON{&n.Allow})
 	return n, err
 }
 
@@ -20,10 +21,10 @@ func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Net
 	if err := checkNetwork(n); err != nil {
 		return seedbed.Network{}, err
 	}
-	n.DNS = orEmpty(n.DNS)
+	n.DNS, n.Identity = orEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
 	err := db.update(ctx, "create network "+n.Name, func(tx *sql.Tx) error {
-		made, err := affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON{n.DNS}, flag(n.NAT), flag(n.DHCP))
+		made, err := affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON{n.DNS}, flag(n.NAT), flag(n.DHCP), n.Identity, asJSON{n.Allow})
 		if err != nil || made == 1 {
 			return err
 		}
@@ -56,18 +57,22 @@ func checkNetwork(n seedbed.Network) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: prefix %s is not usable: want an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
 	case !usable(n.Prefix, n.Gateway):
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: gateway %s is not an address of a host in %s", n.Name, n.Gateway, n.Prefix)
+	case n.Identity != "" && n.Identity != seedbed.IdentityTap && n.Identity != seedbed.IdentityMAC:
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: identity is %q: want tap or mac", n.Name, clean(n.Identity, 80))
 	}
 	return nil
 }
 
 // Network returns the network called name.
-func (db *DB) Network(ctx context.Context, name string) (n seedbed.Network, err error) {
-	err = db.view(ctx, "read network", func(tx *sql.Tx) error {
-		n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
-			`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
-		return err
+func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error) {
+	return memoized(db, memoKey{"network", name}, func() (n seedbed.Network, err error) {
+		err = db.view(ctx, "read network", func(tx *sql.Tx) error {
+			n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
+				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
+			return err
+		})
+		return n, err
 	})
-	return n, err
 }
 
 // Networks returns all networks by name.
@@ -81,4 +86,34 @@ func (db *DB) Networks(ctx context.Context) (all []seedbed.Network, err error) {
 
 func networks(ctx context.Context, tx *sql.Tx) ([]seedbed.Network, error) {
 	return list(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
+}
+
+// ChangeNetwork changes what may change of a network while guests use it: how
+// they are told apart and what they are allowed, in change, which may be called
+// more than once. Every node is told. Errors: ErrNotFound, ErrInvalid.
+func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80))
+	err = db.update(ctx, "change network", func(tx *sql.Tx) error {
+		n, err = one(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
+		if err != nil {
+			return err
+		}
+		was := n
+		if err := change(&n); err != nil {
+			return err
+		}
+		n.Identity = cmp.Or(n.Identity, seedbed.IdentityTap)
+		if err := checkNetwork(n); err != nil {
+			return err
+		}
+		if n.Identity == was.Identity && n.Allow == was.Allow {
+			return errUnchanged
+		}
+		err := exec(ctx, tx, `UPDATE network SET identity = $1, allow = $2 WHERE name = $3`, n.Identity, asJSON{n.Allow}, name)
+		if err != nil {
+			return err
+		}
+		return touchNodes(ctx, tx)
+	})
+	return n, err
 }

@@ -6,7 +6,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// silence is how long nothing may come before the server is asked whether it is
+// still there, and how long it may take to answer. A host that is gone without a word
+// would otherwise be waited for, with what is remembered of its rows, for the best part of an hour.
+const silence = 5 * time.Second
 
 // channel is what writes are announced on (LISTEN and NOTIFY).
 const channel = "seedbed"
@@ -54,17 +60,47 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 		defer cancel()
 		conn.Close(ctx)
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	if err := inTime(ctx, silence, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, "LISTEN "+channel)
+		return err
+	}); err != nil {
 		return err
 	}
+	db.memo.writes.Add(1)
+	db.memo.deaf.Store(false)
+	defer db.memo.deaf.Store(true)
 	db.wake() // for what was announced before
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		n, err := announced(ctx, conn)
 		if err != nil {
 			return err
 		}
 		if n.Payload != db.name {
+			db.memo.writes.Add(1)
 			db.wake()
 		}
 	}
+}
+
+// announced is the next thing that is announced.
+func announced(ctx context.Context, conn *pgx.Conn) (n *pgconn.Notification, err error) {
+	for {
+		err = inTime(ctx, silence, func(ctx context.Context) error {
+			n, err = conn.WaitForNotification(ctx)
+			return err
+		})
+		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
+			return n, err
+		}
+		if err := inTime(ctx, silence, conn.Ping); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// inTime gives fn that much time.
+func inTime(ctx context.Context, limit time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return fn(ctx)
 }

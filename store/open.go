@@ -66,6 +66,11 @@ type DB struct {
 	opened time.Time
 	limits limits
 
+	memo  memo
+	asks  asks
+	next  nextAddr
+	known known
+
 	mu   sync.Mutex
 	hint chan struct{}
 	// sinceCut counts each instance's events since they were last cut.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -8,16 +9,13 @@ import (
 	"seedbed"
 )
 
-const profileColumns = `name, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, revision, created, changed`
+const profileColumns = `name, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, revision, created, changed`
 
 func scanProfile(r row) (p seedbed.Profile, err error) {
 	err = r.Scan(&p.Name, &p.Image, &p.VCPUs, &p.Memory, &p.DiskSize, &p.Network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
-		&p.Ready, &p.Revision, toTime{&p.Created}, toTime{&p.Changed})
+		&p.Ready, toBlob{&p.VendorData}, &p.VendorDataInUserData, &p.Datasource, toJSON{&p.Metadata}, toJSON{&p.Tags}, &p.Revision, toTime{&p.Created}, toTime{&p.Changed})
 	return p, err
 }
-
-// MaxUserData bounds the user-data of a profile or instance, in bytes.
-const MaxUserData = 1 << 20
 
 // CreateProfile adds a profile and returns it with its revision and times. Its
 // image, which may still be importing, and its network must exist: else ErrInvalid.
@@ -25,7 +23,7 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	if err := checkProfile(&p); err != nil {
 		return seedbed.Profile{}, err
 	}
-	p.SSHKeys = orEmpty(p.SSHKeys)
+	p.SSHKeys, p.Tags = orEmpty(p.SSHKeys), orEmptyMap(p.Tags)
 	p.Revision, p.Created = 1, now()
 	p.Changed = p.Created
 	err := db.update(ctx, "create profile "+p.Name, func(tx *sql.Tx) error {
@@ -37,8 +35,9 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 		if err != nil {
 			return err
 		}
-		made, err := affect(ctx, tx, `INSERT INTO profile (`+profileColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
-			p.Name, p.Image, p.VCPUs, p.Memory, p.DiskSize, p.Network, asJSON{p.SSHKeys}, blob(p.UserData), p.Ready, p.Revision, micros(p.Created), micros(p.Changed))
+		made, err := affect(ctx, tx, `INSERT INTO profile (`+profileColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING`,
+			p.Name, p.Image, p.VCPUs, p.Memory, p.DiskSize, p.Network, asJSON{p.SSHKeys}, blob(p.UserData), p.Ready,
+			blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON{p.Metadata}, asJSON{p.Tags}, p.Revision, micros(p.Created), micros(p.Changed))
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "profile %q exists already", p.Name)
 		}
@@ -64,8 +63,13 @@ func checkProfile(p *seedbed.Profile) (err error) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: want a size such as 512MiB", p.Name, p.Memory)
 	case p.DiskSize < 0:
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own", p.Name, p.DiskSize)
-	case len(p.UserData) > MaxUserData:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: user-data has %d bytes: want at most %d", p.Name, len(p.UserData), MaxUserData)
+	}
+	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
+		return within(fmt.Sprintf("profile %q", p.Name), err)
+	}
+	err = cmp.Or(seedbed.CheckDocument("user-data", p.UserData), seedbed.CheckDocument("vendor-data", p.VendorData), p.Metadata.Check(), seedbed.CheckTags(p.Tags))
+	if err != nil {
+		return within(fmt.Sprintf("profile %q", p.Name), err)
 	}
 	return nil
 }
@@ -74,12 +78,14 @@ func checkProfile(p *seedbed.Profile) (err error) {
 func within(place string, err error) error { return fmt.Errorf("%s: %w", place, err) }
 
 // Profile returns the profile called name.
-func (db *DB) Profile(ctx context.Context, name string) (p seedbed.Profile, err error) {
-	err = db.view(ctx, "read profile", func(tx *sql.Tx) error {
-		p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
-		return err
+func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
+	return memoized(db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
+		err = db.view(ctx, "read profile", func(tx *sql.Tx) error {
+			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
+			return err
+		})
+		return p, err
 	})
-	return p, err
 }
 
 func noProfile(name string) error {

@@ -10,18 +10,24 @@ import (
 // so that a retry finds it.
 const (
 	oldDeliveries  = `FROM delivery WHERE received < $1 AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = delivery.job AND job.` + live + `)`
+	oldOthers      = `FROM delivery_other WHERE received < $1`
 	oldGuestEvents = `FROM guest_event WHERE at < $1`
 )
 
 // CountDeliveries counts what DropDeliveries would delete.
 func (db *DB) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
-	return db.count(ctx, "count deliveries", `SELECT COUNT(*) `+oldDeliveries, before)
+	return db.count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
 }
 
 // DropDeliveries forgets the deliveries that were received before that time and
 // whose job has ended, and returns how many. A retry of one of them is new again.
 func (db *DB) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
-	return db.drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
+	n, err := db.drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
+	if err != nil {
+		return n, err
+	}
+	others, err := db.drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
+	return n + others, err
 }
 
 // CountGuestEvents counts what DropGuestEvents would delete.

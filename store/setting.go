@@ -35,7 +35,7 @@ func (db *DB) seed(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return db.always(ctx)
 }
 
 // SettingOnce returns the value that is kept under key. When there is none it

@@ -22,6 +22,11 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 		if err := become(j, seedbed.JobRunning); err != nil {
 			return err
 		}
+		if s.Final {
+			if err := noReturn(j); err != nil {
+				return err
+			}
+		}
 		if s.Done != "" {
 			n, err := affect(ctx, tx, `UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4 AND state IN ($1, $5)`,
 				seedbed.StageDone, micros(now()), j.ID, s.Done, seedbed.StageIntent)
@@ -40,6 +45,11 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 				return err
 			}
 		}
+		if s.Flattened {
+			if err := flattened(ctx, tx, j); err != nil {
+				return err
+			}
+		}
 		if s.Total > 0 {
 			if err := exec(ctx, tx, `UPDATE job SET total = $1 WHERE id = $2`, s.Total, j.ID); err != nil {
 				return err
@@ -48,7 +58,16 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 		if err := intend(ctx, tx, j, s.Next); err != nil {
 			return err
 		}
-		return countDone(ctx, tx, j.ID)
+		if err := countDone(ctx, tx, j.ID); err != nil || s.Next == "" || s.Next == j.Stage {
+			return err
+		}
+		return emit(ctx, tx, notice{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *sql.Tx) (any, error) {
+			now, err := readJob(ctx, tx, j.ID)
+			if err != nil {
+				return nil, err
+			}
+			return ofJob("", now).data(ctx, tx)
+		}})
 	})
 }
 

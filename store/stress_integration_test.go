@@ -153,7 +153,7 @@ func work(ctx context.Context, db *DB) error {
 	if err := db.Step(ctx, ref, seedbed.Step{Next: "publish", Total: 2}); err != nil {
 		return err
 	}
-	if _, err := db.Publish(ctx, ref, "node", seedbed.Guest{ID: i.ID, Name: i.Name}, []byte("#cloud-config of all\n")); err != nil {
+	if _, err := db.Publish(ctx, ref, "node", seedbed.Guest{ID: i.ID, Name: i.Name}, seedbed.Documents{UserData: []byte("#cloud-config of all\n")}); err != nil {
 		return err
 	}
 	err = db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{

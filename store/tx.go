@@ -20,6 +20,9 @@ func (db *DB) update(ctx context.Context, what string, fn func(*sql.Tx) error) e
 		if err := fn(tx); err != nil {
 			return err
 		}
+		if err := audit(ctx, tx, seedbed.ChangeOf(ctx), what); err != nil {
+			return err
+		}
 		return db.announce(ctx, tx)
 	})
 	if changed {
@@ -32,6 +35,9 @@ func (db *DB) update(ctx context.Context, what string, fn func(*sql.Tx) error) e
 // wakes nobody.
 func (db *DB) change(ctx context.Context, what string, fn func(*sql.Tx) error) (changed bool, err error) {
 	err = db.transact(ctx, db.write, db.dialect.writing, fn)
+	if !errors.Is(err, errUnchanged) {
+		db.memo.writes.Add(1) // even after an error, which may have come with the commit
+	}
 	switch {
 	case err == nil:
 		return true, nil

@@ -40,7 +40,7 @@ func testCreate(b *bench) {
 	}
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
 	wanted := *a.Instance
-	wanted.State, wanted.Revision = seedbed.InstanceProvisioning, 1
+	wanted.State, wanted.Revision, wanted.Datasource = seedbed.InstanceProvisioning, 1, seedbed.DatasourceEC2
 	wanted.NICs = []seedbed.NIC{{ID: i.NICs[0].ID, MAC: a.Instance.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.99.0.2")}}
 	b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"))
 	if i.NICs[0].ID < 1 || i.Created.IsZero() {
@@ -76,7 +76,12 @@ func testCreateRefused(b *bench) {
 		"gateway's address": func(i *seedbed.Instance) { i.NICs[0].Addr = netip.MustParseAddr("10.99.0.1") },
 		"foreign address":   func(i *seedbed.Instance) { i.NICs[0].Addr = netip.MustParseAddr("10.98.0.9") },
 		"last address":      func(i *seedbed.Instance) { i.NICs[0].Addr = netip.MustParseAddr("10.99.0.255") },
-		"much user-data":    func(i *seedbed.Instance) { i.UserData = make([]byte, 2<<20) },
+		"much user-data":    func(i *seedbed.Instance) { i.UserData = make([]byte, seedbed.MaxDocument+1) },
+		"much vendor-data":  func(i *seedbed.Instance) { i.VendorData = make([]byte, seedbed.MaxDocument+1) },
+		"unknown source":    func(i *seedbed.Instance) { i.Datasource = "azure" },
+		"unknown option":    func(i *seedbed.Instance) { i.Metadata.Endpoint = "off" },
+		"bad tag":           func(i *seedbed.Instance) { i.Tags = map[string]string{"a b": "c"} },
+		"bad spot":          func(i *seedbed.Instance) { i.Spot = &seedbed.Spot{Action: "pause", Time: day} },
 		"many NICs":         func(i *seedbed.Instance) { i.NICs = make([]seedbed.NIC, 100) },
 		"unknown ready":     func(i *seedbed.Instance) { i.Ready = "soon" },
 	} {
@@ -122,7 +127,7 @@ func testDelivery(b *bench) {
 	kept := get(b.Deliveries(ctx, 0))(b)
 	b.equal(len(kept), 2)
 	wanted := *a.Delivery
-	wanted.Job = first.Job
+	wanted.Job, wanted.Decision, wanted.Headers = first.Job, seedbed.DecisionAccepted, map[string]string{}
 	b.equal(kept[1], wanted)
 	b.equal(len(get(b.Deliveries(ctx, 1))(b)), 1)
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b), wanted)

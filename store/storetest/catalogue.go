@@ -68,7 +68,7 @@ func testProfiles(b *bench) {
 	b.world()
 	made := get(b.CreateProfile(ctx, webProfile()))(b)
 	wanted := webProfile()
-	wanted.Ready, wanted.Revision = seedbed.ReadyMetadata, 1
+	wanted.Ready, wanted.Revision, wanted.Datasource = seedbed.ReadyMetadata, 1, seedbed.DatasourceEC2
 	b.equal(made, wanted, cmpopts.IgnoreFields(seedbed.Profile{}, "Created", "Changed"))
 	if made.Created.IsZero() || !made.Created.Equal(made.Changed) {
 		b.Fatalf("created %v, changed %v", made.Created, made.Changed)
@@ -101,7 +101,12 @@ func testProfileRefs(b *bench) {
 		func(p *seedbed.Profile) { p.Memory = 0 },
 		func(p *seedbed.Profile) { p.DiskSize = -1 },
 		func(p *seedbed.Profile) { p.Ready = "soon" },
-		func(p *seedbed.Profile) { p.UserData = make([]byte, 2<<20) },
+		func(p *seedbed.Profile) { p.UserData = make([]byte, seedbed.MaxDocument+1) },
+		func(p *seedbed.Profile) { p.VendorData = make([]byte, seedbed.MaxDocument+1) },
+		func(p *seedbed.Profile) { p.Datasource = "azure" },
+		func(p *seedbed.Profile) { p.Metadata.Tokens = "yes" },
+		func(p *seedbed.Profile) { p.Metadata.HopLimit = 65 },
+		func(p *seedbed.Profile) { p.Tags = map[string]string{"a/b": "c"} },
 	} {
 		p := webProfile()
 		change(&p)
@@ -138,9 +143,9 @@ func testHooks(b *bench) {
 	ctx := context.Background()
 	b.world()
 	get(b.CreateProfile(ctx, webProfile()))(b)
-	h := seedbed.Hook{Name: "ci", Key: bytes.Repeat([]byte{7, 0}, 12), Profiles: []string{"web"}, Actions: []string{"create", "remove"}, Tolerance: 5 * time.Minute}
+	h := seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{7, 0}, 12)}}, Profiles: []string{"web"}, Actions: []string{"create", "remove"}, Tolerance: 5 * time.Minute}
 	made := get(b.CreateHook(ctx, h))(b)
-	b.equal(made, h, cmpopts.IgnoreFields(seedbed.Hook{}, "Created"))
+	b.equal(made, h, cmpopts.IgnoreFields(seedbed.Hook{}, "Created", "Changed", "Scheme"))
 	b.equal(get(b.Hook(ctx, "ci"))(b), made)
 	b.equal(get(b.Hooks(ctx))(b), []seedbed.Hook{made})
 	_, err := b.CreateHook(ctx, h)
@@ -150,9 +155,9 @@ func testHooks(b *bench) {
 	bad.Name, bad.Profiles = "other", []string{"web", "none"}
 	_, err = b.CreateHook(ctx, bad)
 	b.want(err, seedbed.ErrInvalid, `hook "other"`, `profile "none" does not exist`)
-	bad.Key = []byte("short")
+	bad.Keys = []seedbed.HookKey{{ID: "k1", Secret: []byte("short")}}
 	_, err = b.CreateHook(ctx, bad)
-	b.want(err, seedbed.ErrInvalid, "24")
+	b.want(err, seedbed.ErrInvalid, "16 to 1024")
 	b.must(b.DeleteHook(ctx, "ci"))
 	b.want(b.DeleteHook(ctx, "ci"), seedbed.ErrNotFound, `hook "ci"`)
 	_, err = b.Hook(ctx, "ci")

@@ -98,7 +98,7 @@ func testDropMapping(b *bench) {
 	ctx := context.Background()
 	b.world()
 	j, i := b.running("web1")
-	get(b.Publish(ctx, j.Ref(), node, guestOf(i), []byte("data")))(b)
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: []byte("data")}))(b)
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{leaseEvent(1, i, day)}))
 	b.must(b.NotePresence(ctx, node, nil, day))

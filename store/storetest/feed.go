@@ -36,8 +36,8 @@ func testPublish(b *bench) {
 
 	j, i := b.running("web1")
 	g := guestOf(i)
-	b.equal(get(b.Publish(ctx, j.Ref(), node, g, []byte("data")))(b), int64(1))
-	b.equal(get(b.Publish(ctx, j.Ref(), node, g, []byte("data")))(b), int64(1))
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{UserData: []byte("data")}))(b), int64(1))
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{UserData: []byte("data")}))(b), int64(1))
 	sum := sha256.Sum256([]byte("data"))
 	g.UserData = &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: 4}
 	page := get(b.FeedPage(ctx, node, 0, gen))(b)
@@ -46,14 +46,14 @@ func testPublish(b *bench) {
 	b.equal(len(get(b.FeedPage(ctx, "node2", 0, gen))(b).Changes), 0)
 
 	g.SSHKeys, g.UserData = nil, nil
-	b.equal(get(b.Publish(ctx, j.Ref(), node, g, nil))(b), int64(2))
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{}))(b), int64(2))
 	b.equal(get(b.FeedPage(ctx, node, 1, gen))(b).Changes, []seedbed.FeedChange{{Revision: 2, Instance: i.ID, Guest: &g}})
 
 	b.equal(get(b.Retract(ctx, j.Ref(), node, i.ID))(b), int64(3))
 	b.equal(get(b.Retract(ctx, j.Ref(), node, i.ID))(b), int64(3))
 	b.equal(get(b.Retract(ctx, j.Ref(), "node2", i.ID))(b), int64(0))
 	b.equal(get(b.FeedPage(ctx, node, 2, gen))(b).Changes, []seedbed.FeedChange{{Revision: 3, Instance: i.ID}})
-	b.equal(get(b.Publish(ctx, j.Ref(), node, g, nil))(b), int64(4))
+	b.equal(get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{}))(b), int64(4))
 }
 
 func testSnapshot(b *bench) {
@@ -61,9 +61,9 @@ func testSnapshot(b *bench) {
 	b.world()
 	gen := b.generation()
 	j, one := b.running("web1")
-	get(b.Publish(ctx, j.Ref(), node, guestOf(one), nil))(b)
+	get(b.Publish(ctx, j.Ref(), node, guestOf(one), seedbed.Documents{}))(b)
 	k, two := b.running("web2")
-	get(b.Publish(ctx, k.Ref(), node, guestOf(two), nil))(b)
+	get(b.Publish(ctx, k.Ref(), node, guestOf(two), seedbed.Documents{}))(b)
 	get(b.Retract(ctx, j.Ref(), node, one.ID))(b)
 	g := guestOf(two)
 	for name, at := range map[string]struct {
@@ -90,8 +90,8 @@ func testBlobs(b *bench) {
 	j, i := b.running("web1")
 	k, two := b.running("web2")
 	for _, data := range [][]byte{[]byte("a\x00\xff"), {}} {
-		get(b.Publish(ctx, j.Ref(), node, guestOf(i), data))(b)
-		get(b.Publish(ctx, k.Ref(), node, guestOf(two), data))(b)
+		get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: data}))(b)
+		get(b.Publish(ctx, k.Ref(), node, guestOf(two), seedbed.Documents{UserData: data}))(b)
 		sum := sha256.Sum256(data)
 		b.equal(get(b.Blob(ctx, hex.EncodeToString(sum[:])))(b), data)
 		get(b.Retract(ctx, j.Ref(), node, i.ID))(b)
@@ -99,7 +99,7 @@ func testBlobs(b *bench) {
 	}
 	_, err := b.Blob(ctx, "none")
 	b.want(err, seedbed.ErrNotFound, "none")
-	_, err = b.Publish(ctx, j.Ref(), node, guestOf(i), make([]byte, 2<<20))
+	_, err = b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: make([]byte, seedbed.MaxDocument+1)})
 	b.want(err, seedbed.ErrInvalid)
 }
 
@@ -118,7 +118,7 @@ func testApplied(b *bench) {
 	b.want(b.SetApplied(ctx, node, 1, day), seedbed.ErrConflict, node, "1")
 	b.must(b.SetApplied(ctx, node, 0, day))
 	j, i := b.running("web1")
-	get(b.Publish(ctx, j.Ref(), node, guestOf(i), nil))(b)
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{}))(b)
 	b.must(b.SetApplied(ctx, node, 1, day.Add(time.Second)))
 	b.must(b.SetApplied(ctx, node, 0, day.Add(time.Minute)))
 	if r, at := applied(); r != 1 || !at.Equal(day.Add(time.Minute)) {
@@ -144,14 +144,14 @@ func testInterleaved(b *bench) {
 				ref, g = k.Ref(), guestOf(two)
 			}
 			for range rounds {
-				if _, err := b.Publish(ctx, ref, node, g, nil); err != nil {
+				if _, err := b.Publish(ctx, ref, node, g, seedbed.Documents{}); err != nil {
 					b.Error(err)
 				}
 				if _, err := b.Retract(ctx, ref, node, g.ID); err != nil {
 					b.Error(err)
 				}
 			}
-			if _, err := b.Publish(ctx, ref, node, g, nil); err != nil {
+			if _, err := b.Publish(ctx, ref, node, g, seedbed.Documents{}); err != nil {
 				b.Error(err)
 			}
 		})
@@ -182,7 +182,7 @@ func testForeignPublish(b *bench) {
 	b.world()
 	_, one := b.running("web1")
 	k, _ := b.running("web2")
-	_, err := b.Publish(ctx, k.Ref(), node, guestOf(one), nil)
+	_, err := b.Publish(ctx, k.Ref(), node, guestOf(one), seedbed.Documents{})
 	b.want(err, seedbed.ErrInvalid, string(one.ID))
 	_, err = b.Retract(ctx, k.Ref(), node, one.ID)
 	b.want(err, seedbed.ErrInvalid, string(one.ID))

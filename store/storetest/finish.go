@@ -116,7 +116,7 @@ func testDropServed(b *bench) {
 	b.world()
 	j, i := b.running("web1")
 	for _, n := range []string{node, "node2"} {
-		get(b.Publish(ctx, j.Ref(), n, guestOf(i), nil))(b)
+		get(b.Publish(ctx, j.Ref(), n, guestOf(i), seedbed.Documents{}))(b)
 	}
 	b.must(b.Undo(ctx, j.Ref(), "cause"))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))

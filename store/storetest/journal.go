@@ -69,7 +69,7 @@ func testBackward(b *bench) {
 		{Job: j.ID, N: 3, Name: "start", State: seedbed.StageUndone, Error: "no KVM"},
 	}, ignoreTimes)
 	b.want(b.Undone(ctx, j.Ref(), "ready", ""), seedbed.ErrConflict, `"ready"`)
-	_, err := b.Publish(ctx, j.Ref(), node, seedbed.Guest{ID: j.Instance}, nil)
+	_, err := b.Publish(ctx, j.Ref(), node, seedbed.Guest{ID: j.Instance}, seedbed.Documents{})
 	b.want(err, seedbed.ErrConflict, "undoing")
 }
 

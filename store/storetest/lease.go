@@ -122,7 +122,10 @@ func (b *bench) writes(j seedbed.Job, i seedbed.Instance) map[string]func(seedbe
 		"Step": func(r seedbed.JobRef) error {
 			return b.Step(ctx, r, seedbed.Step{Done: "volumes", Next: "define", Total: 9, InstanceState: seedbed.InstanceStopped})
 		},
-		"Publish":  func(r seedbed.JobRef) error { _, err := b.Publish(ctx, r, node, guestOf(i), []byte("x")); return err },
+		"Publish": func(r seedbed.JobRef) error {
+			_, err := b.Publish(ctx, r, node, guestOf(i), seedbed.Documents{UserData: []byte("x")})
+			return err
+		},
 		"Retract":  func(r seedbed.JobRef) error { _, err := b.Retract(ctx, r, node, i.ID); return err },
 		"LogEvent": func(r seedbed.JobRef) error { return b.LogEvent(ctx, r, seedbed.Event{Msg: "late", Progress: 99}) },
 		"Undo":     func(r seedbed.JobRef) error { return b.Undo(ctx, r, "late") },
@@ -165,7 +168,7 @@ func testStale(b *bench) {
 	old := *get(b.ClaimJob(ctx, "one", 20*time.Millisecond))(b)
 	b.must(b.Step(ctx, old.Ref(), seedbed.Step{Next: "volumes"}))
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
-	get(b.Publish(ctx, old.Ref(), node, guestOf(i), nil))(b)
+	get(b.Publish(ctx, old.Ref(), node, guestOf(i), seedbed.Documents{}))(b)
 	j := *b.taken("two")
 	b.refused(old.Ref(), j, i)
 	b.refused(seedbed.JobRef{ID: j.ID, Epoch: j.Epoch + 1}, j, i)

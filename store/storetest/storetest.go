@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"context"
+	"crypto/sha256"
 	"testing"
 	"time"
 
@@ -20,6 +21,14 @@ type Store interface {
 	Feed
 	Guests
 	Cleanup
+	Volumes
+	Rebuilds
+	Outbox
+	Access
+	Listing
+	Templates
+	Provisioner
+	Hooks
 	Hint() <-chan struct{}
 }
 
@@ -38,6 +47,9 @@ type Catalogue interface {
 	CreateNetwork(context.Context, seedbed.Network) (seedbed.Network, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Networks(context.Context) ([]seedbed.Network, error)
+	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
+	SetSite(context.Context, seedbed.Site) error
+	Site(context.Context) (seedbed.Site, error)
 	SettingOnce(ctx context.Context, key string, fresh func() []byte) ([]byte, error)
 }
 
@@ -66,7 +78,9 @@ type Engine interface {
 	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
 	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
 	Step(context.Context, seedbed.JobRef, seedbed.Step) error
-	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (int64, error)
+	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (int64, error)
+	Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (int64, error)
+	Served(context.Context) (map[string][]seedbed.InstanceID, error)
 	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (int64, error)
 	LogEvent(context.Context, seedbed.JobRef, seedbed.Event) error
 	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
@@ -88,6 +102,10 @@ type Feed interface {
 type Guests interface {
 	AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error
 	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
+	ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (seedbed.Instance, error)
+	Maintenance(ctx context.Context, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error)
+	AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error)
+	EndMaintenance(ctx context.Context, event, state string) (seedbed.Maintenance, error)
 	Leases(context.Context) ([]seedbed.Lease, error)
 }
 
@@ -105,6 +123,17 @@ type Cleanup interface {
 	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
 }
 
+// Access is who may use the API, and what they changed.
+type Access interface {
+	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
+	TokenOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Token, error)
+	Tokens(context.Context) ([]seedbed.Token, error)
+	DeleteToken(ctx context.Context, name string) error
+	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)
+	CountAudit(ctx context.Context, before time.Time) (int, error)
+	DropAudit(ctx context.Context, before time.Time) (int, error)
+}
+
 // Run runs the contract. Each call of open gives a store of its own, empty,
 // which is closed at the end of its test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
@@ -120,8 +149,17 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"journal", journalCases},
 		{"finish", finishCases},
 		{"feed", feedCases},
+		{"served", servedCases},
 		{"guest", guestCases},
 		{"cleanup", cleanupCases},
+		{"hook", hookCases},
+		{"volume", volumeCases},
+		{"rebuild", rebuildCases},
+		{"outbox", outboxCases},
+		{"access", accessCases},
+		{"template", templateCases},
+		{"provisioner", provisionerCases},
+		{"listing", listingCases},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

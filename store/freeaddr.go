@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"seedbed"
+)
+
+// freeLeast is how many free addresses are read at a time, or as many as half of
+// those that are taken, so that reading those costs each address little.
+const freeLeast = 1024
+
+// nextOf gives out an address that was free when it was last read. One that was
+// taken since shows when the claims are written.
+func (db *DB) nextOf(ctx context.Context, p *pile, n seedbed.Network) (netip.Addr, error) {
+	a := db.next.pop(n.Name)
+	if !a.IsValid() {
+		var free []netip.Addr
+		err := db.view(ctx, "find free addresses", func(tx *sql.Tx) error {
+			taken, err := takenAddrs(ctx, tx, n)
+			free = lowestFree(n.Prefix, n.Gateway, taken, max(freeLeast, len(taken)/2))
+			return err
+		})
+		if err != nil {
+			return a, err
+		}
+		if len(free) == 0 {
+			return a, noneFree(n)
+		}
+		db.next.know(n.Name, free)
+		a = db.next.pop(n.Name)
+	}
+	if a.IsValid() {
+		p.given[n.Name] = append(p.given[n.Name], a)
+		return a, nil
+	}
+	return a, errReads // others were quicker to take them all
+}
+
+func (x *nextAddr) pop(network string) (a netip.Addr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if free := x.free[network]; len(free) > 0 {
+		a, x.free[network] = free[0], free[1:]
+		if x.out == nil {
+			x.out = map[takenAddr]bool{}
+		}
+		x.out[takenAddr{network, a}] = true
+	}
+	return a
+}
+
+func (x *nextAddr) know(network string, free []netip.Addr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.free == nil {
+		x.free = map[string][]netip.Addr{}
+	}
+	x.free[network] = slices.DeleteFunc(free, func(a netip.Addr) bool { return x.out[takenAddr{network, a}] })
+}
+
+// settled says that a volley with these addresses has ended.
+func (x *nextAddr) settled(given map[string][]netip.Addr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for network, all := range given {
+		for _, a := range all {
+			delete(x.out, takenAddr{network, a})
+		}
+	}
+}
+
+// giveBack takes addresses back that were given out in vain.
+func (x *nextAddr) giveBack(given map[string][]netip.Addr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for network, all := range given {
+		if x.free[network] != nil {
+			x.free[network] = slices.Concat(all, x.free[network])
+		}
+	}
+}
+
+// met says that an address which was given out was taken already. Once that is
+// somebody's own choice; at every second time others go through the same
+// addresses, and this goes on at a random one.
+func (x *nextAddr) met(network string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.once == nil {
+		x.once = map[string]bool{}
+	}
+	if x.once[network] = !x.once[network]; x.once[network] {
+		return
+	}
+	if free := x.free[network]; len(free) > 1 {
+		at := rand.IntN(len(free))
+		x.free[network] = slices.Concat(free[at:], free[:at])
+	}
+}

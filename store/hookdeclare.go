@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"seedbed"
+)
+
+// DeclareHooks makes the hooks that the configuration declares as it says, and
+// removes those that it declared before and no longer does, all or nothing. A
+// hook of that name that was made otherwise is ErrConflict.
+func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
+	for i := range hooks {
+		hooks[i].Declared = true
+		if err := checkHook(hooks[i]); err != nil {
+			return err
+		}
+	}
+	return db.update(ctx, "declare hooks", func(tx *sql.Tx) error {
+		former, err := list(ctx, tx, value[string], `SELECT name FROM hook WHERE declared = 1`)
+		if err == nil && len(former)+len(hooks) == 0 {
+			err = errUnchanged
+		}
+		if err != nil {
+			return err
+		}
+		gone := map[string]bool{}
+		for _, name := range former {
+			gone[name] = true
+		}
+		for _, h := range hooks {
+			delete(gone, h.Name)
+			if err := declare(ctx, tx, h); err != nil {
+				return err
+			}
+		}
+		for name := range gone {
+			if err := exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func declare(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+	old, err := readHook(ctx, tx, h.Name)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		return insertHook(ctx, tx, h, now())
+	case err != nil:
+		return err
+	case !old.Declared:
+		return seedbed.Errorf(seedbed.ErrConflict, "hook %q was not made by the configuration: remove it (seedbed hook remove), or call the one under webhook.hooks otherwise", h.Name)
+	}
+	if err := setHook(ctx, tx, h); err != nil {
+		return err
+	}
+	return writeKeys(ctx, tx, h)
+}

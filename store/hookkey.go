@@ -1,0 +1,110 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+// The bounds of a hook's keys. The least size is that of the shortest secret
+// that a scheme lets people choose; the schemes themselves ask for more.
+const (
+	minHookKey  = 16
+	maxHookKey  = 1024
+	maxHookKeys = 16
+)
+
+func checkKeys(h seedbed.Hook) error {
+	if len(h.Keys) > maxHookKeys {
+		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q has %d keys: want at most %d", h.Name, len(h.Keys), maxHookKeys)
+	}
+	seen := map[string]bool{}
+	for _, k := range h.Keys {
+		if err := seedbed.CheckName("key", k.ID); err != nil {
+			return err
+		}
+		switch {
+		case seen[k.ID]:
+			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: two keys are called %q", h.Name, k.ID)
+		case len(k.Secret) < minHookKey || len(k.Secret) > maxHookKey:
+			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q has %d bytes: want %d to %d", h.Name, k.ID, len(k.Secret), minHookKey, maxHookKey)
+		case !k.NotAfter.IsZero() && !k.NotAfter.After(k.NotBefore):
+			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q ends before it begins", h.Name, k.ID)
+		}
+		seen[k.ID] = true
+	}
+	return nil
+}
+
+func hookKeys(ctx context.Context, tx *sql.Tx, hook string) ([]seedbed.HookKey, error) {
+	return list(ctx, tx, func(r row) (k seedbed.HookKey, err error) {
+		err = r.Scan(&k.ID, toBlob{&k.Secret}, toTime{&k.NotBefore}, toTime{&k.NotAfter})
+		return k, err
+	}, `SELECT id, secret, not_before, not_after FROM hook_key WHERE hook = $1 ORDER BY idx, id`, hook)
+}
+
+// writeKeys replaces the keys of a hook.
+func writeKeys(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+	if err := exec(ctx, tx, `DELETE FROM hook_key WHERE hook = $1`, h.Name); err != nil {
+		return err
+	}
+	for i, k := range h.Keys {
+		err := exec(ctx, tx, `INSERT INTO hook_key (hook, id, idx, secret, not_before, not_after) VALUES ($1, $2, $3, $4, $5, $6)`,
+			h.Name, k.ID, i, k.Secret, micros(k.NotBefore), micros(k.NotAfter))
+		if err != nil {
+			return err
+		}
+	}
+	return exec(ctx, tx, `UPDATE hook SET key = $1 WHERE name = $2`, formerKey(h), h.Name)
+}
+
+// formerKey is the column that the release before reads: the newest key where
+// it knows the scheme, and else one that nobody has.
+func formerKey(h seedbed.Hook) []byte {
+	if h.Scheme == seedbed.SchemeStandard && len(h.Keys) > 0 {
+		return h.Keys[len(h.Keys)-1].Secret
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // never fails (crypto/rand)
+	return key
+}
+
+// RotateHook adds a key to a hook. Those that it has go on counting until
+// overlap is over, unless they end before that, and those that are over by now go.
+func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (h seedbed.Hook, err error) {
+	err = db.update(ctx, "rotate key of hook "+name, func(tx *sql.Tx) error {
+		if h, err = lockHook(ctx, tx, name); err != nil {
+			return err
+		}
+		at := now()
+		var kept []seedbed.HookKey
+		for _, k := range h.Keys {
+			if bytes.Equal(k.Secret, key.Secret) {
+				return seedbed.Errorf(seedbed.ErrExists, "hook %q has that key already, as %q", name, k.ID)
+			}
+			if until := at.Add(overlap); k.NotAfter.IsZero() || k.NotAfter.After(until) {
+				k.NotAfter = until
+			}
+			if k.NotAfter.After(at) && k.NotAfter.After(k.NotBefore) {
+				kept = append(kept, k)
+			}
+		}
+		h.Keys = append(kept, key)
+		if err := checkKeys(h); err != nil {
+			return err
+		}
+		if err := writeKeys(ctx, tx, h); err != nil {
+			return err
+		}
+		h, err = readHook(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return seedbed.Hook{}, err
+	}
+	return h, nil
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+
+	"seedbed"
+)
+
+// where puts the condition of a query together, with its arguments.
+type where struct {
+	conditions []string
+	args       []any
+}
+
+// and adds a condition; each %s of it stands for the next of the arguments.
+func (w *where) and(condition string, args ...any) {
+	places := make([]any, len(args))
+	for i, a := range args {
+		w.args = append(w.args, a)
+		places[i] = fmt.Sprintf("$%d", len(w.args))
+	}
+	w.conditions = append(w.conditions, fmt.Sprintf(condition, places...))
+}
+
+func (w *where) String() string {
+	if len(w.conditions) == 0 {
+		return "1 = 1"
+	}
+	return strings.Join(w.conditions, " AND ")
+}
+
+// upTo is a LIMIT that 0 leaves open.
+func upTo(limit int) int64 {
+	if limit <= 0 {
+		return math.MaxInt64
+	}
+	return int64(limit)
+}
+
+// instancesWhere is what asks for the instances of a query. A range in place of
+// LIKE is what an index can follow in both databases.
+func instancesWhere(q seedbed.InstanceQuery) *where {
+	w := &where{}
+	if q.State != "" {
+		w.and("state = %s", q.State)
+	}
+	if q.Profile != "" {
+		w.and("profile = %s", q.Profile)
+	}
+	if q.Prefix != "" {
+		w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
+	}
+	if q.After != "" {
+		w.and("name > %s", q.After)
+	}
+	return w
+}
+
+// ListInstances returns the instances that q asks for, by name, with their NICs
+// and volumes.
+func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
+	err = db.view(ctx, "list instances", func(tx *sql.Tx) error {
+		w := instancesWhere(q)
+		if q.Limit <= 0 {
+			all, err = instances(ctx, tx, w.String(), w.args...)
+			return err
+		}
+		page := w.String() + fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.args)+1)
+		all, err = instances(ctx, tx, `id IN (SELECT id FROM instance WHERE `+page+`)`, append(w.args, upTo(q.Limit))...)
+		return err
+	})
+	return all, err
+}
+
+// jobsWhere is what asks for the jobs of a query. The conditions without an
+// argument say what the partial indexes say, which SQLite wants word for word.
+func jobsWhere(q seedbed.JobQuery) *where {
+	w := &where{}
+	if q.State != "" {
+		w.and("state = %s", q.State)
+		if q.State != seedbed.JobSucceeded {
+			w.and("state <> 'succeeded'")
+		}
+	}
+	if q.Kind != "" {
+		w.and("kind = %s", q.Kind)
+		if q.Kind != seedbed.JobCreate {
+			w.and("kind <> 'create'")
+		}
+	}
+	if q.After.ID != "" {
+		w.and("(created, id) < (%s, %s)", micros(q.After.Created), q.After.ID)
+	}
+	return w
+}
+
+// ListJobs returns the jobs that q asks for, the newest first.
+func (db *DB) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
+	err = db.view(ctx, "list jobs", func(tx *sql.Tx) error {
+		w := jobsWhere(q)
+		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY created DESC, id DESC LIMIT $%d`, len(w.args)+1)
+		all, err = list(ctx, tx, scanJob, query, append(w.args, upTo(q.Limit))...)
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// The bounds of the events that guests are told, of one node or one instance.
+const (
+	maxActive  = 32 // that may be announced at once
+	maxHistory = 20 // that are completed or canceled, the latest
+	maxReason  = 512
+)
+
+var maintenanceCodes = []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}
+
+const maintenanceColumns = `id, code, description, not_before, not_after, state`
+
+func scanMaintenance(r row) (m seedbed.Maintenance, err error) {
+	err = r.Scan(&m.ID, &m.Code, &m.Description, toTime{&m.NotBefore}, toTime{&m.NotAfter}, &m.State)
+	return m, err
+}
+
+// maintenanceOf are the events of a node or, when node is empty, of an
+// instance: the active by their time, then the history, the latest first.
+func maintenanceOf(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error) {
+	all, err := list(ctx, tx, scanMaintenance, `
+		SELECT `+maintenanceColumns+` FROM maintenance WHERE node = $1 AND instance = $2
+		ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, CASE state WHEN 'active' THEN not_before ELSE -changed END, id`, node, id)
+	if len(all) == 0 {
+		all = nil // a record without events is the same as before there were any
+	}
+	return all, err
+}
+
+// Maintenance returns the events of a node or, when node is empty, of an
+// instance: the active by their time, then the latest completed and canceled.
+func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceID) (all []seedbed.Maintenance, err error) {
+	err = db.view(ctx, "list maintenance", func(tx *sql.Tx) error {
+		all, err = maintenanceOf(ctx, tx, node, id)
+		return err
+	})
+	return orEmpty(all), err
+}
+
+// AddMaintenance announces an event to every guest of a node or, when node is
+// empty, to one instance, and returns it with its ID. Errors: ErrInvalid,
+// ErrNotFound for a node that was never heard of or an instance that is not
+// there, ErrFull when there are too many already.
+func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error) {
+	if err := checkMaintenance(m); err != nil {
+		return seedbed.Maintenance{}, err
+	}
+	var random [9]byte
+	rand.Read(random[:]) // never fails (crypto/rand)
+	m.ID, m.State = "instance-event-"+hex.EncodeToString(random[:])[:17], seedbed.MaintenanceActive
+	m.NotBefore = orNow(m.NotBefore)
+	if !m.NotAfter.IsZero() {
+		m.NotAfter = orNow(m.NotAfter)
+	}
+	err := db.update(ctx, "announce maintenance", func(tx *sql.Tx) error {
+		if err := checkSubject(ctx, tx, node, id); err != nil {
+			return err
+		}
+		n, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM maintenance WHERE node = $1 AND instance = $2 AND state = 'active'`, node, id)
+		if err != nil {
+			return err
+		}
+		if n >= maxActive {
+			return seedbed.Errorf(seedbed.ErrFull, "%d events are announced already, which is the most: complete or cancel some", n)
+		}
+		err = exec(ctx, tx, `
+			INSERT INTO maintenance (id, node, instance, code, description, not_before, not_after, state, changed)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			m.ID, node, id, m.Code, m.Description, micros(m.NotBefore), micros(m.NotAfter), m.State, micros(now()))
+		if err != nil {
+			return err
+		}
+		if err := tellMaintenance(ctx, tx, node, id); err != nil {
+			return err
+		}
+		return emit(ctx, tx, ofMaintenance(seedbed.EventMaintenanceAnnounced, node, m)...)
+	})
+	if err != nil {
+		return seedbed.Maintenance{}, err
+	}
+	return m, nil
+}
+
+func checkMaintenance(m seedbed.Maintenance) error {
+	switch {
+	case !slices.Contains(maintenanceCodes, m.Code):
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: want %s", clean(m.Code, 80), strings.Join(maintenanceCodes, ", "))
+	case m.NotBefore.IsZero():
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance has no not_before: want when it may begin")
+	case !m.NotAfter.IsZero() && m.NotAfter.Before(m.NotBefore):
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance ends before it begins")
+	case len(m.Description) > maxReason || clean(m.Description, maxReason) != m.Description || strings.ContainsAny(m.Description, "\r\n"):
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance description is not usable: want one line of at most %d bytes", maxReason)
+	}
+	return nil
+}
+
+// checkSubject refuses a node or an instance that does not exist, and locks what it is.
+func checkSubject(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) error {
+	if node == "" {
+		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
+		if err == nil && n == 0 {
+			err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80))
+		}
+		return err
+	}
+	if err := checkNode(node); err != nil {
+		return err
+	}
+	_, err := one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrNotFound, "node %q was never heard of", clean(node, 80)), `
+		SELECT 1 FROM feed_node WHERE node = $1 UNION ALL SELECT 1 FROM instance WHERE node = $1 LIMIT 1`, node)
+	return err
+}
+
+// EndMaintenance makes an active event completed or canceled, and returns it.
+// Errors: ErrNotFound, ErrConflict for one that has ended.
+func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbed.Maintenance, err error) {
+	if state != seedbed.MaintenanceCompleted && state != seedbed.MaintenanceCanceled {
+		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", clean(state, 80))
+	}
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", clean(event, 80))
+	err = db.update(ctx, "end maintenance", func(tx *sql.Tx) error {
+		type subject struct {
+			node string
+			id   seedbed.InstanceID
+		}
+		of, err := one(ctx, tx, func(r row) (s subject, err error) {
+			err = r.Scan(&s.node, &s.id)
+			return s, err
+		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1`, event)
+		if err != nil {
+			return err
+		}
+		n, err := affect(ctx, tx, `UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND state = 'active'`, state, micros(now()), event)
+		if err != nil {
+			return err
+		}
+		if m, err = one(ctx, tx, scanMaintenance, missing, `SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1`, event); err != nil {
+			return err
+		}
+		if n == 0 {
+			return seedbed.Errorf(seedbed.ErrConflict, "maintenance event %s is %s already", m.ID, m.State)
+		}
+		err = exec(ctx, tx, `
+			DELETE FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' AND id NOT IN (
+				SELECT id FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' ORDER BY changed DESC, id LIMIT $3)`,
+			of.node, of.id, maxHistory)
+		if err != nil {
+			return err
+		}
+		if err := tellMaintenance(ctx, tx, of.node, of.id); err != nil {
+			return err
+		}
+		return emit(ctx, tx, ofMaintenance("node.maintenance."+state, of.node, m)...)
+	})
+	if err != nil {
+		return seedbed.Maintenance{}, err
+	}
+	return m, nil
+}
+
+// tellMaintenance brings what changed to the guests: with the node's page, or in the instance's record.
+func tellMaintenance(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) error {
+	if node != "" {
+		_, err := nextRevision(ctx, tx, node)
+		return err
+	}
+	return rewriteAll(ctx, tx, id, func(g seedbed.Guest) seedbed.Guest { return g })
+}

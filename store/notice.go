@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"seedbed"
+)
+
+// CleanupFinished tells the endpoints that a run of the cleanup took something
+// away: how many things, by task.
+func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
+	return db.update(ctx, "tell of the cleanup", func(tx *sql.Tx) error {
+		return emit(ctx, tx, notice{seedbed.EventCleanupFinished, "cleanup", fixed(map[string]any{"taken": taken})})
+	})
+}
+
+// jobFacts is a job as events tell it.
+type jobFacts struct {
+	ID       seedbed.JobID      `json:"id"`
+	Kind     seedbed.JobKind    `json:"kind"`
+	State    seedbed.JobState   `json:"state"`
+	Subject  string             `json:"subject"`
+	Instance seedbed.InstanceID `json:"instance,omitempty"`
+	Node     string             `json:"node,omitempty"`
+	Stage    string             `json:"stage,omitempty"`
+	Done     int                `json:"done"`
+	Total    int                `json:"total"`
+	Error    string             `json:"error,omitempty"`
+}
+
+// ofJob is an event about a job. more comes in pairs of a name and a text;
+// what is empty is left out.
+func ofJob(kind string, j seedbed.Job, more ...string) notice {
+	data := map[string]any{"job": jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}}
+	for pair := range slices.Chunk(more, 2) {
+		if pair[1] != "" {
+			data[pair[0]] = pair[1]
+		}
+	}
+	return notice{kind, j.Subject, fixed(data)}
+}
+
+// acceptance is the event of a job that was accepted.
+func acceptance(a seedbed.Acceptance) notice {
+	j := a.Job
+	j.State = seedbed.JobQueued
+	if a.Delivery == nil {
+		return ofJob(seedbed.EventJobAccepted, j)
+	}
+	return ofJob(seedbed.EventJobAccepted, j, "hook", a.Delivery.Hook, "delivery", a.Delivery.ID)
+}
+
+// instanceFacts is an instance as events tell it.
+type instanceFacts struct {
+	ID      seedbed.InstanceID `json:"id"`
+	Name    string             `json:"name"`
+	Profile string             `json:"profile,omitempty"`
+	Image   string             `json:"image,omitempty"`
+	Node    string             `json:"node,omitempty"`
+	NICs    []nicFacts         `json:"nics,omitempty"`
+}
+
+type nicFacts struct {
+	Network string      `json:"network"`
+	MAC     seedbed.MAC `json:"mac"`
+	Addr    string      `json:"addr"`
+}
+
+func factsOf(i seedbed.Instance) instanceFacts {
+	f := instanceFacts{ID: i.ID, Name: i.Name, Profile: i.Profile, Image: i.Image, Node: i.Node}
+	for _, n := range i.NICs {
+		f.NICs = append(f.NICs, nicFacts{n.Network, n.MAC, text(n.Addr)})
+	}
+	return f
+}
+
+// ofInstance is an event about an instance that a job has worked on.
+func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) notice {
+	data := map[string]any{"instance": factsOf(i)}
+	if job != "" {
+		data["job"] = job
+	}
+	return notice{kind, i.Name, fixed(data)}
+}
+
+// ofMaintenance is the event of a node's maintenance; an instance's has none.
+func ofMaintenance(kind, node string, m seedbed.Maintenance) []notice {
+	if node == "" {
+		return nil
+	}
+	return []notice{{kind, node, fixed(map[string]any{"node": node, "maintenance": m})}}
+}
+
+// noticesOf are the events of a job's end; j is as it ended.
+func noticesOf(j seedbed.Job, o seedbed.Outcome) []notice {
+	kind := seedbed.EventJobFailed
+	switch {
+	case o.State == seedbed.JobSucceeded:
+		kind = seedbed.EventJobSucceeded
+	case j.Cancel:
+		kind = seedbed.EventJobCancelled
+	}
+	all := []notice{ofJob(kind, j)}
+	if o.State != seedbed.JobSucceeded {
+		return all
+	}
+	switch {
+	case j.Kind == seedbed.JobRemove && o.Drop:
+		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
+	case j.Kind == seedbed.JobCreate:
+		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *sql.Tx) (any, error) {
+			found, err := instances(ctx, tx, `id = $1`, j.Instance)
+			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
+				return nil, err // made, but not started
+			}
+			return ofInstance("", found[0], j.ID).data(ctx, tx)
+		}})
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+const outboxColumns = `id, seq, type, subject, data, at, state, attempts, next_at, tried, took, status, error`
+
+func scanOutgoing(r row) (o seedbed.Outgoing, err error) {
+	var data string
+	var took int64
+	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, toTime{&o.At}, &o.State, &o.Attempts, toTime{&o.Next}, toTime{&o.Tried}, &took, &o.Status, &o.Error)
+	o.Data, o.Took = []byte(data), time.Duration(took)*time.Microsecond
+	return o, err
+}
+
+// OutgoingDeliveries returns what was, is and will be sent to an endpoint, the
+// newest first, at most limit and at most 1000; of one state unless that is empty.
+func (db *DB) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
+	err = db.view(ctx, "list outgoing deliveries", func(tx *sql.Tx) error {
+		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
+			return err
+		}
+		all, err = list(ctx, tx, scanOutgoing, `
+			SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND ($2 = '' OR state = $2) ORDER BY seq DESC LIMIT $3`,
+			endpoint, state, bound(limit, 1000))
+		return err
+	})
+	return all, err
+}
+
+// again is what makes a delivery pending anew, with all its attempts.
+const again = `UPDATE outbox SET state = 'pending', attempts = 0, next_at = NULL WHERE endpoint = $1`
+
+// Resend makes one delivery to an endpoint pending anew, whatever its state, and
+// due at once, under the ID and seq that it has. An endpoint that is disabled
+// gives ErrConflict.
+func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoing, err error) {
+	err = db.update(ctx, "resend", func(tx *sql.Tx) error {
+		if err := rouse(ctx, tx, endpoint); err != nil {
+			return err
+		}
+		missing := seedbed.Errorf(seedbed.ErrNotFound, "endpoint %q has no delivery %q", endpoint, clean(id, 80))
+		o, err = one(ctx, tx, scanOutgoing, missing, again+` AND id = $2 RETURNING `+outboxColumns, endpoint, id)
+		return err
+	})
+	return o, err
+}
+
+// Replay makes everything pending anew that happened since then and was sent,
+// or with missedOnly what was not: the dead and the skipped. It returns how many.
+func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (n int, err error) {
+	states := `('sent', 'dead', 'skipped')`
+	if missedOnly {
+		states = `('dead', 'skipped')`
+	}
+	err = db.update(ctx, "replay", func(tx *sql.Tx) error {
+		if err := rouse(ctx, tx, endpoint); err != nil {
+			return err
+		}
+		n, err = affect(ctx, tx, again+` AND at >= $2 AND state IN `+states, endpoint, since.UnixMicro())
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// rouse closes the circuit of an endpoint and locks its row; one that is
+// disabled gives ErrConflict.
+func rouse(ctx context.Context, tx *sql.Tx, endpoint string) error {
+	on, err := one(ctx, tx, value[int], noEndpoint(endpoint), `UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
+	if err == nil && on == 0 {
+		err = seedbed.Errorf(seedbed.ErrConflict, "endpoint %q is disabled: enable it first", endpoint)
+	}
+	return err
+}
+
+// What is over and older than $1.
+const oldOutgoing = `FROM outbox WHERE at < $1 AND state <> 'pending'`
+
+// CountOutgoing counts what DropOutgoing would delete.
+func (db *DB) CountOutgoing(ctx context.Context, before time.Time) (int, error) {
+	return db.count(ctx, "count outgoing deliveries", `SELECT COUNT(*) `+oldOutgoing, before)
+}
+
+// DropOutgoing forgets the deliveries of what happened before that time, but
+// for those that are pending, and returns how many.
+func (db *DB) DropOutgoing(ctx context.Context, before time.Time) (int, error) {
+	return db.drop(ctx, "drop outgoing deliveries", `DELETE `+oldOutgoing, before)
+}
+
+// OutgoingStats tells how the deliveries to each endpoint are, by name.
+func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, err error) {
+	err = db.view(ctx, "count outgoing deliveries", func(tx *sql.Tx) error {
+		clock, err := db.leaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		all, err = list(ctx, tx, func(r row) (s seedbed.OutgoingStats, err error) {
+			var until time.Time
+			err = r.Scan(&s.Endpoint, &s.Enabled, &s.Reason, toTime{&until}, &s.Pending, &s.Dead, toTime{&s.Oldest})
+			s.Open = until.After(clock)
+			return s, err
+		}, `
+			SELECT name, enabled, reason, open_until,
+				(SELECT COUNT(*) FROM outbox WHERE endpoint = name AND state = 'pending'),
+				(SELECT COUNT(*) FROM outbox WHERE endpoint = name AND state = 'dead'),
+				(SELECT MIN(at) FROM outbox WHERE endpoint = name AND state = 'pending')
+			FROM endpoint ORDER BY name`)
+		return err
+	})
+	return all, err
+}

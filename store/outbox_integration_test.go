@@ -1,0 +1,62 @@
+//go:build integration
+
+package store
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// Two changes whose transactions overlap: the second waits for its seq until the
+// first is decided, so a lower seq never comes after it, and one that is rolled
+// back leaves no gap.
+func TestPostgresOutboxOrder(t *testing.T) {
+	s := postgresServer(t)
+	for name, commit := range map[string]bool{"commit": true, "rollback": false} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			db := s.fresh(t)
+			do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"},
+				Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
+			first := do(db.write.BeginTx(ctx, db.dialect.writing))(t)
+			if err := emit(ctx, first, notice{seedbed.EventCleanupFinished, "first", fixed(1)}); err != nil {
+				t.Fatal(err)
+			}
+			second := make(chan error, 1)
+			go func() { second <- db.CleanupFinished(ctx, nil) }()
+			// It waits for the lock: the server says so.
+			for waiting := 0; waiting == 0; {
+				err := db.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if all := do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t); len(all) != 0 {
+				t.Fatalf("visible before the commit: %+v", all)
+			}
+			end, want := first.Rollback, []string{"cleanup"}
+			if commit {
+				end, want = first.Commit, []string{"cleanup", "first"}
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-second; err != nil {
+				t.Fatal(err)
+			}
+			all := do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t)
+			if len(all) != len(want) {
+				t.Fatalf("%d deliveries, want %d", len(all), len(want))
+			}
+			for n, o := range all {
+				if o.Subject != want[n] || o.Seq != int64(len(want)-n) {
+					t.Errorf("%d is %s", o.Seq, o.Subject)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"seedbed"
+)
+
+// lane is an endpoint with what it is to be sent next: of what is pending, the
+// one with the lowest seq. None goes before it.
+type lane struct {
+	endpoint string
+	epoch    int64
+	seq      int64
+	due      time.Time
+}
+
+func scanLane(r row) (l lane, err error) {
+	var next, leased, open time.Time
+	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, toTime{&next}, toTime{&leased}, toTime{&open})
+	for _, t := range []time.Time{next, leased, open} {
+		if t.After(l.due) {
+			l.due = t
+		}
+	}
+	return l, err
+}
+
+// ClaimOutgoing takes the delivery that has been due for the longest, for owner
+// and the time of the lease, and with it the endpoint: nobody else sends there
+// until the outcome is recorded or the lease is over. When nothing is due it
+// returns nil, and how long it is until something will be, or 0 when nothing is
+// pending at all.
+func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (c *seedbed.OutgoingClaim, next time.Duration, err error) {
+	if owner == "" || lease <= 0 {
+		return nil, 0, seedbed.Errorf(seedbed.ErrInvalid, "claiming a delivery needs an owner and a lease, not %q and %s", owner, lease)
+	}
+	lanes, clock, err := db.lanes(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, l := range lanes {
+		if wait := l.due.Sub(clock); wait > 0 {
+			return nil, wait, nil
+		}
+		c, err := db.claimLane(ctx, l, owner, lease)
+		if err != nil || c != nil {
+			return c, 0, err
+		}
+	}
+	return nil, 0, nil
+}
+
+// lanes are those with something pending, the first that is due first.
+func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
+	err = db.view(ctx, "look for deliveries", func(tx *sql.Tx) error {
+		if clock, err = db.leaseClock(ctx, tx); err != nil {
+			return err
+		}
+		all, err = list(ctx, tx, scanLane, `
+			SELECT e.name, e.epoch, o.seq, o.next_at, e.lease_until, e.open_until
+			FROM endpoint e JOIN outbox o ON o.endpoint = e.name
+			WHERE e.enabled = 1 AND o.state = 'pending'
+				AND o.seq = (SELECT MIN(seq) FROM outbox WHERE endpoint = e.name AND state = 'pending')`)
+		return err
+	})
+	slices.SortStableFunc(all, func(a, b lane) int { return a.due.Compare(b.due) })
+	return all, clock, err
+}
+
+// claimLane takes the endpoint, unless somebody else did since it was looked at.
+func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
+	c := &seedbed.OutgoingClaim{Epoch: l.epoch + 1}
+	changed, err := db.change(ctx, "claim delivery", func(tx *sql.Tx) error {
+		clock, err := db.leaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		n, err := affect(ctx, tx, `
+			UPDATE endpoint SET owner = $1, epoch = epoch + 1, lease_until = $2
+			WHERE name = $3 AND epoch = $4 AND enabled = 1 AND (lease_until IS NULL OR lease_until <= $5)`,
+			owner, micros(clock.Add(lease)), l.endpoint, l.epoch, micros(clock))
+		if err != nil || n == 0 {
+			return orUnchanged(err)
+		}
+		if c.Endpoint, err = readEndpoint(ctx, tx, l.endpoint); err != nil {
+			return err
+		}
+		c.Outgoing, err = one(ctx, tx, scanOutgoing, errUnchanged,
+			`SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND seq = $2 AND state = 'pending'`, l.endpoint, l.seq)
+		return err
+	})
+	if err != nil || !changed {
+		return nil, err
+	}
+	return c, nil
+}
+
+// holdOutgoing checks that the claim is still good and ends it.
+func holdOutgoing(ctx context.Context, tx *sql.Tx, c seedbed.OutgoingClaim) error {
+	n, err := affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`, c.Endpoint.Name, c.Epoch)
+	if err == nil && n == 0 {
+		err = seedbed.Errorf(seedbed.ErrStale, "the delivery %s to endpoint %q is no longer held under epoch %d", c.Outgoing.ID, c.Endpoint.Name, c.Epoch)
+	}
+	return err
+}
+
+// RecordOutgoing writes what came of an attempt, and gives the endpoint free.
+// ErrStale means that the claim was lost: another sends it, or has.
+func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error {
+	_, err := db.change(ctx, "record delivery", func(tx *sql.Tx) error {
+		if err := holdOutgoing(ctx, tx, c); err != nil {
+			return err
+		}
+		clock, err := db.leaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var next any
+		if a.State == seedbed.OutgoingPending {
+			next = micros(clock.Add(a.Retry))
+		}
+		// One that was skipped meanwhile, because the endpoint was disabled, is
+		// pending no more.
+		err = exec(ctx, tx, `
+			UPDATE outbox SET attempts = attempts + 1, tried = $1, took = $2, status = $3, error = $4,
+				next_at = CASE WHEN state = 'pending' THEN CAST($5 AS bigint) END,
+				state = CASE WHEN state = 'pending' OR $6 = 'sent' THEN $6 ELSE state END
+			WHERE endpoint = $7 AND seq = $8`,
+			micros(orNow(a.At)), a.Took.Microseconds(), a.Status, clean(a.Error, maxText), next, a.State, c.Endpoint.Name, c.Outgoing.Seq)
+		if err != nil {
+			return err
+		}
+		if a.State == seedbed.OutgoingSent {
+			return exec(ctx, tx, `UPDATE endpoint SET failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, c.Endpoint.Name)
+		}
+		var open any
+		if a.Pause > 0 {
+			open = micros(clock.Add(a.Pause))
+		}
+		err = exec(ctx, tx, `UPDATE endpoint SET failures = failures + 1, failing_since = COALESCE(failing_since, $1), open_until = $2 WHERE name = $3`,
+			micros(clock), open, c.Endpoint.Name)
+		if err != nil || a.Disable == "" {
+			return err
+		}
+		return disable(ctx, tx, c.Endpoint.Name, a.Disable)
+	})
+	return err
+}
+
+// ReleaseOutgoing gives an endpoint free without an outcome: the delivery is
+// due as it was, and no attempt is counted.
+func (db *DB) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
+	return db.update(ctx, "release delivery", func(tx *sql.Tx) error { return holdOutgoing(ctx, tx, c) })
+}

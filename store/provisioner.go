@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"seedbed"
+)
+
+// The kinds of object that provisioner profiles are composed of, as messages call them.
+const (
+	kindSystem   = "system template"
+	kindNetwork  = "network template"
+	kindStorage  = "storage template"
+	kindUserData = "userdata document"
+	kindScript   = "script"
+	kindProfile  = "profile"
+)
+
+func noObject(kind, name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "the %s %q does not exist", kind, clean(name, 80))
+}
+
+func objectExists(kind, name string) error {
+	return seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind, clean(name, 80))
+}
+
+// newStored is what is kept of a new object, but for its ID.
+func newStored() seedbed.Stored {
+	at := now()
+	return seedbed.Stored{Revision: 1, Created: at, Changed: at}
+}
+
+// insertObject runs an INSERT … ON CONFLICT DO NOTHING RETURNING id.
+func insertObject(ctx context.Context, tx *sql.Tx, kind, name, query string, args ...any) (id int64, err error) {
+	return one(ctx, tx, value[int64], objectExists(kind, name), query, args...)
+}
+
+// touchObject counts a change of an object of that table, and gives its number.
+// It locks the row for the rest of the transaction.
+func touchObject(ctx context.Context, tx *sql.Tx, kind, table, name string) (id int64, err error) {
+	return one(ctx, tx, value[int64], noObject(kind, name),
+		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, micros(now()), name)
+}
+
+// deleteObject deletes an object unless a profile uses it, in which column.
+func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string) error {
+	return db.update(ctx, "delete "+kind+" "+clean(name, 80), func(tx *sql.Tx) error {
+		users, err := list(ctx, tx, value[string], `SELECT name FROM provisioner_profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
+		if err != nil && unstorable(err) {
+			return noObject(kind, name)
+		}
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			return seedbed.Errorf(seedbed.ErrInUse, "the %s %q is used by profile %s: change or remove that first", kind, name, quoted(users))
+		}
+		n, err := affect(ctx, tx, `DELETE FROM `+table+` WHERE name = $1`, name)
+		if err == nil && n == 0 {
+			err = noObject(kind, name)
+		}
+		return err
+	})
+}
+
+// quoted lists names for a message; more than five are not all named.
+func quoted(names []string) string {
+	var all []string
+	for _, n := range names[:min(len(names), 5)] {
+		all = append(all, fmt.Sprintf("%q", n))
+	}
+	if len(names) > 5 {
+		all = append(all, "and others")
+	}
+	return strings.Join(all, ", ")
+}
+
+// matching is the condition that a column matches m, with $1 for the argument.
+func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
+	if m.Start && m.End {
+		return column + ` = $1`, m.Text
+	}
+	pattern := likePrefix(m.Text)
+	if m.End {
+		pattern = strings.TrimSuffix(pattern, "%")
+	}
+	if !m.Start {
+		pattern = "%" + pattern
+	}
+	return column + ` LIKE $1 ESCAPE '\'`, pattern
+}
+
+// matchless tells whether no name can match, which a database need not be asked.
+func matchless(m seedbed.NameMatch) bool {
+	return !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0) || len(m.Text) > 63
+}
+
+// matched reads the rows of a query whose %s is the condition on column, in the order that it says.
+func matched[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
+	if matchless(m) {
+		return []T{}, nil
+	}
+	condition, arg := matching(column, m)
+	return list(ctx, tx, scan, fmt.Sprintf(query, condition), arg)
+}
+
+// plainText refuses, with ErrInvalid, a text that is no UTF-8, has a NUL, or has more than most bytes.
+func plainText(what, s string, most int) error {
+	switch {
+	case len(s) > most:
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s has %d bytes: want at most %d", what, len(s), most)
+	case !utf8.ValidString(s) || strings.ContainsRune(s, 0):
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s is no text: want UTF-8 without NUL", what)
+	}
+	return nil
+}
+
+// oneLine is plainText without control characters.
+func oneLine(what, s string, most int) error {
+	if err := plainText(what, s, most); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s has a control character: want one line", what)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"seedbed"
+)
+
+const provisionerColumns = `id, name, type, system, network, storage, userdata, script, arguments, revision, created, changed`
+
+func scanProvisioner(r row) (p seedbed.ProvisionerProfile, err error) {
+	var network, storage, userData sql.NullString
+	err = r.Scan(&p.ID, &p.Name, &p.Type, &p.System, &network, &storage, &userData, &p.Script, toJSON{&p.Arguments},
+		&p.Revision, toTime{&p.Created}, toTime{&p.Changed})
+	p.Network, p.Storage, p.UserData = network.String, storage.String, userData.String
+	return p, err
+}
+
+// provisionerValues are a profile's own columns that may change, after its name.
+func provisionerValues(p seedbed.ProvisionerProfile) []any {
+	return []any{p.Name, p.System, null(p.Network), null(p.Storage), null(p.UserData), p.Script, asJSON{orEmpty(p.Arguments)}}
+}
+
+const (
+	maxArguments = 100
+	maxArgument  = 4096
+)
+
+// checkProvisioner refuses, with ErrInvalid, a profile that cannot be, and one
+// that names what does not exist.
+func checkProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerProfile) error {
+	switch {
+	case p.Type == seedbed.ProfileOVA:
+		return seedbed.Errorf(seedbed.ErrInvalid, "profiles of type ova are not supported by this release: import the disk as an image (seedbed image add), and clone it in a storage template")
+	case p.Type != seedbed.ProfileProvisioner:
+		return seedbed.Errorf(seedbed.ErrInvalid, "a valid profile type (provisioner, ova) must be specified")
+	case len(p.Arguments) > maxArguments:
+		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d script arguments: want at most %d", len(p.Arguments), maxArguments)
+	}
+	for _, a := range p.Arguments {
+		if err := plainText("a script argument", a, maxArgument); err != nil {
+			return err
+		}
+		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", clean(a, 80))
+		}
+	}
+	for _, ref := range []struct {
+		kind, table, name string
+		optional          bool
+	}{
+		{kindSystem, "system_template", p.System, false},
+		{kindNetwork, "network_template", p.Network, false},
+		{kindStorage, "storage_template", p.Storage, false},
+		{kindUserData, "userdata", p.UserData, true},
+		{kindScript, "script", p.Script, false},
+	} {
+		if ref.name == "" && ref.optional {
+			continue
+		}
+		if ref.name == "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "a %s must be specified for profile %q", ref.kind, p.Name)
+		}
+		_, err := one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", ref.kind, clean(ref.name, 80), p.Name),
+			`SELECT 1 FROM `+ref.table+` WHERE name = $1`, ref.name)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateProvisionerProfile adds a profile, and returns it as it is kept. What it
+// names must exist: else ErrInvalid.
+func (db *DB) CreateProvisionerProfile(ctx context.Context, p seedbed.ProvisionerProfile) (seedbed.ProvisionerProfile, error) {
+	if err := seedbed.CheckName(kindProfile, p.Name); err != nil {
+		return seedbed.ProvisionerProfile{}, err
+	}
+	p.Arguments, p.Stored = orEmpty(p.Arguments), newStored()
+	err := db.update(ctx, "create provisioner profile "+p.Name, func(tx *sql.Tx) (err error) {
+		if err := checkProvisioner(ctx, tx, p); err != nil {
+			return err
+		}
+		args := append(provisionerValues(p), p.Type, p.Revision, micros(p.Created), micros(p.Changed))
+		p.ID, err = insertObject(ctx, tx, kindProfile, p.Name, `
+			INSERT INTO provisioner_profile (name, system, network, storage, userdata, script, arguments, type, revision, created, changed)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+		return err
+	})
+	if err != nil {
+		return seedbed.ProvisionerProfile{}, err
+	}
+	return p, nil
+}
+
+// ProvisionerProfiles returns the profiles whose names match, by name.
+func (db *DB) ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.ProvisionerProfile, err error) {
+	err = db.view(ctx, "list provisioner profiles", func(tx *sql.Tx) error {
+		all, err = matched(ctx, tx, scanProvisioner, m, "name", `SELECT `+provisionerColumns+` FROM provisioner_profile WHERE %s ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// ChangeProvisionerProfile changes anything but the name and the type of a
+// profile in change, which may be called more than once. Machines that were made
+// from it stay as they are. Errors: ErrNotFound, ErrInvalid.
+func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) (p seedbed.ProvisionerProfile, err error) {
+	err = db.update(ctx, "change provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
+		if _, err := touchObject(ctx, tx, kindProfile, "provisioner_profile", name); err != nil {
+			return err
+		}
+		p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, name), `SELECT `+provisionerColumns+` FROM provisioner_profile WHERE name = $1`, name)
+		if err != nil {
+			return err
+		}
+		kept := p
+		change(&p)
+		p.Name, p.Type = kept.Name, kept.Type
+		if err := checkProvisioner(ctx, tx, p); err != nil {
+			return err
+		}
+		return exec(ctx, tx, `
+			UPDATE provisioner_profile SET system = $2, network = $3, storage = $4, userdata = $5, script = $6, arguments = $7 WHERE name = $1`,
+			provisionerValues(p)...)
+	})
+	return p, err
+}
+
+// DeleteProvisionerProfile removes a profile. Machines that were made from it stay as they are.
+func (db *DB) DeleteProvisionerProfile(ctx context.Context, name string) error {
+	return db.update(ctx, "delete provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
+		n, err := affect(ctx, tx, `DELETE FROM provisioner_profile WHERE name = $1`, name)
+		if err == nil && n == 0 || err != nil && unstorable(err) {
+			err = noObject(kindProfile, name)
+		}
+		return err
+	})
+}
+
+// Composition returns a profile with all that it names, as of one moment.
+func (db *DB) Composition(ctx context.Context, profile string) (c seedbed.Composition, err error) {
+	err = db.view(ctx, "read provisioner profile", func(tx *sql.Tx) error {
+		c = seedbed.Composition{}
+		p := &c.Profile
+		*p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, profile), `SELECT `+provisionerColumns+` FROM provisioner_profile WHERE name = $1`, profile)
+		if err != nil {
+			return err
+		}
+		c.System, err = one(ctx, tx, scanSystem, noObject(kindSystem, p.System), `SELECT `+systemColumns+` FROM system_template WHERE name = $1`, p.System)
+		if err != nil {
+			return err
+		}
+		networks, err := networkTemplates(ctx, tx, seedbed.ExactName(p.Network))
+		if err != nil || len(networks) != 1 {
+			return orNoObject(err, kindNetwork, p.Network)
+		}
+		storages, err := storageTemplates(ctx, tx, seedbed.ExactName(p.Storage))
+		if err != nil || len(storages) != 1 {
+			return orNoObject(err, kindStorage, p.Storage)
+		}
+		c.Network, c.Storage = networks[0], storages[0]
+		if p.UserData == "" {
+			return nil
+		}
+		d, err := one(ctx, tx, scanDocument, noObject(kindUserData, p.UserData), `SELECT id, name, content, revision, created, changed FROM userdata WHERE name = $1`, p.UserData)
+		doc := d.userData()
+		c.UserData = &doc
+		return err
+	})
+	return c, err
+}
+
+func orNoObject(err error, kind, name string) error {
+	if err != nil {
+		return err
+	}
+	return noObject(kind, name)
+}

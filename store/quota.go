@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+// holdQuota refuses a create that its hook has no room for, and notes whose the
+// instance is. With a quota the hook's row is locked, so that those who create
+// at the same time count each other.
+func holdQuota(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+	q, hook := a.Delivery.Quota, a.Delivery.Hook
+	if a.Job.Kind != seedbed.JobCreate || q == (seedbed.Quota{}) {
+		return nil
+	}
+	if p := pileOf(ctx); p != nil { // what is gathered counts
+		if err := p.flush(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if err := exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, hook); err != nil {
+		return err
+	}
+	if q.Instances > 0 {
+		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM hook_instance WHERE hook = $1`, hook))
+		if err != nil {
+			return err
+		}
+		if n >= q.Instances {
+			return seedbed.Errorf(seedbed.ErrFull, "hook %q has made %d instances that are still there, and may have no more: remove some, or raise its limit", hook, n)
+		}
+	}
+	if q.Creates > 0 {
+		// The delivery in hand has no job yet.
+		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind = 'create'
+			WHERE delivery.hook = $1 AND delivery.received > $2`, hook, now().Add(-time.Hour).UnixMicro()))
+		if err != nil {
+			return err
+		}
+		if n >= q.Creates {
+			return seedbed.Errorf(seedbed.ErrFull, "hook %q has asked for %d instances within an hour, and may for no more: wait, or raise its limit", hook, n)
+		}
+	}
+	return nil
+}
+
+// noteOwner writes down which hook the new instance is of.
+func noteOwner(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+	if a.Delivery == nil || a.Instance == nil {
+		return nil
+	}
+	_, err := put(ctx, tx, intoHookInstance, a.Instance.ID, a.Delivery.Hook, micros(now()))
+	return err
+}

@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"seedbed"
+)
+
+// finalRebuild is the stage of a rebuild from which there is no way back.
+const finalRebuild = "delete"
+
+// acceptRebuild completes the row of a rebuild job, and keeps what it makes of the instance.
+func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
+		return err
+	}
+	var spec seedbed.RebuildSpec
+	if err := readSpec(a.Job, &spec); err != nil {
+		return err
+	}
+	if spec.Own {
+		if err := notComposed(ctx, tx, a.Job.Instance); err != nil {
+			return within(fmt.Sprintf("rebuild instance %q", a.Job.Subject), err)
+		}
+	}
+	next := *a.Rebuild
+	next.ID, next.Name = a.Job.Instance, a.Job.Subject
+	// Whoever removes one of the images waits, and then sees this job.
+	for _, name := range imagesOf(next) {
+		if err := exec(ctx, tx, `UPDATE image SET state = state WHERE name = $1`, name); err != nil {
+			return err
+		}
+	}
+	if err := checkImages(ctx, tx, next); err != nil {
+		return err
+	}
+	return putSide(ctx, tx, a.Job.ID, seedbed.RebuildNext, next)
+}
+
+// checkRebuild looks at what a rebuild job makes of its instance.
+func checkRebuild(a seedbed.Acceptance) error {
+	if _, err := seedbed.ParseInstanceID(string(a.Job.Instance)); err != nil {
+		return err
+	}
+	if a.Rebuild == nil || len(a.Rebuild.Volumes) > maxVolumes {
+		return seedbed.Errorf(seedbed.ErrInvalid, "a rebuild needs what it makes of the instance, with at most %d volumes", maxVolumes)
+	}
+	if _, err := seedbed.ParseReady(string(a.Rebuild.Ready)); err != nil {
+		return err
+	}
+	return checkServed(*a.Rebuild)
+}
+
+// imagesOf are the images that an instance is made from, each once.
+func imagesOf(i seedbed.Instance) []string {
+	names := []string{i.Image}
+	for _, v := range i.Volumes {
+		names = append(names, v.Image)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
+}
+
+func putSide(ctx context.Context, tx *sql.Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
+	return exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token) VALUES ($1, $2, $3, $4, $5, $6)`,
+		job, side, asJSON{i}, blob(i.UserData), blob(i.VendorData), i.ReportToken)
+}
+
+func scanSide(r row) (i seedbed.Instance, err error) {
+	var user, vendor []byte
+	var token string
+	err = r.Scan(toJSON{&i}, toBlob{&user}, toBlob{&vendor}, &token)
+	i.UserData, i.VendorData, i.ReportToken = user, vendor, token
+	return i, err
+}
+
+// side reads one side of a rebuild; nil when it is not there.
+func side(ctx context.Context, tx *sql.Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
+	found, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token FROM rebuild WHERE job = $1 AND side = $2`, job, which)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// nextOf is what a rebuild job makes of its instance.
+func nextOf(ctx context.Context, tx *sql.Tx, id seedbed.JobID) (*seedbed.Instance, error) {
+	next, err := side(ctx, tx, id, seedbed.RebuildNext)
+	if err == nil && next == nil {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "job %s rebuilds nothing, or has ended", id.Short())
+	}
+	return next, err
+}
+
+// Rebuilding is what a rebuild job that has not ended makes of its instance;
+// ErrNotFound for another job.
+func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebuild, err error) {
+	err = db.view(ctx, "read rebuild", func(tx *sql.Tx) error {
+		next, err := nextOf(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		r.Next = *next
+		r.Before, err = side(ctx, tx, id, seedbed.RebuildBefore)
+		return err
+	})
+	return r, err
+}
+
+// Exchange makes the instance of a rebuild job what the job makes of it, while
+// the job runs, or what it was before, while the job is undone. Once more, the
+// latter changes nothing, and the former that alone that the guest has fetched
+// and reported: the guest before may have done so since.
+func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
+	return db.update(ctx, "exchange instance", func(tx *sql.Tx) error {
+		j, err := hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		want := seedbed.JobRunning
+		if to == seedbed.RebuildBefore {
+			want = seedbed.JobUndoing
+		}
+		if j.State != want || j.Kind != seedbed.JobRebuild {
+			return seedbed.Errorf(seedbed.ErrConflict, "%s job %s is %s: it does not make its instance what it has as %q", j.Kind, j.ID.Short(), j.State, to)
+		}
+		before, err := side(ctx, tx, j.ID, seedbed.RebuildBefore)
+		switch {
+		case err != nil:
+			return err
+		case to == seedbed.RebuildBefore && before == nil:
+			return errUnchanged
+		case to == seedbed.RebuildBefore:
+			if err := exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1 AND side = $2`, j.ID, seedbed.RebuildBefore); err != nil {
+				return err
+			}
+			return remake(ctx, tx, *before)
+		case before != nil:
+			return exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`, micros(now()), j.Instance)
+		}
+		was, err := oneInstance(ctx, tx, j.Instance)
+		if err != nil {
+			return err
+		}
+		next, err := nextOf(ctx, tx, j.ID)
+		if err != nil {
+			return err
+		}
+		if err := putSide(ctx, tx, j.ID, seedbed.RebuildBefore, was); err != nil {
+			return err
+		}
+		return remake(ctx, tx, *next)
+	})
+}
+
+// remake makes an instance what i has: what it is made from and served, and its volumes.
+func remake(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
+	n, err := affect(ctx, tx, `
+		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
+			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14 WHERE id = $15`,
+		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, blob(i.UserData), blob(i.VendorData), asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
+		i.Datasource, asJSON{i.Metadata}, micros(i.Fetched), micros(i.Reported), micros(now()), i.ID)
+	if err == nil && n == 0 {
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if err := exec(ctx, tx, `DELETE FROM volume WHERE instance = $1`, i.ID); err != nil {
+		return err
+	}
+	for _, v := range i.Volumes {
+		err := exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`, v.Pool, v.Name, i.ID, v.Index, v.Size, null(v.Image))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebuildsOf are the instances that live jobs rebuild from or to an image.
+func rebuildsOf(ctx context.Context, tx *sql.Tx, image string) ([]string, error) {
+	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token FROM rebuild ORDER BY job, side`)
+	var names []string
+	for _, i := range all {
+		if slices.Contains(imagesOf(i), image) {
+			names = append(names, i.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// noReturn refuses the last stage of a rebuild to a job that was asked to be cancelled.
+func noReturn(j seedbed.Job) error {
+	if j.Cancel {
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s was asked to be cancelled", j.ID.Short())
+	}
+	return nil
+}
+
+// endRebuild forgets what a rebuild job had to know.
+func endRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	if j.Kind != seedbed.JobRebuild {
+		return nil
+	}
+	return exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1`, j.ID)
+}
+
+// uncancellable says why a rebuild cannot be cancelled any more; nil when it can.
+func uncancellable(j seedbed.Job) error {
+	if j.Kind == seedbed.JobRebuild && j.Stage == finalRebuild && j.State == seedbed.JobRunning {
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s has rebuilt its instance already, and removes the former disks", j.ID.Short())
+	}
+	return nil
+}
+
+// publishable are the states in which a job may publish its instance: a
+// rebuild that is undone publishes what the instance was.
+func publishable(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
+	j, err := readJob(ctx, tx, ref.ID)
+	if err == nil && j.Kind == seedbed.JobRebuild {
+		return holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing)
+	}
+	if err != nil {
+		return err
+	}
+	return holdFor(ctx, tx, ref, id, seedbed.JobRunning)
+}
+
+// notComposed refuses to rebuild, by a profile of the same name, an instance that a provisioner profile made.
+func notComposed(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
+	made, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM job WHERE instance = $1 AND kind = $2 AND spec IS NOT NULL`, id, seedbed.JobCreate)
+	if err != nil || made == 0 {
+		return err
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "it was made by a provisioner profile: name the profile that it is to be rebuilt from")
+}

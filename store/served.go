@@ -1,0 +1,199 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+)
+
+// checkServed refuses what a guest cannot be served.
+func checkServed(i seedbed.Instance) error {
+	return cmp.Or(
+		seedbed.CheckDocument("user-data", i.UserData), seedbed.CheckDocument("vendor-data", i.VendorData),
+		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot))
+}
+
+func checkSpot(s *seedbed.Spot) error {
+	switch {
+	case s == nil:
+		return nil
+	case s.Action == "" && s.Time.IsZero() && !s.Rebalance.IsZero():
+		return nil
+	case s.Action != "terminate" && s.Action != "stop" && s.Action != "hibernate":
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: want terminate, stop or hibernate", clean(s.Action, 80))
+	case s.Time.IsZero():
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %s has no time: want when it will be taken", s.Action)
+	}
+	return nil
+}
+
+// ChangeInstance changes what may change of an instance without a job: its
+// metadata options, tags and spot notice, in change. In the same transaction
+// render makes its record anew, from the instance and its record until now, on
+// every node that serves it. A job that is about to publish the instance reads
+// it again after its own record, so that no order of the two loses a change.
+// Both functions may be called more than once and must not wait. Errors:
+// ErrNotFound, ErrInvalid, and what change returns.
+func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80))
+	err = db.update(ctx, "change instance", func(tx *sql.Tx) error {
+		id, err := one(ctx, tx, value[seedbed.InstanceID], missing, `UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
+		if err != nil {
+			return err
+		}
+		if inst, err = oneInstance(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := change(&inst); err != nil {
+			return err
+		}
+		if err := checkServed(inst); err != nil {
+			return within(fmt.Sprintf("instance %q", inst.Name), err)
+		}
+		inst.Tags = orEmptyMap(inst.Tags)
+		inst.Revision, inst.Changed = inst.Revision+1, now()
+		err = exec(ctx, tx, `UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5 WHERE id = $6`,
+			asJSON{inst.Metadata}, asJSON{inst.Tags}, asJSON{inst.Spot}, inst.Revision, micros(inst.Changed), id)
+		if err != nil {
+			return err
+		}
+		return rewriteAll(ctx, tx, id, func(old seedbed.Guest) seedbed.Guest { return render(inst, old) })
+	})
+	return inst, err
+}
+
+// Refresh makes the instance's record on node anew, as ChangeInstance does, and
+// returns the record's revision; it is 0 when node does not serve the instance.
+func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
+	err = db.update(ctx, "refresh record", func(tx *sql.Tx) error {
+		revision = 0
+		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
+		if err != nil || n == 0 {
+			return orUnchanged(err)
+		}
+		inst, err := oneInstance(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		changed := false
+		revision, changed, err = rewrite(ctx, tx, node, id, func(old seedbed.Guest) seedbed.Guest { return render(inst, old) })
+		if err == nil && !changed {
+			return errUnchanged
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return revision, nil
+}
+
+// Served returns the instances that each node serves.
+func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
+	err = db.view(ctx, "list records", func(tx *sql.Tx) error {
+		served = map[string][]seedbed.InstanceID{}
+		_, err := list(ctx, tx, func(r row) (node string, err error) {
+			var id seedbed.InstanceID
+			if err = r.Scan(&node, &id); err == nil {
+				served[node] = append(served[node], id)
+			}
+			return node, err
+		}, `SELECT node, instance FROM feed WHERE record IS NOT NULL ORDER BY node, instance`)
+		return err
+	})
+	return served, err
+}
+
+func oneInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
+	all, err := instances(ctx, tx, `id = $1`, id)
+	if err == nil && len(all) == 0 {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80))
+	}
+	if err != nil {
+		return seedbed.Instance{}, err
+	}
+	return all[0], nil
+}
+
+// rewriteAll is rewrite on every node that serves the instance.
+func rewriteAll(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
+	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if _, _, err := rewrite(ctx, tx, node, id, render); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite makes a record that is served anew; its documents and its maintenance
+// events are not render's business. Without a record it does nothing.
+func rewrite(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
+	// Whoever publishes or retracts on the node locks its row first.
+	if err := exec(ctx, tx, `UPDATE feed_node SET revision = revision WHERE node = $1`, node); err != nil {
+		return 0, false, err
+	}
+	s, err := readServed(ctx, tx, node, id)
+	if err != nil || s.record == "" {
+		return 0, false, err
+	}
+	var old seedbed.Guest
+	if err := json.Unmarshal([]byte(s.record), &old); err != nil {
+		return 0, false, fmt.Errorf("record of instance %s: %w", id, err)
+	}
+	g := render(old)
+	g.UserData, g.VendorData = old.UserData, old.VendorData
+	if g.Maintenance, err = maintenanceOf(ctx, tx, "", id); err != nil {
+		return 0, false, err
+	}
+	record, err := json.Marshal(g)
+	if err != nil {
+		return 0, false, err
+	}
+	if string(record) == s.record {
+		return s.revision, false, nil
+	}
+	if revision, err = nextRevision(ctx, tx, node); err != nil {
+		return 0, false, err
+	}
+	return revision, true, exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`, revision, string(record), node, id)
+}
+
+// setPassword keeps the password that a guest posted, encrypted with its own
+// key; the first stays (OpenStack answers 409 to a second).
+func setPassword(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, password string) error {
+	if password = clean(password, maxFields); password == "" {
+		return nil
+	}
+	n, err := affect(ctx, tx, `UPDATE instance SET password = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND password = ''`,
+		password, micros(now()), id)
+	if err != nil || n == 0 {
+		return err
+	}
+	return rewriteAll(ctx, tx, id, func(g seedbed.Guest) seedbed.Guest {
+		g.Password = password
+		return g
+	})
+}
+
+// touchNodes gives every node of the feed a new revision, so that each reads
+// what is the same for all: the networks and the site.
+func touchNodes(ctx context.Context, tx *sql.Tx) error {
+	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed_node ORDER BY node`)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if _, err := nextRevision(ctx, tx, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}

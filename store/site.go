@@ -1,0 +1,52 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+
+	"seedbed"
+)
+
+// settingSite is what SetSite was told last.
+const settingSite = "metadata.site"
+
+// SetSite makes s what every guest of the installation is told with its feed.
+func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return db.update(ctx, "set site", func(tx *sql.Tx) error {
+		old, err := setting(ctx, tx, settingSite)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(old, raw) {
+			return errUnchanged
+		}
+		err = exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, settingSite, raw)
+		if err != nil {
+			return err
+		}
+		return touchNodes(ctx, tx)
+	})
+}
+
+// Site returns what SetSite was told last; the zero value before.
+func (db *DB) Site(ctx context.Context) (s seedbed.Site, err error) {
+	err = db.view(ctx, "read site", func(tx *sql.Tx) error {
+		s, err = site(ctx, tx)
+		return err
+	})
+	return s, err
+}
+
+func site(ctx context.Context, tx *sql.Tx) (s seedbed.Site, err error) {
+	raw, err := setting(ctx, tx, settingSite)
+	if err != nil || raw == nil {
+		return s, err
+	}
+	return s, json.Unmarshal(raw, &s)
+}

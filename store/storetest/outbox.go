@@ -1,0 +1,283 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"seedbed"
+)
+
+// Outbox is who is told of events, and what is on its way to them.
+type Outbox interface {
+	CreateEndpoint(context.Context, seedbed.Endpoint) (seedbed.Endpoint, error)
+	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
+	Endpoints(context.Context) ([]seedbed.Endpoint, error)
+	DeleteEndpoint(ctx context.Context, name string) error
+	SetEndpointEnabled(ctx context.Context, name string, enabled bool) (seedbed.Endpoint, error)
+	RotateEndpointKey(ctx context.Context, name string, key []byte, overlap time.Duration) (seedbed.Endpoint, error)
+	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
+	Resend(ctx context.Context, endpoint, id string) (seedbed.Outgoing, error)
+	Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (int, error)
+	ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (*seedbed.OutgoingClaim, time.Duration, error)
+	RecordOutgoing(context.Context, seedbed.OutgoingClaim, seedbed.Attempt) error
+	ReleaseOutgoing(context.Context, seedbed.OutgoingClaim) error
+	OutgoingStats(context.Context) ([]seedbed.OutgoingStats, error)
+	CountOutgoing(ctx context.Context, before time.Time) (int, error)
+	DropOutgoing(ctx context.Context, before time.Time) (int, error)
+	CleanupFinished(ctx context.Context, taken map[string]int) error
+	KnownMembers(context.Context) ([]string, error)
+	ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error
+}
+
+var outboxCases = map[string]func(*bench){
+	"endpoints":            testEndpoints,
+	"key rotation":         testEndpointRotation,
+	"events of a life":     testEventsOfLife,
+	"events of an undo":    testEventsOfUndo,
+	"events of a refusal":  testNoEvents,
+	"events of a cleanup":  testEventsOfCleanup,
+	"events of nodes":      testEventsOfNodes,
+	"events of a node":     testEventsOfNode,
+	"claim in order":       testClaimOutgoing,
+	"lost claim":           testLostOutgoing,
+	"release":              testReleaseOutgoing,
+	"failures":             testFailures,
+	"disabled":             testDisabledEndpoint,
+	"disabled by a record": testDisabledByRecord,
+	"resend and replay":    testReplay,
+	"old":                  testOldOutgoing,
+	"seq without gaps":     testSeqRace,
+	"claim race":           testOutgoingRace,
+}
+
+var key32 = []byte("0123456789abcdef0123456789abcdef")
+
+func endpointOf(name string, events ...string) seedbed.Endpoint {
+	return seedbed.Endpoint{Name: name, URL: "https://" + name + ".example/hook", Events: events, Keys: []seedbed.EndpointKey{{Key: key32}}}
+}
+
+func (b *bench) endpoint(name string, events ...string) seedbed.Endpoint {
+	b.Helper()
+	return get(b.CreateEndpoint(context.Background(), endpointOf(name, events...)))(b)
+}
+
+// told is what an endpoint was told, as "seq type subject state", in order.
+func (b *bench) told(endpoint string) []string {
+	b.Helper()
+	var all []string
+	for _, o := range get(b.OutgoingDeliveries(context.Background(), endpoint, "", 0))(b) {
+		all = append(all, fmt.Sprintf("%d %s %s %s", o.Seq, o.Type, o.Subject, o.State))
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// happen makes n events for those who want cleanup.finished.
+func (b *bench) happen(n int) {
+	b.Helper()
+	for range n {
+		b.must(b.CleanupFinished(context.Background(), nil))
+	}
+}
+
+// due takes the next delivery, which must be there.
+func (b *bench) due() seedbed.OutgoingClaim {
+	b.Helper()
+	c, _, err := b.ClaimOutgoing(context.Background(), "test", lease)
+	b.must(err)
+	if c == nil {
+		b.Fatal("nothing is due")
+	}
+	return *c
+}
+
+// idle checks that nothing is due, and gives how long it is until then.
+func (b *bench) idle() time.Duration {
+	b.Helper()
+	c, next, err := b.ClaimOutgoing(context.Background(), "test", lease)
+	b.must(err)
+	if c != nil {
+		b.Fatalf("%s %d is due", c.Endpoint.Name, c.Outgoing.Seq)
+	}
+	return next
+}
+
+var sent = seedbed.Attempt{At: day, Took: time.Second, Status: 204, State: seedbed.OutgoingSent}
+
+func testClaimOutgoing(b *bench) {
+	ctx := context.Background()
+	b.equal(b.idle(), time.Duration(0))
+	b.endpoint("one", "*")
+	b.endpoint("two", "*")
+	b.happen(2)
+	first, other := b.due(), b.due()
+	b.equal([]any{first.Outgoing.Seq, other.Outgoing.Seq, first.Outgoing.State}, []any{int64(1), int64(1), seedbed.OutgoingPending})
+	if first.Endpoint.Name == other.Endpoint.Name || len(first.Endpoint.Keys) != 1 {
+		b.Fatalf("%+v and %+v", first.Endpoint, other.Endpoint)
+	}
+	if next := b.idle(); next < lease/2 { // both are in hand
+		b.Fatalf("next in %s", next)
+	}
+	b.must(b.RecordOutgoing(ctx, first, sent))
+	c := b.due()
+	b.equal([]any{c.Endpoint.Name, c.Outgoing.Seq}, []any{first.Endpoint.Name, int64(2)})
+	b.must(b.RecordOutgoing(ctx, c, sent))
+	b.must(b.RecordOutgoing(ctx, other, sent))
+	b.must(b.RecordOutgoing(ctx, b.due(), sent))
+	b.equal(b.idle(), time.Duration(0))
+	o := get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingSent, 1))(b)[0]
+	b.equal([]any{o.Seq, o.Attempts, o.Status, o.Took, o.Tried.Equal(day), o.Next.IsZero()}, []any{int64(2), 1, 204, time.Second, true, true})
+	for _, args := range []struct {
+		owner string
+		lease time.Duration
+	}{{"", lease}, {"x", 0}} {
+		_, _, err := b.ClaimOutgoing(ctx, args.owner, args.lease)
+		b.want(err, seedbed.ErrInvalid)
+	}
+}
+
+func testLostOutgoing(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(1)
+	old, _, err := b.ClaimOutgoing(ctx, "gone", 20*time.Millisecond)
+	b.must(err)
+	var c *seedbed.OutgoingClaim
+	b.until("the lease is over", func() bool {
+		c, _, err = b.ClaimOutgoing(ctx, "test", lease)
+		b.must(err)
+		return c != nil
+	})
+	b.equal([]any{c.Outgoing.ID, c.Outgoing.Attempts}, []any{old.Outgoing.ID, 0})
+	b.want(b.RecordOutgoing(ctx, *old, sent), seedbed.ErrStale)
+	b.want(b.ReleaseOutgoing(ctx, *old), seedbed.ErrStale)
+	b.must(b.RecordOutgoing(ctx, *c, sent))
+	b.want(b.RecordOutgoing(ctx, *c, sent), seedbed.ErrStale)
+	b.equal(get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)[0].Attempts, 1)
+}
+
+func testReleaseOutgoing(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(1)
+	c := b.due()
+	b.must(b.ReleaseOutgoing(ctx, c))
+	again := b.due()
+	b.equal([]any{again.Outgoing.ID, again.Outgoing.Attempts, again.Epoch}, []any{c.Outgoing.ID, 0, c.Epoch + 1})
+}
+
+func testFailures(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(2)
+	failed := seedbed.Attempt{At: day, Status: 500, Error: "it answered 500", State: seedbed.OutgoingPending, Retry: time.Hour}
+	b.must(b.RecordOutgoing(ctx, b.due(), failed))
+	if next := b.idle(); next < 50*time.Minute || next > time.Hour { // the second waits for the first
+		b.Fatalf("next in %s", next)
+	}
+	e := get(b.Endpoint(ctx, "one"))(b)
+	if e.Failures != 1 || e.FailingSince.IsZero() || !e.OpenUntil.IsZero() {
+		b.Fatalf("%+v", e)
+	}
+	first := get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)[1]
+	b.equal([]any{first.State, first.Attempts, first.Status, first.Error, first.Next.IsZero()}, []any{seedbed.OutgoingPending, 1, 500, "it answered 500", false})
+	get(b.Resend(ctx, "one", first.ID))(b)
+	dead := seedbed.Attempt{Error: "no answer", State: seedbed.OutgoingDead, Pause: time.Hour}
+	b.must(b.RecordOutgoing(ctx, b.due(), dead))
+	if next := b.idle(); next < 50*time.Minute { // the circuit is open
+		b.Fatalf("next in %s", next)
+	}
+	after := get(b.Endpoint(ctx, "one"))(b)
+	if after.Failures != 2 || !after.FailingSince.Equal(e.FailingSince) || after.OpenUntil.IsZero() {
+		b.Fatalf("%+v", after)
+	}
+	stats := get(b.OutgoingStats(ctx))(b)[0]
+	b.equal([]any{stats.Endpoint, stats.Enabled, stats.Open, stats.Pending, stats.Dead, stats.Oldest.IsZero()}, []any{"one", true, true, 1, 1, false})
+	get(b.Resend(ctx, "one", first.ID))(b) // whoever asks for it wants it tried now
+	b.must(b.RecordOutgoing(ctx, b.due(), sent))
+	e = get(b.Endpoint(ctx, "one"))(b)
+	b.equal([]any{e.Failures, e.FailingSince.IsZero(), e.OpenUntil.IsZero()}, []any{0, true, true})
+	b.equal(b.due().Outgoing.Seq, int64(2))
+}
+
+func testDisabledEndpoint(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(2)
+	c := b.due()
+	e := get(b.SetEndpointEnabled(ctx, "one", false))(b)
+	b.equal([]any{e.Enabled, e.Reason}, []any{false, seedbed.DisabledByOperator})
+	b.happen(1)
+	b.equal(b.idle(), time.Duration(0))
+	// What was in hand is delivered, or it was skipped.
+	b.must(b.RecordOutgoing(ctx, c, sent))
+	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup sent", "2 cleanup.finished cleanup skipped", "3 cleanup.finished cleanup skipped"})
+	_, err := b.Replay(ctx, "one", day, true)
+	b.want(err, seedbed.ErrConflict, "disabled")
+	e = get(b.SetEndpointEnabled(ctx, "one", true))(b)
+	b.equal([]any{e.Enabled, e.Reason}, []any{true, ""})
+	b.equal(b.idle(), time.Duration(0))
+	b.equal(get(b.Replay(ctx, "one", day, true))(b), 2)
+	c = b.due()
+	b.equal(c.Outgoing.Seq, int64(2))
+	get(b.SetEndpointEnabled(ctx, "one", false))(b)
+	b.must(b.RecordOutgoing(ctx, c, seedbed.Attempt{State: seedbed.OutgoingPending, Retry: time.Hour, Error: "x"}))
+	b.equal(b.told("one")[1], "2 cleanup.finished cleanup skipped")
+}
+
+func testDisabledByRecord(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(2)
+	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{Status: 410, Error: "gone", State: seedbed.OutgoingDead, Disable: "it answered 410 Gone"}))
+	e := get(b.Endpoint(ctx, "one"))(b)
+	b.equal([]any{e.Enabled, e.Reason}, []any{false, "it answered 410 Gone"})
+	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup dead", "2 cleanup.finished cleanup skipped"})
+	get(b.SetEndpointEnabled(ctx, "one", false))(b)
+	b.equal(get(b.Endpoint(ctx, "one"))(b).Reason, "it answered 410 Gone")
+}
+
+func testReplay(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(3)
+	for range 2 {
+		b.must(b.RecordOutgoing(ctx, b.due(), sent))
+	}
+	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{State: seedbed.OutgoingDead, Error: "x"}))
+	all := get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)
+	_, err := b.Resend(ctx, "one", "msg_none")
+	b.want(err, seedbed.ErrNotFound, "msg_none")
+	o := get(b.Resend(ctx, "one", all[2].ID))(b)
+	b.equal([]any{o.ID, o.Seq, o.State, o.Attempts}, []any{all[2].ID, int64(1), seedbed.OutgoingPending, 0})
+	b.must(b.RecordOutgoing(ctx, b.due(), sent))
+	b.equal(get(b.Replay(ctx, "one", time.Now().Add(time.Hour), false))(b), 0)
+	b.equal(get(b.Replay(ctx, "one", all[1].At, true))(b), 1)
+	c := b.due()
+	b.equal([]any{c.Outgoing.ID, c.Outgoing.Attempts}, []any{all[0].ID, 0})
+	b.must(b.RecordOutgoing(ctx, c, sent))
+	b.equal(get(b.Replay(ctx, "one", all[2].At, false))(b), 3)
+	for seq := range int64(3) {
+		c := b.due()
+		b.equal(c.Outgoing.Seq, seq+1)
+		b.must(b.RecordOutgoing(ctx, c, sent))
+	}
+}
+
+func testOldOutgoing(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "*")
+	b.happen(3)
+	b.must(b.RecordOutgoing(ctx, b.due(), sent))
+	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{State: seedbed.OutgoingDead, Error: "x"}))
+	later := time.Now().Add(time.Hour)
+	b.equal(get(b.CountOutgoing(ctx, later.Add(-2*time.Hour)))(b), 0)
+	b.equal(get(b.CountOutgoing(ctx, later))(b), 2)
+	b.equal(get(b.DropOutgoing(ctx, later))(b), 2)
+	b.equal(get(b.DropOutgoing(ctx, later))(b), 0)
+	b.equal(b.told("one"), []string{"3 cleanup.finished cleanup pending"})
+	b.happen(1)
+	b.equal(b.told("one")[1], "4 cleanup.finished cleanup pending")
+}

@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"seedbed"
+)
+
+// Rebuilds change what instances are made of.
+type Rebuilds interface {
+	Rebuilding(context.Context, seedbed.JobID) (seedbed.Rebuild, error)
+	Exchange(context.Context, seedbed.JobRef, seedbed.RebuildSide) error
+}
+
+var rebuildCases = map[string]func(*bench){
+	"rebuild":             testRebuild,
+	"rebuild undone":      testRebuildUndone,
+	"rebuild refused":     testRebuildRefused,
+	"rebuild's last step": testRebuildFinal,
+}
+
+// rebuildOf asks for an instance to be made of the image other.
+func rebuildOf(i seedbed.Instance) seedbed.Acceptance {
+	next := i
+	next.Profile, next.Image, next.VCPUs, next.Ready, next.ReportToken = "big", "other", 7, seedbed.ReadyReport, "a new token"
+	next.UserData, next.VendorData, next.SSHKeys, next.Metadata.Tokens = []byte{}, nil, []string{"ssh-ed25519 new"}, "required"
+	next.Fetched, next.Reported = time.Time{}, time.Time{}
+	next.Volumes = []seedbed.Volume{{Name: string(i.ID) + "-0-new", Pool: "default", Size: 3 * seedbed.GiB, Image: "other"}, {Name: string(i.ID) + "-1-new", Pool: "default", Index: 1, Size: seedbed.GiB}}
+	spec, _ := json.Marshal(seedbed.RebuildSpec{Profile: "big", Image: "other"})
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: i.ID, Spec: spec}, Rebuild: &next}
+}
+
+// rebuilding is a running rebuild job of web1, whose guest has reported in.
+func (b *bench) rebuilding() (j seedbed.Job, before seedbed.Instance, next seedbed.Instance) {
+	ctx := context.Background()
+	b.world()
+	b.image("other")
+	i := b.instance("web1")
+	b.reports(i, 1)
+	before = get(b.Instance(ctx, i.ID))(b)
+	a := rebuildOf(before)
+	get(b.Accept(ctx, a))(b)
+	return b.claim(), before, *a.Rebuild
+}
+
+// reports has the guest fetch and report, as events n and n+1.
+func (b *bench) reports(i seedbed.Instance, n int64) {
+	b.must(b.AddGuestEvents(context.Background(), node, "spool", []seedbed.GuestEvent{
+		{Seq: n, Instance: i.ID, Kind: seedbed.GuestUserData, At: day, Status: 200}, {Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day}}))
+}
+
+// settled is an instance without what every change changes.
+func settled(i seedbed.Instance) seedbed.Instance {
+	i.Revision, i.Changed = 0, time.Time{}
+	return i
+}
+
+func testRebuild(b *bench) {
+	ctx := context.Background()
+	j, before, next := b.rebuilding()
+	var spec seedbed.RebuildSpec
+	b.must(json.Unmarshal(j.Spec, &spec))
+	b.equal(spec, seedbed.RebuildSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceRunning}, Profile: "big", Image: "other"})
+	r := get(b.Rebuilding(ctx, j.ID))(b)
+	b.equal(settled(r.Next), settled(next))
+	b.equal(r.Before == nil, true)
+	b.equal(get(b.Instance(ctx, before.ID))(b), before)
+	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
+	now := get(b.Instance(ctx, before.ID))(b)
+	b.equal(settled(now), settled(next))
+	b.equal(now.Revision > before.Revision, true)
+	// What the guest before has said since is forgotten, and nothing else.
+	b.reports(before, 3)
+	b.equal(get(b.Instance(ctx, before.ID))(b).Reported.IsZero(), false)
+	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
+	b.equal(settled(get(b.Instance(ctx, before.ID))(b)), settled(next))
+	r = get(b.Rebuilding(ctx, j.ID))(b)
+	b.equal(settled(*r.Before), settled(before))
+	_, err := b.Accept(ctx, imageRemoveOf("other"))
+	b.want(err, seedbed.ErrInUse, "instance web1")
+	_, err = b.Accept(ctx, imageRemoveOf("debian"))
+	b.want(err, seedbed.ErrInUse, "the rebuild of instance web1")
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	_, err = b.Rebuilding(ctx, j.ID)
+	b.want(err, seedbed.ErrNotFound)
+	b.want(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext), seedbed.ErrStale)
+	get(b.Accept(ctx, imageRemoveOf("debian")))(b)
+}
+
+func testRebuildUndone(b *bench) {
+	ctx := context.Background()
+	j, before, _ := b.rebuilding()
+	b.want(b.Exchange(ctx, j.Ref(), seedbed.RebuildBefore), seedbed.ErrConflict, "running")
+	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
+	b.must(b.Undo(ctx, j.Ref(), "boom"))
+	b.want(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext), seedbed.ErrConflict, "undoing")
+	for range 2 {
+		b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildBefore))
+		b.equal(settled(get(b.Instance(ctx, before.ID))(b)), settled(before))
+		// What it was is served again.
+		get(b.Publish(ctx, j.Ref(), node, guestOf(before), seedbed.Documents{UserData: before.UserData}))(b)
+	}
+	r := get(b.Rebuilding(ctx, j.ID))(b)
+	b.equal(r.Before == nil, true)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "boom", InstanceState: seedbed.InstanceRunning}))
+	get(b.Accept(ctx, imageRemoveOf("other")))(b)
+}
+
+func testRebuildRefused(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.image("other")
+	i := b.instance("web1")
+	for name, change := range map[string]func(*seedbed.Acceptance){
+		"nothing to make": func(a *seedbed.Acceptance) { a.Rebuild = nil },
+		"no image":        func(a *seedbed.Acceptance) { a.Rebuild.Image = "none" },
+		"other pool":      func(a *seedbed.Acceptance) { a.Rebuild.Volumes[0].Pool = "fast" },
+		"user-data":       func(a *seedbed.Acceptance) { a.Rebuild.UserData = make([]byte, seedbed.MaxDocument+1) },
+		"readiness":       func(a *seedbed.Acceptance) { a.Rebuild.Ready = "soon" },
+		"input":           func(a *seedbed.Acceptance) { a.Job.Spec = []byte(`[]`) },
+		"instance":        func(a *seedbed.Acceptance) { a.Job.Instance = "../x" },
+	} {
+		a := rebuildOf(i)
+		change(&a)
+		if _, err := b.Accept(ctx, a); seedbed.KindName(err) != "invalid" {
+			b.Errorf("%s: %v; want one that is invalid", name, err)
+		}
+	}
+	other := rebuildOf(i)
+	other.Job.Instance = seedbed.NewInstanceID()
+	_, err := b.Accept(ctx, other)
+	b.want(err, seedbed.ErrNotFound)
+	making, _ := b.running("web2")
+	b.want(b.Exchange(ctx, making.Ref(), seedbed.RebuildNext), seedbed.ErrConflict, "create")
+	_, err = b.Rebuilding(ctx, making.ID)
+	b.want(err, seedbed.ErrNotFound)
+	get(b.Accept(ctx, imageRemoveOf("other")))(b)
+	_, err = b.Accept(ctx, rebuildOf(i))
+	b.want(err, seedbed.ErrInvalid, "being removed")
+}
+
+// From the last stage on there is no way back: who is cancelled does not get
+// there, and who got there is not cancelled.
+func testRebuildFinal(b *bench) {
+	ctx := context.Background()
+	j, _, _ := b.rebuilding()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "ready", Total: 2}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "ready", Next: "delete", Final: true}))
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "former disks")
+	b.equal(get(b.Job(ctx, j.ID))(b).Cancel, false)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+
+	get(b.Accept(ctx, rebuildOf(get(b.InstanceByName(ctx, "web1"))(b))))(b)
+	k := b.claim()
+	b.must(b.Step(ctx, k.Ref(), seedbed.Step{Next: "ready", Total: 2}))
+	b.must(b.CancelJob(ctx, k.ID))
+	b.want(b.Step(ctx, k.Ref(), seedbed.Step{Done: "ready", Next: "delete", Final: true}), seedbed.ErrConflict, "cancelled")
+	b.equal(get(b.Job(ctx, k.ID))(b).Stage, "ready")
+}

@@ -1,0 +1,169 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+
+	"seedbed"
+)
+
+// Volumes is what is asked of volumes that are there, or were.
+type Volumes interface {
+	InstanceNames(context.Context, []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+}
+
+var volumeCases = map[string]func(*bench){
+	"volume job":          testVolumeJob,
+	"volume job refused":  testVolumeJobRefused,
+	"flattened":           testFlattened,
+	"image remove":        testImageRemove,
+	"image remove failed": testImageRemoveFailed,
+	"nothing to drop":     testNothingToDrop,
+	"instance names":      testInstanceNames,
+}
+
+func volumeJob(kind seedbed.JobKind, id seedbed.InstanceID, snapshot string) seedbed.Acceptance {
+	j := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, Instance: id}
+	if snapshot != "" {
+		j.Spec, _ = json.Marshal(seedbed.SnapshotJob{Name: snapshot})
+	}
+	return seedbed.Acceptance{Job: j}
+}
+
+func imageRemoveOf(name string) seedbed.Acceptance {
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, Subject: name, Node: node}}
+}
+
+func testVolumeJob(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	for _, kind := range []seedbed.JobKind{seedbed.JobSnapshot, seedbed.JobSnapshotRemove, seedbed.JobFlatten} {
+		a := volumeJob(kind, i.ID, "s1")
+		b.equal(get(b.Accept(ctx, a))(b), seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued})
+		_, err := b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s2"))
+		b.want(err, seedbed.ErrInUse, string(kind), a.Job.ID.Short())
+		b.equal(holder(err), a.Job.ID)
+		_, err = b.Accept(ctx, removeOf(i.ID))
+		b.want(err, seedbed.ErrInUse)
+		if err := b.CancelJob(ctx, a.Job.ID); kind.Forward() {
+			b.want(err, seedbed.ErrInvalid, string(kind))
+		} else {
+			b.must(err)
+		}
+		j := b.claim()
+		b.equal([]any{j.Kind, j.Subject, j.Instance, j.Node}, []any{kind, "web1", i.ID, node})
+		out := seedbed.Outcome{State: seedbed.JobSucceeded}
+		if j.State == seedbed.JobUndoing {
+			out = seedbed.Outcome{State: seedbed.JobRolledBack, Error: "cancelled"}
+		}
+		b.must(b.Finish(ctx, j.Ref(), out))
+		b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRunning)
+	}
+}
+
+func testVolumeJobRefused(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	_, err := b.Accept(ctx, volumeJob(seedbed.JobFlatten, seedbed.NewInstanceID(), ""))
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobFlatten, "../x", ""))
+	b.want(err, seedbed.ErrInvalid)
+	for _, name := range []string{"", "../x", "-d", "a b"} {
+		_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, name))
+		b.want(err, seedbed.ErrInvalid)
+	}
+	get(b.SetInstanceState(ctx, i.ID, seedbed.InstanceRunning, seedbed.InstanceGone))(b)
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s"))
+	b.want(err, seedbed.ErrConflict, "gone")
+}
+
+func testFlattened(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i, other := b.instance("web1"), b.instance("web2")
+	get(b.Accept(ctx, volumeJob(seedbed.JobFlatten, i.ID, "")))(b)
+	j := b.claim()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 1}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Flattened: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	now := get(b.Instance(ctx, i.ID))(b)
+	b.equal([]string{now.Image, now.Volumes[0].Image}, []string{"debian", ""})
+	b.equal(get(b.Instance(ctx, other.ID))(b).Volumes[0].Image, "debian")
+	r, _ := b.running("web3")
+	b.want(b.Step(ctx, r.Ref(), seedbed.Step{Next: "volumes", Flattened: true}), seedbed.ErrInvalid)
+}
+
+func testImageRemove(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	p := seedbed.Profile{Name: "web", Image: "debian", Network: "default", VCPUs: 1, Memory: seedbed.GiB}
+	get(b.CreateProfile(ctx, p))(b)
+	_, err := b.Accept(ctx, imageRemoveOf("none"))
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.Accept(ctx, imageRemoveOf("debian"))
+	b.want(err, seedbed.ErrInUse, "profile web", "instance web1")
+	b.must(b.DeleteProfile(ctx, "web"))
+	_, err = b.Accept(ctx, imageRemoveOf("debian"))
+	b.want(err, seedbed.ErrInUse, "instance web1")
+	b.remove(i.ID)
+
+	importer := get(b.Jobs(ctx, 0))(b)
+	a := imageRemoveOf("debian")
+	get(b.Accept(ctx, a))(b)
+	b.equal(get(b.Image(ctx, "debian"))(b).State, seedbed.ImageRemoving)
+	_, err = b.Accept(ctx, imageRemoveOf("debian"))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.CreateProfile(ctx, p)
+	b.want(err, seedbed.ErrInvalid, "being removed")
+	_, err = b.Accept(ctx, createOf("web2"))
+	b.want(err, seedbed.ErrInvalid, "being removed")
+	_, err = b.Accept(ctx, importOf("debian"))
+	b.want(err, seedbed.ErrExists)
+	b.want(b.CancelJob(ctx, a.Job.ID), seedbed.ErrInvalid)
+
+	j := b.claim()
+	var input seedbed.ImageRemoval
+	b.must(json.Unmarshal(j.Spec, &input))
+	b.equal(input, seedbed.ImageRemoval{Import: importer[len(importer)-1].ID, Was: seedbed.ImageActive})
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	_, err = b.Image(ctx, "debian")
+	b.want(err, seedbed.ErrNotFound)
+	b.image("debian") // its name is free
+}
+
+func testImageRemoveFailed(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for _, c := range []struct{ settled, want seedbed.ImageState }{{seedbed.ImageActive, seedbed.ImageActive}, {"", seedbed.ImageRemoving}} {
+		get(b.Accept(ctx, imageRemoveOf("debian")))(b)
+		j := b.claim()
+		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "it has clones", ImageState: c.settled}))
+		b.equal(get(b.Image(ctx, "debian"))(b).State, c.want)
+	}
+	get(b.Accept(ctx, imageRemoveOf("debian")))(b) // it can be asked for again
+}
+
+// Only a job that made or removes something drops it.
+func testNothingToDrop(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	get(b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s")))(b)
+	j := b.claim()
+	b.want(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}), seedbed.ErrInvalid)
+	b.want(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, ImageState: seedbed.ImageActive}), seedbed.ErrInvalid)
+	b.equal(get(b.Instance(ctx, i.ID))(b).Name, "web1")
+}
+
+func testInstanceNames(b *bench) {
+	ctx := context.Background()
+	b.world()
+	gone, here, never := b.instance("web1"), b.instance("web2"), seedbed.NewInstanceID()
+	b.remove(gone.ID)
+	got := get(b.InstanceNames(ctx, []seedbed.InstanceID{here.ID, gone.ID, never, gone.ID}))(b)
+	b.equal(got, map[seedbed.InstanceID]string{gone.ID: "web1", here.ID: "web2"})
+	b.equal(get(b.InstanceNames(ctx, nil))(b), map[seedbed.InstanceID]string{})
+}

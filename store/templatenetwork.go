@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+func scanNetworkTemplate(r row) (t seedbed.NetworkTemplate, err error) {
+	t.Networks = []seedbed.TemplateNetwork{}
+	err = r.Scan(&t.ID, &t.Name, &t.MAC, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
+	return t, err
+}
+
+func scanTemplateNetwork(r row) (n seedbed.TemplateNetwork, err error) {
+	err = r.Scan(&n.ID, &n.Template, &n.VNI)
+	return n, err
+}
+
+// CreateNetworkTemplate adds a network template without networks.
+func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (t seedbed.NetworkTemplate, err error) {
+	if err := seedbed.CheckName(kindNetwork, name); err != nil {
+		return t, err
+	}
+	if mac != "" {
+		if err := mac.Check(); err != nil {
+			return t, err
+		}
+	}
+	t = seedbed.NetworkTemplate{Stored: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
+	err = db.update(ctx, "create "+kindNetwork+" "+name, func(tx *sql.Tx) error {
+		t.ID, err = insertObject(ctx, tx, kindNetwork, name, `
+			INSERT INTO network_template (name, mac, revision, created, changed) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING RETURNING id`,
+			name, mac, t.Revision, micros(t.Created), micros(t.Changed))
+		return err
+	})
+	return t, err
+}
+
+// NetworkTemplates returns the network templates whose names match, by name.
+func (db *DB) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.NetworkTemplate, err error) {
+	err = db.view(ctx, "list network templates", func(tx *sql.Tx) error {
+		all, err = networkTemplates(ctx, tx, m)
+		return err
+	})
+	return all, err
+}
+
+func networkTemplates(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
+	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name", `SELECT id, name, mac, revision, created, changed FROM network_template WHERE %s ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	nets, err := matched(ctx, tx, scanTemplateNetwork, m, "t.name",
+		`SELECT n.id, n.template, n.vni FROM network_template_net n JOIN network_template t ON t.id = n.template WHERE %s ORDER BY n.id`)
+	if err != nil {
+		return nil, err
+	}
+	at := map[int64]int{}
+	for i, t := range all {
+		at[t.ID] = i
+	}
+	for _, n := range nets {
+		t := &all[at[n.Template]]
+		t.Networks = append(t.Networks, n)
+	}
+	return all, nil
+}
+
+// AddTemplateNetwork adds a NIC to a network template, after those that it has.
+// The VNI is the name of a network, else ErrInvalid. A second NIC on the same
+// network gives ErrExists unless again is set.
+func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
+	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *sql.Tx) error {
+		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
+		if err != nil {
+			return err
+		}
+		_, err = one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", clean(vni, 80)),
+			`SELECT 1 FROM network WHERE name = $1`, vni)
+		if err != nil {
+			return err
+		}
+		var nics, next int
+		err = tx.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MAX(CASE WHEN vni = $2 THEN copy END) + 1, 0) FROM network_template_net WHERE template = $1`, id, vni).Scan(&nics, &next)
+		if err != nil {
+			return err
+		}
+		if nics >= maxNICs {
+			return seedbed.Errorf(seedbed.ErrInvalid, "the network template %q has %d networks: a machine has no more NICs", template, nics)
+		}
+		if !again {
+			next = 0
+		}
+		made, err := affect(ctx, tx, `INSERT INTO network_template_net (template, vni, copy) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, vni, next)
+		if err == nil && made == 0 {
+			err = seedbed.Errorf(seedbed.ErrExists, "the VNI %q in network template %q already exists", vni, template)
+		}
+		return err
+	})
+}
+
+// RemoveTemplateNetwork removes every NIC of a network template that is on that network.
+func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
+	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *sql.Tx) error {
+		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
+		if err != nil {
+			return err
+		}
+		n, err := affect(ctx, tx, `DELETE FROM network_template_net WHERE template = $1 AND vni = $2`, id, vni)
+		if err == nil && n == 0 || err != nil && unstorable(err) {
+			err = seedbed.Errorf(seedbed.ErrNotFound, "the VNI %q in network template %q does not exist", clean(vni, 80), template)
+		}
+		return err
+	})
+}
+
+// DeleteNetworkTemplate removes a network template with its networks; ErrInUse
+// names the profiles that use it.
+func (db *DB) DeleteNetworkTemplate(ctx context.Context, name string) error {
+	return db.deleteObject(ctx, kindNetwork, "network_template", "network", name)
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+const systemColumns = `id, name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, revision, created, changed`
+
+func scanSystem(r row) (t seedbed.SystemTemplate, err error) {
+	var downtime int64
+	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, toJSON{&t.NodeLimit}, &t.NodeSelector,
+		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
+	t.MigrationDowntime = time.Duration(downtime) * time.Microsecond
+	return t, err
+}
+
+// systemValues are a template's own columns, in their order.
+func systemValues(t seedbed.SystemTemplate) []any {
+	return []any{t.Name, t.VCPUs, t.Memory, flag(t.Serial), flag(t.VNC), t.VNCBind, asJSON{orEmpty(t.NodeLimit)}, t.NodeSelector,
+		flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds()}
+}
+
+// The words that a system template takes.
+var (
+	nodeSelectors    = []string{"", "mem", "memprov", "vcpus", "vms", "load"}
+	migrationMethods = []string{"", "none", "live", "shutdown"}
+)
+
+const (
+	maxNodes    = 64
+	maxDowntime = 24 * time.Hour
+)
+
+func checkSystem(t seedbed.SystemTemplate) error {
+	if err := cmp.Or(seedbed.CheckName(kindSystem, t.Name), seedbed.CheckVCPUs(t.VCPUs), seedbed.CheckMemory(t.Memory)); err != nil {
+		return err
+	}
+	if _, err := netip.ParseAddr(t.VNCBind); t.VNCBind != "" && err != nil {
+		return seedbed.Errorf(seedbed.ErrInvalid, "vnc_bind %q is no IP address", clean(t.VNCBind, 80))
+	}
+	if len(t.NodeLimit) > maxNodes {
+		return seedbed.Errorf(seedbed.ErrInvalid, "node_limit names %d nodes: want at most %d", len(t.NodeLimit), maxNodes)
+	}
+	for _, n := range t.NodeLimit {
+		if err := seedbed.CheckName("node", n); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !slices.Contains(nodeSelectors, t.NodeSelector):
+		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s", clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
+	case !slices.Contains(migrationMethods, t.MigrationMethod):
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown", clean(t.MigrationMethod, 80))
+	case t.MigrationDowntime < 0 || t.MigrationDowntime > maxDowntime:
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: want 0 to %d milliseconds", t.MigrationDowntime, maxDowntime.Milliseconds())
+	}
+	return nil
+}
+
+// CreateSystemTemplate adds a system template, and returns it as it is kept.
+func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error) {
+	if err := checkSystem(t); err != nil {
+		return seedbed.SystemTemplate{}, err
+	}
+	t.NodeLimit, t.Stored = orEmpty(t.NodeLimit), newStored()
+	err := db.update(ctx, "create "+kindSystem+" "+t.Name, func(tx *sql.Tx) (err error) {
+		args := append(systemValues(t), t.Revision, micros(t.Created), micros(t.Changed))
+		t.ID, err = insertObject(ctx, tx, kindSystem, t.Name, `
+			INSERT INTO system_template (`+strings.TrimPrefix(systemColumns, "id, ")+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+		return err
+	})
+	if err != nil {
+		return seedbed.SystemTemplate{}, err
+	}
+	return t, nil
+}
+
+// SystemTemplates returns the system templates whose names match, by name.
+func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
+	err = db.view(ctx, "list system templates", func(tx *sql.Tx) error {
+		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemColumns+` FROM system_template WHERE %s ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// ChangeSystemTemplate changes anything but the name of a system template in
+// change, which may be called more than once. Machines that were made from it
+// stay as they are. Errors: ErrNotFound, ErrInvalid.
+func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
+	err = db.update(ctx, "change "+kindSystem+" "+clean(name, 80), func(tx *sql.Tx) error {
+		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
+			return err
+		}
+		t, err = one(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemColumns+` FROM system_template WHERE name = $1`, name)
+		if err != nil {
+			return err
+		}
+		if err := change(&t); err != nil {
+			return err
+		}
+		t.Name = name
+		if err := checkSystem(t); err != nil {
+			return err
+		}
+		return exec(ctx, tx, `
+			UPDATE system_template SET vcpus = $2, memory = $3, serial = $4, vnc = $5, vnc_bind = $6, node_limit = $7, node_selector = $8,
+				node_autostart = $9, migration_method = $10, migration_downtime = $11
+			WHERE name = $1`, systemValues(t)...)
+	})
+	return t, err
+}
+
+// DeleteSystemTemplate removes a system template; ErrInUse names the profiles that use it.
+func (db *DB) DeleteSystemTemplate(ctx context.Context, name string) error {
+	return db.deleteObject(ctx, kindSystem, "system_template", "system", name)
+}

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// asks are the writes that wait to be committed together. While one transaction
+// flushes to the disk, those that come meanwhile make up the next: the flush is
+// what takes the time, and so it is shared.
+type asks struct {
+	mu      sync.Mutex
+	waiting []*ask
+	leading int // so many commit
+}
+
+// ask is one write of many in a transaction.
+type ask struct {
+	ctx context.Context
+	fn  func(context.Context, *sql.Tx) ([]notice, error)
+	err error
+	// told is closed when err is known, unless there are some in lead: then this
+	// one commits for those, of which it is the first.
+	told chan struct{}
+	lead []*ask
+}
+
+// safely runs what is asked. A panic in it must not take the others along, nor
+// leave them without one who commits.
+func (a *ask) safely(ctx context.Context, tx *sql.Tx) (told []notice, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return a.fn(ctx, tx)
+}
+
+const (
+	// togetherMost bounds a transaction.
+	togetherMost = 64
+	// laneLeast is how many wait before another transaction begins beside one.
+	laneLeast = 24
+	// togetherLimit bounds one transaction for many, none of whose own time counts.
+	togetherLimit = 20 * time.Second
+)
+
+// together is update for a write that may share its transaction with others of
+// its kind. Of these each is refused or written by itself: what one finds
+// wrong undoes nothing of another. fn must write no rows that memo remembers.
+func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *sql.Tx) ([]notice, error)) error {
+	if ctx.Err() != nil {
+		return db.fail(ctx, what, ctx.Err())
+	}
+	a := &ask{ctx: ctx, fn: fn, told: make(chan struct{})}
+	q := &db.asks
+	q.mu.Lock()
+	q.waiting = append(q.waiting, a)
+	q.appoint(db.dialect.lanes)
+	q.mu.Unlock()
+	<-a.told
+	if len(a.lead) > 0 {
+		db.settleTogether(a.lead)
+		q.mu.Lock()
+		for _, other := range a.lead[1:] {
+			close(other.told)
+		}
+		q.leading--
+		q.appoint(db.dialect.lanes)
+		q.mu.Unlock()
+	}
+	if a.err != nil && !errors.Is(a.err, errUnchanged) {
+		return db.fail(ctx, what, a.err)
+	}
+	return nil
+}
+
+// appoint lets the first that waits commit for as many as one transaction
+// takes: at once when nobody does, and beside others only for enough.
+func (q *asks) appoint(lanes int) {
+	n := min(len(q.waiting), togetherMost)
+	if n == 0 || q.leading > 0 && (q.leading >= lanes || n < laneLeast) {
+		return
+	}
+	q.leading++
+	first := q.waiting[0]
+	first.lead = q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	close(first.told)
+}
+
+// settleTogether writes a batch and leaves each one's error.
+func (db *DB) settleTogether(batch []*ask) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), togetherLimit)
+	defer cancel()
+	apart := false
+	if db.dialect.volleys {
+		batch, apart = db.volley(ctx, batch)
+	}
+	if len(batch) > 0 {
+		db.settleLong(ctx, batch, apart)
+	}
+}
+
+// settleLong writes a batch in a transaction that waits for each answer. It
+// first goes without savepoints, which cost as much as a write each, unless it
+// is known that one will be refused.
+func (db *DB) settleLong(ctx context.Context, batch []*ask, apart bool) {
+	apart = apart && len(batch) > 1
+	err := db.writeTogether(ctx, batch, apart)
+	if errors.Is(err, errApart) {
+		err = db.writeTogether(ctx, batch, true)
+	}
+	for _, a := range batch {
+		switch {
+		case err != nil && !errors.Is(err, errUnchanged):
+			a.err = err
+		case a.err != nil && db.again(a.err, false, 1):
+			// Others were in its way: alone it has its own tries.
+			a.err = db.writeTogether(a.ctx, []*ask{a}, false)
+		}
+	}
+}
+
+// errApart ends a transaction in which one of several was refused.
+var errApart = errors.New("one of several writes was refused")
+
+func (db *DB) writeTogether(ctx context.Context, batch []*ask, apart bool) error {
+	return db.changeQuietly(ctx, func(tx *sql.Tx) error {
+		changed := false
+		var told []notice
+		var gathered *pile
+		ctx := ctx
+		if !apart && len(batch) > 1 {
+			ctx, gathered = db.piled(ctx)
+		}
+		for n, a := range batch {
+			if a.err = a.ctx.Err(); a.err != nil {
+				continue // nobody waits for it
+			}
+			var events []notice
+			if apart {
+				a.err = savepoint(ctx, tx, n, func() (err error) { events, err = a.safely(ctx, tx); return err })
+			} else {
+				events, a.err = a.safely(ctx, tx)
+			}
+			switch {
+			case a.err == nil:
+				changed, told = true, append(told, events...)
+			case errors.Is(a.err, errUnchanged):
+			case !apart && len(batch) > 1:
+				return errApart
+			case len(batch) == 1 || errors.Is(a.err, errBroken) || ctx.Err() != nil:
+				return a.err
+			}
+		}
+		if !changed {
+			return errUnchanged
+		}
+		if gathered != nil {
+			if err := gathered.flush(ctx, tx); err != nil {
+				return errApart
+			}
+		}
+		return emit(ctx, tx, told...)
+	})
+}
+
+// errBroken is the failure of a savepoint itself, after which nothing of the
+// transaction can be relied on.
+var errBroken = errors.New("savepoint")
+
+// savepoint runs fn so that its failure undoes what it wrote and no more.
+func savepoint(ctx context.Context, tx *sql.Tx, n int, fn func() error) error {
+	if err := exec(ctx, tx, "SAVEPOINT one"); err != nil {
+		return fmt.Errorf("%w %d: %w", errBroken, n, err)
+	}
+	err := fn()
+	if err != nil {
+		if broken := exec(ctx, tx, "ROLLBACK TO SAVEPOINT one"); broken != nil {
+			return fmt.Errorf("%w %d: %w", errBroken, n, errors.Join(err, broken))
+		}
+	}
+	if broken := exec(ctx, tx, "RELEASE SAVEPOINT one"); broken != nil {
+		return fmt.Errorf("%w %d: %w", errBroken, n, broken)
+	}
+	return err
+}
+
+// changeQuietly runs fn in a writing transaction and wakes those who wait for a
+// write. It leaves what memo remembers, and gives errors as they came.
+func (db *DB) changeQuietly(ctx context.Context, fn func(*sql.Tx) error) error {
+	err := db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return db.announce(ctx, tx)
+	})
+	if err == nil {
+		db.wake()
+	}
+	return err
+}

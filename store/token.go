@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+const tokenColumns = `name, role, created, expires, used`
+
+func scanToken(r row) (t seedbed.Token, err error) {
+	err = r.Scan(&t.Name, &t.Role, toTime{&t.Created}, toTime{&t.Expires}, toTime{&t.Used})
+	return t, err
+}
+
+// CreateToken keeps a token with the digest of its secret, and returns it with
+// its time of creation. A name that is taken is ErrExists.
+func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error) {
+	if err := seedbed.CheckName("token", t.Name); err != nil {
+		return seedbed.Token{}, err
+	}
+	role, err := seedbed.ParseRole(string(t.Role))
+	if err != nil {
+		return seedbed.Token{}, within("token "+t.Name, err)
+	}
+	t.Role, t.Created, t.Used = role, now(), time.Time{}
+	if !t.Expires.IsZero() {
+		if t.Expires = orNow(t.Expires); t.Expired(t.Created) {
+			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already", t.Name, t.Expires.Format(time.RFC3339))
+		}
+	}
+	err = db.update(ctx, "create token "+t.Name, func(tx *sql.Tx) error {
+		made, err := affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+			t.Name, t.Role, sum[:], micros(t.Created), micros(t.Expires))
+		if err == nil && made == 0 {
+			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
+		}
+		return err
+	})
+	if err != nil {
+		return seedbed.Token{}, err
+	}
+	return t, nil
+}
+
+// usedEvery is how exactly the last use of a token is kept: not each request is a write.
+const usedEvery = time.Minute
+
+// TokenOf returns the token whose secret has that digest, expired or not, and
+// notes that it was used. ErrNotFound: there is none, or it was revoked.
+func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
+	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
+	err = db.view(ctx, "read token", func(tx *sql.Tx) error {
+		t, err = one(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
+		return err
+	})
+	if at := now(); err == nil && !t.Expired(at) && at.Sub(t.Used) >= usedEvery {
+		t.Used = at
+		_, err = db.change(ctx, "note use of token", func(tx *sql.Tx) error {
+			return exec(ctx, tx, `UPDATE token SET used = $1 WHERE name = $2`, micros(at), t.Name)
+		})
+	}
+	return t, err
+}
+
+// Tokens returns all tokens by name.
+func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
+	err = db.view(ctx, "list tokens", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// DeleteToken revokes a token: whoever holds it is refused from now on.
+func (db *DB) DeleteToken(ctx context.Context, name string) error {
+	return db.update(ctx, "revoke token "+clean(name, 80), func(tx *sql.Tx) error {
+		n, err := affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
+		if err == nil && n == 0 {
+			err = seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", clean(name, 80))
+		}
+		return err
+	})
+}

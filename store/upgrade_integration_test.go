@@ -1,0 +1,32 @@
+//go:build integration
+
+package store
+
+import (
+	"errors"
+	"testing"
+
+	"seedbed"
+	"seedbed/internal/lab"
+)
+
+// The same on PostgreSQL, which is migrated by command.
+func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
+	s := server{PostgresServer: lab.Postgres(t)}
+	name := s.Database(t, "")
+	pool := do(openPool(do(parseDSN(s.DSN(name)))(t), nil))(t)
+	firstRelease(t, postgres, pool)
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err := Open(t.Context(), s.config(name)); !errors.Is(err, seedbed.ErrVersion) {
+		if err == nil {
+			db.Close()
+		}
+		t.Fatalf("opened before it was migrated: %v", err)
+	}
+	if err := Migrate(t.Context(), s.config(name)); err != nil {
+		t.Fatal(err)
+	}
+	checkFirstRelease(t, s.use(t, name))
+}

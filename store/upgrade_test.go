@@ -1,0 +1,183 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/pressly/goose/v3"
+
+	"seedbed"
+)
+
+// What a database of the first release has in it.
+const (
+	firstInstance = seedbed.InstanceID("ec2aaaaa-0000-4000-8000-000000000001")
+	firstImport   = seedbed.JobID("00000000-0000-7000-8000-000000000001")
+	firstCreate   = seedbed.JobID("00000000-0000-7000-8000-000000000002")
+	firstLive     = seedbed.JobID("00000000-0000-7000-8000-000000000003")
+)
+
+var firstData = []byte("#cloud-config\n")
+
+// fillFirstRelease puts rows into every table of the first release's schema, as
+// that release wrote them: an instance that runs, and a job that was cut off.
+func fillFirstRelease(t *testing.T, db *sql.DB) {
+	t.Helper()
+	sum := sha256.Sum256(firstData)
+	blob := hex.EncodeToString(sum[:])
+	key := bytes.Repeat([]byte{7}, 32)
+	later := time.Now().Add(time.Hour).UnixMicro()
+	for _, row := range []struct {
+		query string
+		args  []any
+	}{
+		{`INSERT INTO setting (key, value) VALUES ('own', $1)`, []any{[]byte("kept")}},
+		{`INSERT INTO network (name, bridge, mac, prefix, gateway, dns, nat, dhcp)
+			VALUES ('default', 'seedbed0', '52:54:00:00:00:01', '10.9.0.0/24', '10.9.0.1', '["10.9.0.1"]', 1, 1)`, nil},
+		{`INSERT INTO image (name, pool, state, size, source, format, sha256, created) VALUES ('debian', 'default', 'active', 1073741824, '/d.qcow2', 'qcow2', 'ab', 1)`, nil},
+		{`INSERT INTO profile (name, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, revision, created, changed)
+			VALUES ('small', 'debian', 1, 268435456, 0, 'default', '["ssh-ed25519 AAAA a"]', $1, 'report', 3, 1, 2)`, []any{firstData}},
+		{`INSERT INTO hook (name, key, actions, tolerance, created) VALUES ('demo', $1, '["create"]', 300000000, 1)`, []any{key}},
+		{`INSERT INTO hook_profile (hook, idx, profile) VALUES ('demo', 0, 'small')`, nil},
+		{`INSERT INTO job (id, kind, state, subject, instance, spec, node, done, total, progress, events, created, started, ended)
+			VALUES ($1, 'import', 'succeeded', 'debian', '', '{"path":"/d.qcow2"}', 'n', 1, 1, 100, 0, 1, 1, 2)`, []any{firstImport}},
+		{`INSERT INTO job (id, kind, state, subject, instance, node, done, total, progress, events, created, started, ended)
+			VALUES ($1, 'create', 'succeeded', 'web1', $2, 'n', 4, 4, 100, 1, 2, 2, 3)`, []any{firstCreate, firstInstance}},
+		{`INSERT INTO job (id, kind, state, subject, instance, node, owner, epoch, lease_until, stage, total, created, started)
+			VALUES ($1, 'remove', 'running', 'web1', $2, 'n', 'gone', 4, 5, 'destroy', 3, 3, 3)`, []any{firstLive, firstInstance}},
+		{`INSERT INTO job_stage (job, n, name, state, started) VALUES ($1, 0, 'destroy', 'running', 3)`, []any{firstLive}},
+		{`INSERT INTO job_event (job, seq, at, level, stage, msg, progress) VALUES ($1, 1, 2, 'info', 'volumes', 'volume made', 25)`, []any{firstCreate}},
+		{`INSERT INTO claim (kind, key, job, holder) VALUES ('image', 'debian', $1, 'debian')`, []any{firstImport}},
+		{`INSERT INTO claim (kind, key, job, holder) VALUES ('name', 'web1', $1, $2)`, []any{firstCreate, firstInstance}},
+		{`INSERT INTO delivery (hook, id, sha256, received, job) VALUES ('demo', 'msg_1', $1, 2, $2)`, []any{sum[:], firstCreate}},
+		{`INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed, fetched)
+			VALUES ($1, 'web1', 'small', 'debian', 'n', 'running', 1, 268435456, 'report', 0, $2, '["ssh-ed25519 AAAA a"]', 'tok', 5, 2, 3, 3)`, []any{firstInstance, firstData}},
+		{`INSERT INTO nic (instance, idx, mac, network, addr) VALUES ($1, 0, '52:54:00:00:00:02', 'default', '10.9.0.5')`, []any{firstInstance}},
+		{`INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ('default', 'web1-0', $1, 0, 1073741824, 'debian')`, []any{firstInstance}},
+		{`INSERT INTO lease (mac, addr, instance, until) VALUES ('52:54:00:00:00:02', '10.9.0.5', $1, $2)`, []any{firstInstance, later}},
+		{`INSERT INTO feed_node (node, revision, floor, applied, applied_at) VALUES ('n', 7, 2, 7, 3)`, nil},
+		{`INSERT INTO blob (sha256, data) VALUES ($1, $2)`, []any{blob, firstData}},
+		{`INSERT INTO feed (node, instance, revision, record, blob) VALUES ('n', $1, 7, $2, $3)`, []any{firstInstance,
+			`{"id":"` + string(firstInstance) + `","name":"web1","profile":"small","image":"debian","vcpus":1,"memory":"256MiB",` +
+				`"nics":[{"id":1,"mac":"52:54:00:00:00:02","network":"default","addr":"10.9.0.5"}],` +
+				`"user_data":{"sha256":"` + blob + `","size":14},"created":"2026-01-01T00:00:00Z","node":"n"}`, blob}},
+		{`INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, method, path, status, bytes, fields)
+			VALUES ('n', 's', 9, $1, 'access', 3, '52:54:00:00:00:02', '10.9.0.5', 'GET', '/latest/user-data', 200, 14, 'null')`, []any{firstInstance}},
+		{`INSERT INTO cron_run (task, slot) VALUES ('cleanup', 60)`, nil},
+	} {
+		if _, err := db.Exec(row.query, row.args...); err != nil {
+			t.Fatalf("%s: %v", row.query, err)
+		}
+	}
+}
+
+// checkFirstRelease looks whether all of that is there, and whether work goes on.
+func checkFirstRelease(t *testing.T, db *DB) {
+	t.Helper()
+	ctx := t.Context()
+	inst := do(db.InstanceByName(ctx, "web1"))(t)
+	want := seedbed.Instance{
+		ID: firstInstance, Name: "web1", Profile: "small", Image: "debian", Node: "n", State: seedbed.InstanceRunning, VCPUs: 1, Memory: 256 * seedbed.MiB,
+		Ready: seedbed.ReadyReport, UserData: firstData, SSHKeys: []string{"ssh-ed25519 AAAA a"}, ReportToken: "tok", Revision: 5, Datasource: "ec2",
+		NICs:    []seedbed.NIC{{ID: inst.NICs[0].ID, MAC: inst.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.9.0.5")}},
+		Volumes: []seedbed.Volume{{Pool: "default", Name: "web1-0", Size: seedbed.GiB, Image: "debian"}},
+		Created: time.UnixMicro(2).UTC(), Changed: time.UnixMicro(3).UTC(), Fetched: time.UnixMicro(3).UTC(),
+	}
+	if d := cmp.Diff(want, inst, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); d != "" || inst.NICs[0].MAC.String() != "52:54:00:00:00:02" {
+		t.Errorf("instance (-want +got):\n%s", d)
+	}
+	p := do(db.Profile(ctx, "small"))(t)
+	if p.Image != "debian" || p.Datasource != "ec2" || p.Revision != 3 || !bytes.Equal(p.UserData, firstData) {
+		t.Errorf("profile %+v", p)
+	}
+	n := do(db.Network(ctx, "default"))(t)
+	if n.Identity != seedbed.IdentityTap || !n.NAT || !n.DHCP || len(n.DNS) != 1 {
+		t.Errorf("network %+v", n)
+	}
+	if i := do(db.Image(ctx, "debian"))(t); i.State != seedbed.ImageActive || i.Size != seedbed.GiB {
+		t.Errorf("image %+v", i)
+	}
+	if h := do(db.Hook(ctx, "demo"))(t); h.Scheme != seedbed.SchemeStandard || len(h.Keys) != 1 || !cmp.Equal(h.Profiles, []string{"small"}) {
+		t.Errorf("hook %+v", h)
+	}
+	if d := do(db.Delivery(ctx, "demo", "msg_1"))(t); d.Job != firstCreate || d.Decision != seedbed.DecisionAccepted {
+		t.Errorf("delivery %+v", d)
+	}
+	if own := do(db.SettingOnce(ctx, "own", func() []byte { return []byte("new") }))(t); string(own) != "kept" {
+		t.Errorf("setting %q", own)
+	}
+	page := do(db.FeedPage(ctx, "n", 0, ""))(t)
+	if !page.Snapshot || page.Revision != 7 || len(page.Changes) != 1 || page.Changes[0].Guest == nil || page.Changes[0].Guest.UserData == nil ||
+		!bytes.Equal(do(db.Blob(ctx, page.Changes[0].Guest.UserData.SHA256))(t), firstData) {
+		t.Errorf("feed %+v", page)
+	}
+	if all := do(db.Leases(ctx))(t); len(all) != 1 || all[0].Instance != firstInstance {
+		t.Errorf("leases %+v", all)
+	}
+	if all := do(db.GuestEvents(ctx, firstInstance, 10))(t); len(all) != 1 || all[0].Seq != 9 {
+		t.Errorf("guest events %+v", all)
+	}
+	if all := do(db.Events(ctx, firstCreate, 0, 10))(t); len(all) != 1 || all[0].Msg != "volume made" {
+		t.Errorf("events %+v", all)
+	}
+	_, err := db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default"})
+	if !errors.Is(err, seedbed.ErrExists) {
+		t.Errorf("profile of the same name: %v", err)
+	}
+	// The job that was cut off is taken over where it was, and takes the instance with it.
+	j := do(db.ClaimJob(ctx, "new", time.Hour))(t)
+	if j == nil || j.ID != firstLive || j.Epoch != 5 || j.Stage != "destroy" {
+		t.Fatalf("claimed %+v", j)
+	}
+	if err := finishRemove(ctx, db, *j); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Instance(ctx, firstInstance); !errors.Is(err, seedbed.ErrNotFound) {
+		t.Errorf("the removed instance: %v", err)
+	}
+}
+
+// finishRemove ends a remove job as the engine does.
+func finishRemove(ctx context.Context, db *DB, j seedbed.Job) error {
+	ref := seedbed.JobRef{ID: j.ID, Epoch: j.Epoch}
+	if _, err := db.Retract(ctx, ref, "n", j.Instance); err != nil {
+		return err
+	}
+	return db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+}
+
+// firstRelease applies the first release's migration alone.
+func firstRelease(t *testing.T, d dialect, db *sql.DB) {
+	t.Helper()
+	files := do(fs.Sub(migrations, d.migrations))(t)
+	p := do(goose.NewProvider(d.goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
+	do(p.UpTo(t.Context(), 1))(t)
+	fillFirstRelease(t, db)
+}
+
+// A database of the first release, with all that it can hold, is brought up to
+// date at the start, and work goes on.
+func TestUpgradeOfTheFirstRelease(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	old := do(openSQLite(path, writer))(t)
+	firstRelease(t, sqlite, old)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
+	defer db.Close()
+	checkFirstRelease(t, db)
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+// sheet is a named text of one of two tables: user-data or a script.
+type sheet struct {
+	seedbed.Stored
+	name, content string
+}
+
+func scanDocument(r row) (d sheet, err error) {
+	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, toTime{&d.Created}, toTime{&d.Changed})
+	return d, err
+}
+
+// shelf is one of the tables that hold documents.
+type shelf struct{ kind, table string }
+
+var (
+	userDataShelf = shelf{kindUserData, "userdata"}
+	scriptShelf   = shelf{kindScript, "script"}
+)
+
+// always has every database hold the documents that are always there.
+func (db *DB) always(ctx context.Context) error {
+	return db.update(ctx, "keep what is always there", func(tx *sql.Tx) error {
+		changed := 0
+		for _, s := range []shelf{userDataShelf, scriptShelf} {
+			at := micros(now())
+			n, err := affect(ctx, tx, `INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`, seedbed.Empty, at)
+			if err != nil {
+				return err
+			}
+			changed += n
+		}
+		if changed == 0 {
+			return errUnchanged
+		}
+		return nil
+	})
+}
+
+// create adds a document.
+func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet, error) {
+	if err := seedbed.CheckName(s.kind, name); err != nil {
+		return sheet{}, err
+	}
+	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
+		return sheet{}, err
+	}
+	d := sheet{newStored(), name, content}
+	err := db.update(ctx, "create "+s.kind+" "+name, func(tx *sql.Tx) (err error) {
+		d.ID, err = insertObject(ctx, tx, s.kind, name, `
+			INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING RETURNING id`,
+			name, content, d.Revision, micros(d.Created), micros(d.Changed))
+		return err
+	})
+	return d, err
+}
+
+func (s shelf) list(ctx context.Context, db *DB, m seedbed.NameMatch) (all []sheet, err error) {
+	err = db.view(ctx, "list "+s.kind+"s", func(tx *sql.Tx) error {
+		all, err = matched(ctx, tx, scanDocument, m, "name", `SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// set gives a document another content.
+func (s shelf) set(ctx context.Context, db *DB, name, content string) error {
+	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
+		return err
+	}
+	return db.update(ctx, "change "+s.kind+" "+clean(name, 80), func(tx *sql.Tx) error {
+		if _, err := touchObject(ctx, tx, s.kind, s.table, name); err != nil {
+			return err
+		}
+		if name == seedbed.Empty {
+			return s.fixed()
+		}
+		return exec(ctx, tx, `UPDATE `+s.table+` SET content = $1 WHERE name = $2`, content, name)
+	})
+}
+
+func (s shelf) remove(ctx context.Context, db *DB, name string) error {
+	if name == seedbed.Empty {
+		return s.fixed()
+	}
+	return db.deleteObject(ctx, s.kind, s.table, s.table, name)
+}
+
+// fixed refuses to change what is always there.
+func (s shelf) fixed() error {
+	return seedbed.Errorf(seedbed.ErrConflict, "the %s %q is always there and holds nothing: make another", s.kind, seedbed.Empty)
+}
+
+func (d sheet) userData() seedbed.UserDataDocument {
+	return seedbed.UserDataDocument{Stored: d.Stored, Name: d.name, Data: d.content}
+}
+
+// CreateUserData adds a user-data document.
+func (db *DB) CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error) {
+	d, err := userDataShelf.create(ctx, db, name, data)
+	return d.userData(), err
+}
+
+// UserDataDocuments returns the documents whose names match, by name.
+func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error) {
+	found, err := userDataShelf.list(ctx, db, m)
+	all := make([]seedbed.UserDataDocument, len(found))
+	for i, d := range found {
+		all[i] = d.userData()
+	}
+	return all, err
+}
+
+// SetUserData gives a document another content. Machines that were made with it
+// keep what they have. The one called empty stays as it is: ErrConflict.
+func (db *DB) SetUserData(ctx context.Context, name, data string) error {
+	return userDataShelf.set(ctx, db, name, data)
+}
+
+// DeleteUserData removes a document; ErrInUse names the profiles that use it.
+func (db *DB) DeleteUserData(ctx context.Context, name string) error {
+	return userDataShelf.remove(ctx, db, name)
+}

@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// A volley is a transaction that goes to PostgreSQL and back once: all of its
+// statements, each with the rows of one table as arrays, and the commit are sent
+// without waiting for an answer. What it would have to read first it takes for
+// granted (known), and its first statement ends it when that is no longer so.
+// Nothing is left of a volley that is refused; its writes then go the long way,
+// on which each learns what is wrong.
+
+// errReads is why a write is in no volley: what it does depends on what it reads.
+var errReads = errors.New("the write needs a transaction to read in")
+
+// volleyTries bounds how often a batch is sent, each time without those that
+// were in the way of the others.
+const volleyTries = 4
+
+// volley writes what it can of a batch at once, and gives those that have to go
+// the long way; apart when they were refused together.
+func (db *DB) volley(ctx context.Context, batch []*ask) (rest []*ask, apart bool) {
+	for try := 1; ; try++ {
+		p, sent := db.gather(ctx, batch)
+		for _, a := range batch {
+			if a.err != nil && a.ctx.Err() == nil {
+				rest = append(rest, a)
+			}
+		}
+		if len(sent) == 0 {
+			db.next.settled(p.given)
+			return rest, false
+		}
+		refused, err := db.send(ctx, p)
+		db.next.settled(p.given)
+		if err == nil {
+			db.wake()
+			return rest, false
+		}
+		if !refused { // they may be written, and may be not
+			for _, a := range sent {
+				a.err = err
+			}
+			return rest, false
+		}
+		var out []*ask
+		if batch, out = db.without(p, sent, err); len(batch) == 0 || try == volleyTries {
+			return append(append(rest, out...), batch...), db.dialect.cause(err) != causeAgain
+		}
+		rest = append(rest, out...)
+	}
+}
+
+// gather has each of a batch say what it writes. Those that cannot say it
+// without reading have an error.
+func (db *DB) gather(ctx context.Context, batch []*ask) (p *pile, sent []*ask) {
+	ctx, p = db.piled(ctx)
+	for _, a := range batch {
+		if a.err = a.ctx.Err(); a.err != nil {
+			continue // nobody waits for it
+		}
+		before := p.mark()
+		var events []notice
+		if events, a.err = a.safely(ctx, nil); a.err != nil {
+			p.cut(before)
+			if !errors.Is(a.err, errReads) {
+				db.known.forget() // it may be wrong only by what is known
+			}
+			continue
+		}
+		sent, p.events = append(sent, a), append(p.events, events...)
+		p.ends = append(p.ends, p.mark())
+	}
+	return p, sent
+}
+
+// without finds who was in the way of the others, and gives the others and them.
+// Nobody is left when it is not known.
+func (db *DB) without(p *pile, sent []*ask, err error) (others, out []*ask) {
+	e := (*pgconn.PgError)(nil)
+	if !errors.As(err, &e) || db.dialect.cause(err) != causeUnique {
+		db.next.giveBack(p.given)
+		db.known.forget()
+		return nil, sent
+	}
+	if strings.Contains(e.Detail, "=("+claimIP+", ") { // it is not free any more
+		for _, n := range p.networks {
+			db.next.met(n.Name)
+		}
+		return sent, nil
+	}
+	db.next.giveBack(p.given)
+	same := p.holders(e)
+	if len(same) > 1 {
+		same = same[1:] // they may have been in each other's way only
+	}
+	for i, a := range sent {
+		if slices.Contains(same, i) {
+			out = append(out, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	if len(out) == 0 {
+		return nil, sent
+	}
+	return others, out
+}
+
+// holders are the writes, by their place in the volley, whose key was there already.
+func (p *pile) holders(e *pgconn.PgError) (all []int) {
+	for _, into := range []string{intoClaim, intoDelivery} {
+		if !strings.HasPrefix(into, e.TableName+" (") {
+			continue
+		}
+		for at, row := range p.rows[into] {
+			if strings.Contains(e.Detail, fmt.Sprintf("=(%v, %v)", row[0], row[1])) {
+				all = append(all, slices.IndexFunc(p.ends, func(end map[string]int) bool { return at < end[into] }))
+			}
+		}
+	}
+	return all
+}
+
+// send writes what p has gathered; refused tells that nothing of it was written.
+func (db *DB) send(ctx context.Context, p *pile) (refused bool, err error) {
+	if p.told, err = db.knownEndpoints(ctx); err != nil {
+		return true, err
+	}
+	if err := p.address(ctx, p.events); err != nil {
+		return true, err
+	}
+	pool, err := db.write.Conn(ctx)
+	if err != nil {
+		return true, err
+	}
+	defer pool.Close()
+	var broken error
+	err = pool.Raw(func(c any) error {
+		refused, broken = db.fire(ctx, c.(*stdlib.Conn).Conn(), p)
+		return nil // it shows by itself when it is closed
+	})
+	return refused || err != nil, errors.Join(err, broken)
+}
+
+// shot is one statement of a volley.
+type shot struct {
+	query  string
+	values [][]byte
+}
+
+// fire sends the statements and waits for the commit.
+func (db *DB) fire(ctx context.Context, conn *pgx.Conn, p *pile) (refused bool, err error) {
+	shots, err := p.shots(db.name)
+	if err != nil {
+		return true, err
+	}
+	ready := make([]*pgconn.StatementDescription, len(shots))
+	for i, s := range shots { // they stay ready: this asks the server only once
+		if ready[i], err = conn.Prepare(ctx, s.query, s.query); err != nil {
+			return true, err
+		}
+	}
+	pipe := conn.PgConn().StartPipeline(ctx)
+	for i, s := range shots {
+		pipe.SendQueryPrepared(ready[i].Name, s.values, inBinary, nil)
+	}
+	err = pipe.Sync()
+	for err == nil {
+		var result any
+		if result, err = pipe.GetResults(); err != nil {
+			break
+		}
+		if r, ok := result.(*pgconn.ResultReader); ok {
+			_, err = r.Close()
+			continue
+		}
+		if _, ok := result.(*pgconn.PipelineSync); !ok {
+			err = fmt.Errorf("the server answered a commit with %T", result)
+		}
+		break
+	}
+	closed := pipe.Close()
+	if err == nil {
+		err = closed
+	}
+	// What the server refuses is not written, unless it went down meanwhile.
+	e := (*pgconn.PgError)(nil)
+	return errors.As(err, &e) && db.dialect.cause(err) != causeUnavailable || pgconn.SafeToRetry(err), err
+}
+
+// inBinary is how every parameter is sent.
+var inBinary = []int16{pgx.BinaryFormatCode}
+
+// shots are the statements that write what p has gathered.
+func (p *pile) shots(self string) ([]shot, error) {
+	all := []shot{p.guard()}
+	for _, into := range pileOrder {
+		rows := p.rows[into]
+		if len(rows) == 0 {
+			continue
+		}
+		values, err := columns(pileTypes[into], rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, shot{insertArrays[into], values})
+	}
+	for _, m := range p.mail {
+		values, err := columns(mailTypes, m.rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, shot{insertMail, append([][]byte{[]byte(m.endpoint), bigint(int64(len(m.rows)))}, values...)})
+	}
+	return append(all, shot{`SELECT pg_notify('` + channel + `', $1)`, [][]byte{[]byte(self)}}), nil
+}
+
+// insertArrays are the statements that add rows which come as one array for each column.
+var insertArrays = func() map[string]string {
+	all := map[string]string{}
+	for into, types := range pileTypes {
+		all[into] = "INSERT INTO " + into + " SELECT * FROM unnest(" + arrays(types, 1) + ")"
+	}
+	return all
+}()

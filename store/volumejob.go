@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// checkVolumeJob looks at a job on the volumes of an instance that is there, or
+// on an image that is; ok is false for a job of another kind.
+func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
+	switch j.Kind {
+	case seedbed.JobFlatten:
+	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
+		var input seedbed.SnapshotJob
+		if err := json.Unmarshal(j.Spec, &input); err != nil {
+			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a snapshot", j.Kind)
+		}
+		if err := seedbed.CheckName("snapshot", input.Name); err != nil {
+			return true, err
+		}
+	case seedbed.JobImageRemove:
+		return true, seedbed.CheckName("image", j.Subject)
+	default:
+		return false, nil
+	}
+	_, err = seedbed.ParseInstanceID(string(j.Instance))
+	return true, err
+}
+
+// acceptVolumeJob completes the row of a job that checkVolumeJob knows.
+func acceptVolumeJob(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+	if j.Kind == seedbed.JobImageRemove {
+		return acceptImageRemove(ctx, tx, j)
+	}
+	// The row is locked, so that of two jobs one sees the other.
+	touched, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
+	if err == nil && touched == 0 {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
+	}
+	if err != nil {
+		return err
+	}
+	if err := idle(ctx, tx, j.Instance); err != nil {
+		return err
+	}
+	var state seedbed.InstanceState
+	if err := tx.QueryRowContext(ctx, `SELECT name, node, state FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node, &state); err != nil {
+		return err
+	}
+	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: only the volumes of one that is running or stopped can be worked on", j.Subject, state)
+	}
+	return nil
+}
+
+// idle refuses with ErrInUse an instance that a job works on.
+func idle(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
+	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND `+live+` ORDER BY created LIMIT 1`, id)
+	if err != nil || other.ID == "" {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
+		Msg: fmt.Sprintf("instance %q is in the hands of %s job %s: wait for its end%s", other.Subject, other.Kind, other.ID.Short(), orCancel(other))}
+}
+
+func orCancel(j seedbed.Job) string {
+	if j.Kind.Forward() {
+		return ""
+	}
+	return ", or cancel it"
+}
+
+// acceptImageRemove takes an image that nothing uses out of use.
+func acceptImageRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+	touched, err := affect(ctx, tx, `UPDATE image SET state = state WHERE name = $1 AND dropped = 0`, j.Subject)
+	if err == nil && touched == 0 {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", j.Subject)
+	}
+	if err != nil {
+		return err
+	}
+	other, err := one(ctx, tx, scanJob, nil,
+		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, j.Subject, seedbed.JobImport, seedbed.JobImageRemove)
+	if err != nil {
+		return err
+	}
+	if other.ID != "" {
+		return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
+			Msg: fmt.Sprintf("image %q is in the hands of %s job %s: wait for its end%s", j.Subject, other.Kind, other.ID.Short(), orCancel(other))}
+	}
+	if err := unusedImage(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	var input seedbed.ImageRemoval
+	err = tx.QueryRowContext(ctx, `SELECT claim.job, image.state FROM image JOIN claim ON claim.kind = $1 AND claim.key = image.name WHERE image.name = $2`,
+		claimImage, j.Subject).Scan(&input.Import, &input.Was)
+	if err != nil {
+		return err
+	}
+	if j.Spec, err = json.Marshal(input); err != nil {
+		return err
+	}
+	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2`, seedbed.ImageRemoving, j.Subject)
+}
+
+// unusedImage refuses with ErrInUse an image that profiles or storage templates name or volumes are clones of, and tells which.
+func unusedImage(ctx context.Context, tx *sql.Tx, name string) error {
+	var users []string
+	for _, u := range []struct{ what, query string }{
+		{"profile", `SELECT name FROM profile WHERE image = $1 ORDER BY name LIMIT 6`},
+		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},
+		{"instance", `SELECT DISTINCT instance.name FROM volume JOIN instance ON instance.id = volume.instance WHERE volume.image = $1 ORDER BY instance.name LIMIT 6`},
+	} {
+		names, err := list(ctx, tx, value[string], u.query, name)
+		if err != nil {
+			return err
+		}
+		more := ""
+		if len(names) > 5 {
+			names, more = names[:5], " and others"
+		}
+		switch len(names) {
+		case 0:
+		case 1:
+			users = append(users, u.what+" "+names[0])
+		default:
+			users = append(users, u.what+"s "+strings.Join(names, ", ")+more)
+		}
+	}
+	rebuilt, err := rebuildsOf(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	for _, instance := range rebuilt {
+		users = append(users, "the rebuild of instance "+instance)
+	}
+	if users == nil {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, or flatten the instances (seedbed vm flatten)", name, strings.Join(users, " and "))
+}
+
+// flattened notes that no volume of the job's instance is a clone any more.
+func flattened(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	if j.Kind != seedbed.JobFlatten {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s flattens nothing: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	return exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)
+}
+
+// settleImage gives the image of a job that did not remove it its state.
+func settleImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, to seedbed.ImageState) error {
+	if j.Kind != seedbed.JobImageRemove {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, j.Subject)
+}
+
+// InstanceNames are the names that instances have or had, as far as their jobs are still known.
+func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	names := make(map[seedbed.InstanceID]string, len(ids))
+	err := db.view(ctx, "read instance names", func(tx *sql.Tx) error {
+		for _, id := range ids {
+			name, err := one(ctx, tx, value[string], nil, `SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
+			if err != nil {
+				return err
+			}
+			if name != "" {
+				names[id] = name
+			}
+		}
+		return nil
+	})
+	return names, err
+}

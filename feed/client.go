@@ -17,7 +17,7 @@ type Applier interface {
 	Apply(ctx context.Context, state State) error
 }
 
-// ClientConfig is what a Client needs; all but Wait must be set.
+// ClientConfig is what a Client needs; all but Hold and Wait must be set.
 type ClientConfig struct {
 	// Socket is the path of seedbedd's feed socket.
 	Socket string
@@ -26,6 +26,9 @@ type ClientConfig struct {
 	// Dir keeps the last state between runs, 0700; it has secrets.
 	Dir     string
 	Applier Applier
+	// Hold says why what was applied last must not be acknowledged yet; nil is that
+	// it may. It is asked again every second. Without Hold everything is acknowledged.
+	Hold func() error
 	// Wait is how long a poll waits for news; zero is 30 s.
 	Wait time.Duration
 	Log  *slog.Logger
@@ -34,6 +37,8 @@ type ClientConfig struct {
 const (
 	firstBackoff = 50 * time.Millisecond
 	maxBackoff   = 2 * time.Second
+	// holdWait is how long a poll waits while an acknowledgement is held back.
+	holdWait = time.Second
 )
 
 // Client follows the feed of one node.
@@ -58,6 +63,8 @@ type Status struct {
 	// Connected is true while the last call succeeded; Problem is its error else.
 	Connected bool
 	Problem   string
+	// Held is why the revision is not acknowledged although it is applied; empty when nothing is held back.
+	Held string
 	// Contact is when the server last answered; zero is never.
 	Contact time.Time
 	// Revision is applied, and Acked is what the server was told; -1 is nothing in this process.
@@ -95,7 +102,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	c.now = loaded
 	c.mu.Lock()
-	c.status.Revision, c.status.Guests = loaded.revision, len(loaded.guests)
+	c.status.Revision, c.status.Guests = loaded.revision, loaded.guests.size
 	c.mu.Unlock()
 	var restoring sync.WaitGroup
 	defer restoring.Wait()
@@ -141,25 +148,42 @@ func (c *Client) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.acked != c.now.revision {
-			if err := c.up.applied(ctx, c.cfg.Node, c.now.revision); err != nil {
-				return err
-			}
-			c.acked = c.now.revision
+		held, err := c.acknowledge(ctx)
+		if err != nil {
+			return err
 		}
-		c.contact()
-		if !news && wait > 0 && time.Since(began) < c.cfg.Wait/2 {
+		c.contact(held)
+		if !news && wait > 0 && time.Since(began) < wait/2 {
 			// The server did not wait; it is about to end, or wrong.
 			if !pause(ctx, firstBackoff) {
 				return ctx.Err()
 			}
 		}
-		wait = c.cfg.Wait
+		if wait = c.cfg.Wait; held != "" {
+			wait = min(wait, holdWait)
+		}
 	}
 }
 
+// acknowledge tells the server what is applied, unless it is held back: held says why.
+func (c *Client) acknowledge(ctx context.Context) (held string, err error) {
+	if c.acked == c.now.revision {
+		return "", nil
+	}
+	if c.cfg.Hold != nil {
+		if err := c.cfg.Hold(); err != nil {
+			return err.Error(), nil
+		}
+	}
+	if err := c.up.applied(ctx, c.cfg.Node, c.now.revision); err != nil {
+		return "", err
+	}
+	c.acked = c.now.revision
+	return "", nil
+}
+
 // take makes a page what is served: documents, disk, applier.
-func (c *Client) take(ctx context.Context, page seedbed.FeedPage) (news bool, err error) {
+func (c *Client) take(ctx context.Context, page parcel) (news bool, err error) {
 	next, changed, err := c.now.after(page)
 	if err != nil {
 		return false, c.startOver(err)
@@ -186,7 +210,7 @@ func (c *Client) take(ctx context.Context, page seedbed.FeedPage) (news bool, er
 			return false, err
 		}
 	}
-	if err := c.apply(ctx, next.state(true)); err != nil {
+	if err := c.apply(ctx, next.stateAfter(c.now, page)); err != nil {
 		return false, fmt.Errorf("apply revision %d: %w", next.revision, err)
 	}
 	c.now, c.synced = next, true
@@ -204,13 +228,16 @@ func (c *Client) startOver(cause error) error {
 	return fmt.Errorf("ask for a snapshot: %w", cause)
 }
 
-func (c *Client) contact() {
+func (c *Client) contact(held string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.status.Connected {
-		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", len(c.now.guests))
+	if held != "" && held != c.status.Held {
+		c.cfg.Log.Warn("the feed is applied and not acknowledged", "revision", c.now.revision, "reason", held)
 	}
-	c.status = Status{Connected: true, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked, InSync: c.synced, Guests: len(c.now.guests)}
+	if !c.status.Connected {
+		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", c.now.guests.size)
+	}
+	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked, InSync: c.synced, Guests: c.now.guests.size}
 }
 
 // lost notes an error, and logs it unless it is the same as before.

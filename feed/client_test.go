@@ -2,6 +2,7 @@ package feed
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 func userData(t *testing.T, s State, id seedbed.InstanceID) string {
 	t.Helper()
-	g, ok := s.Guests[id]
+	g, ok := s.Guest(id)
 	if !ok || g.UserData == nil {
 		t.Fatalf("instance %s or its document is not in revision %d", id, s.Revision)
 	}
@@ -24,6 +25,9 @@ func userData(t *testing.T, s State, id seedbed.InstanceID) string {
 	}
 	return string(b)
 }
+
+// all are the guests of a state.
+func all(s State) map[seedbed.InstanceID]seedbed.Guest { return maps.Collect(s.Guests) }
 
 // TestFollow: snapshot, change, retraction; stored before acknowledged.
 func TestFollow(t *testing.T) {
@@ -49,13 +53,13 @@ func TestFollow(t *testing.T) {
 	}
 	m.publish(guest(2), nil)
 	eventually(t, "the change is acknowledged", m.ackedAt(2))
-	if s := r.last(); len(s.Guests) != 2 {
-		t.Errorf("%d guests", len(s.Guests))
+	if s := r.last(); len(all(s)) != 2 {
+		t.Errorf("%d guests", len(all(s)))
 	}
 	m.retract(instance(1))
 	eventually(t, "the retraction is acknowledged", m.ackedAt(3))
-	if s := r.last(); len(s.Guests) != 1 || s.Guests[instance(2)].Name != "vm-2" {
-		t.Errorf("guests %+v", s.Guests)
+	if s := r.last(); len(all(s)) != 1 || all(s)[instance(2)].Name != "vm-2" {
+		t.Errorf("guests %+v", all(s))
 	}
 	eventually(t, "the document is gone", func() bool {
 		files, err := os.ReadDir(filepath.Join(dir, "blobs"))
@@ -103,7 +107,7 @@ func TestServedFromDisk(t *testing.T) {
 	eventually(t, "the outage is noticed", func() bool { return c.Status().Problem != "" })
 	runServer(t, m, socketIn(dir))
 	eventually(t, "the server is back", func() bool { return r.last().InSync })
-	if s := r.last(); s.Revision != 1 || len(s.Guests) != 1 {
+	if s := r.last(); s.Revision != 1 || len(all(s)) != 1 {
 		t.Errorf("state %+v", s)
 	}
 }
@@ -248,8 +252,8 @@ func TestOtherGeneration(t *testing.T) {
 	other.publish(guest(3), nil)
 	runServer(t, other, socketIn(dir))
 	eventually(t, "the snapshot is acknowledged", other.ackedAt(1))
-	if s := r.last(); len(s.Guests) != 1 || s.Guests[instance(3)].Name != "vm-3" {
-		t.Errorf("guests %+v", s.Guests)
+	if s := r.last(); len(all(s)) != 1 || all(s)[instance(3)].Name != "vm-3" {
+		t.Errorf("guests %+v", all(s))
 	}
 }
 
@@ -299,8 +303,8 @@ func TestDamagedDisk(t *testing.T) {
 			if got := r.count(); (got == 0) != (tt.offline < 0) {
 				t.Fatalf("applied %d times from disk", got)
 			}
-			if tt.offline >= 0 && len(r.last().Guests) != tt.offline {
-				t.Errorf("%d guests from disk, want %d", len(r.last().Guests), tt.offline)
+			if tt.offline >= 0 && len(all(r.last())) != tt.offline {
+				t.Errorf("%d guests from disk, want %d", len(all(r.last())), tt.offline)
 			}
 			if _, err := os.Stat(dir + "/feed.snapshot.unusable"); (err == nil) != tt.aside {
 				t.Errorf("set aside: %v", err)
@@ -310,12 +314,12 @@ func TestDamagedDisk(t *testing.T) {
 			}
 			runServer(t, m, socketIn(dir))
 			eventually(t, "in sync again", func() bool { return r.last().InSync })
-			if got := userData(t, r.last(), instance(1)); got != "one" || len(r.last().Guests) != 2 {
-				t.Errorf("document %q, %d guests", got, len(r.last().Guests))
+			if got := userData(t, r.last(), instance(1)); got != "one" || len(all(r.last())) != 2 {
+				t.Errorf("document %q, %d guests", got, len(all(r.last())))
 			}
 			eventually(t, "the disk is whole again", func() bool {
 				p, err := c.disk.load(tt.node)
-				return err == nil && len(p.state(true).Guests) == 2
+				return err == nil && len(all(p.state(true))) == 2
 			})
 		})
 	}
@@ -366,7 +370,11 @@ func TestPageRefused(t *testing.T) {
 		"document name":    {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Guest: &bad}}},
 		"other instance":   {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Guest: &other}}},
 	} {
-		if _, _, err := p.after(page); err == nil {
+		packed, err := packPage(page)
+		if err == nil {
+			_, _, err = p.after(packed)
+		}
+		if err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -1,37 +1,24 @@
 package feed
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"seedbed"
 )
 
-const snapshotMagic = "seedbed-feed 1 "
-
-// disk keeps a picture in a directory: feed.snapshot, whose first line has a
-// version and the SHA-256 of the JSON that follows, and blobs/{sha256}.
+// disk keeps a picture in a directory: feed.snapshot and blobs/{sha256}.
 type disk struct {
 	dir string
 	log *slog.Logger
-}
-
-// saved is the content of feed.snapshot. It has secrets (report tokens, token key).
-type saved struct {
-	Node       string            `json:"node"`
-	Generation string            `json:"generation"`
-	Revision   int64             `json:"revision"`
-	Networks   []seedbed.Network `json:"networks"`
-	TokenKey   []byte            `json:"token_key"`
-	Guests     []seedbed.Guest   `json:"guests"`
 }
 
 func (d disk) snapshotPath() string       { return filepath.Join(d.dir, "feed.snapshot") }
@@ -52,12 +39,12 @@ func (d disk) prepare() error {
 // a warning; the picture is empty then, as on a first start. Documents that are
 // missing or damaged are left out.
 func (d disk) load(node string) (*picture, error) {
-	s, err := d.read()
+	p, of, err := d.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return newPicture(), nil
-	case err == nil && s.Node != node:
-		err = fmt.Errorf("it is of node %q, this is %q", s.Node, node)
+	case err == nil && of != node:
+		err = fmt.Errorf("it is of node %q, this is %q", of, node)
 	}
 	if err != nil {
 		aside := d.snapshotPath() + ".unusable"
@@ -67,62 +54,57 @@ func (d disk) load(node string) (*picture, error) {
 		}
 		return newPicture(), nil
 	}
-	p := &picture{generation: s.Generation, revision: s.Revision, networks: s.Networks, tokenKey: s.TokenKey,
-		guests: make(map[seedbed.InstanceID]seedbed.Guest, len(s.Guests)), blobs: map[string][]byte{}}
-	for _, g := range s.Guests {
-		p.guests[g.ID] = g
-		if g.UserData == nil {
-			continue
-		}
-		data, err := os.ReadFile(d.blobPath(g.UserData.SHA256))
+	for _, b := range p.missing() {
+		data, err := os.ReadFile(d.blobPath(b.SHA256))
 		if err == nil {
-			err = checkBlob(*g.UserData, data)
+			err = checkBlob(b, data)
 		}
 		if err != nil {
-			d.log.Warn("a document on disk is unusable", "instance", string(g.ID), "err", err)
+			d.log.Warn("a document on disk is unusable", "sha256", b.SHA256, "err", err)
 			continue
 		}
-		p.blobs[g.UserData.SHA256] = data
+		p.blobs[b.SHA256] = data
 	}
 	return p, nil
 }
 
-func (d disk) read() (saved, error) {
-	var s saved
-	b, err := os.ReadFile(d.snapshotPath())
+// read reads feed.snapshot of this release or an earlier one, and whose it is.
+func (d disk) read() (p *picture, node string, err error) {
+	f, err := os.Open(d.snapshotPath())
 	if err != nil {
-		return s, err
+		return nil, "", err
 	}
-	head, body, _ := bytes.Cut(b, []byte("\n"))
-	sum := sha256.Sum256(body)
-	if string(head) != snapshotMagic+hex.EncodeToString(sum[:]) {
-		return s, errors.New("its digest is wrong, or another release wrote it")
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, "", err
 	}
-	if err := json.Unmarshal(body, &s); err != nil {
-		return s, err
+	// The records stay parts of this one string.
+	var b strings.Builder
+	b.Grow(int(info.Size()))
+	if _, err := io.Copy(&b, f); err != nil {
+		return nil, "", err
 	}
-	return s, nil
+	if body, ok := strings.CutPrefix(b.String(), snapshotMagic); ok {
+		return readSnapshot(body)
+	}
+	return readFirstForm(b.String())
 }
 
 // store keeps the picture: its fresh documents first, then the snapshot that
 // names them. The other documents were stored before.
 func (d disk) store(node string, p *picture, fresh []seedbed.Blob) error {
 	for _, b := range fresh {
-		if err := writeFile(d.blobPath(b.SHA256), p.blobs[b.SHA256]); err != nil {
+		data := p.blobs[b.SHA256]
+		err := writeFile(d.blobPath(b.SHA256), func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("keep document %s: %w", b.SHA256, err)
 		}
 	}
-	s := saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks, TokenKey: p.tokenKey,
-		Guests: make([]seedbed.Guest, 0, len(p.guests))}
-	for _, g := range p.guests {
-		s.Guests = append(s.Guests, g)
-	}
-	body, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(body)
-	if err := writeFile(d.snapshotPath(), []byte(snapshotMagic+hex.EncodeToString(sum[:])+"\n"), body); err != nil {
+	if err := writeFile(d.snapshotPath(), func(w io.Writer) error { return writeSnapshot(w, node, p) }); err != nil {
 		return fmt.Errorf("keep the feed: %w", err)
 	}
 	return nil

@@ -14,8 +14,14 @@
 // change, to an [Applier]. It loads the disk first, so that guests are
 // answered while seedbedd is away, also after a restart; what cannot be applied
 // then is tried again until it is, or until something newer is. A revision is
-// acknowledged only after it was stored and applied; the publish stage of a job
-// waits for that.
+// acknowledged only after it was stored and applied, and when nothing holds it
+// back ([ClientConfig.Hold]); the publish stage of a job waits for that.
+//
+// A node may have a hundred thousand guests, so a record is kept as the bytes
+// that are its own and a template that it shares with others of its profile,
+// is unpacked when it is asked for, and nobody keeps it a second time: a
+// [State] is a view of what is kept here. It also says what is new, so that a
+// small change is cheap for the receiver.
 //
 // State.InSync is false after a start until the server has been reached and
 // everything that it had then is applied. From then on it stays true in this

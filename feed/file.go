@@ -3,15 +3,16 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// writeFile replaces path with data, 0600, so that after a crash there is
+// writeFile replaces path with what is written, 0600, so that after a crash there is
 // either the old content or all of the new (rename(2), and fsync(2) of file and
 // directory).
-func writeFile(path string, parts ...[]byte) (err error) {
+func writeFile(path string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -22,10 +23,8 @@ func writeFile(path string, parts ...[]byte) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	for _, p := range parts {
-		if _, err := f.Write(p); err != nil {
-			return errors.Join(err, f.Close())
-		}
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	if err := f.Sync(); err != nil {
 		return errors.Join(err, f.Close())

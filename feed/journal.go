@@ -162,6 +162,30 @@ func (j *journal) oldest(most int) *batch {
 	return nil
 }
 
+// each reads all that the files of a lane have, from their beginning.
+func (j *journal) each(l lane, fn func(json.RawMessage) bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.segs {
+		if s.lane != l {
+			continue
+		}
+		for at := (segment{path: s.path, size: s.size}); at.sent < at.size; {
+			lines, end, _, err := at.read(maxEvents)
+			if err != nil {
+				j.log.Warn("read spool file", "file", s.path, "err", err)
+				break
+			}
+			for _, line := range lines {
+				if !fn(line) {
+					return
+				}
+			}
+			at.sent = end
+		}
+	}
+}
+
 // done notes that a batch is acknowledged.
 func (j *journal) done(b *batch) {
 	j.mu.Lock()

@@ -49,6 +49,8 @@ type memory struct {
 	changes    []seedbed.FeedChange
 	blobs      map[string][]byte
 	networks   []seedbed.Network
+	site       seedbed.Site
+	upkeep     []seedbed.Maintenance
 	applied    []int64
 	events     []seen
 	rows       map[string]int
@@ -76,14 +78,20 @@ func (m *memory) publish(g seedbed.Guest, userData []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if userData != nil {
-		sum := sha256.Sum256(userData)
-		g.UserData = &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(userData))}
-		m.blobs[g.UserData.SHA256] = userData
+		g.UserData = m.keep(userData)
 	}
 	m.revision++
 	m.live[g.ID] = g
 	m.changes = append(m.changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Guest: &g})
 	m.wrote()
+}
+
+// keep takes a document.
+func (m *memory) keep(data []byte) *seedbed.Blob {
+	sum := sha256.Sum256(data)
+	b := &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data))}
+	m.blobs[b.SHA256] = data
+	return b
 }
 
 func (m *memory) retract(id seedbed.InstanceID) {
@@ -98,7 +106,8 @@ func (m *memory) retract(id seedbed.InstanceID) {
 func (m *memory) FeedPage(_ context.Context, _ string, since int64, generation string) (seedbed.FeedPage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := seedbed.FeedPage{Revision: m.revision, Generation: m.generation, Networks: m.networks, TokenKey: bytes.Repeat([]byte{1}, 32)}
+	p := seedbed.FeedPage{Revision: m.revision, Generation: m.generation, Networks: m.networks, TokenKey: bytes.Repeat([]byte{1}, 32),
+		Site: m.site, Maintenance: m.upkeep}
 	if generation != m.generation || since < m.floor || since > m.revision {
 		p.Snapshot = true
 		for _, g := range m.live {

@@ -15,7 +15,7 @@ import (
 type lane byte
 
 const (
-	laneKey    lane = 'k' // lease, user-data, report
+	laneKey    lane = 'k' // all but access records
 	laneAccess lane = 'a'
 )
 

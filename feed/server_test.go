@@ -49,6 +49,7 @@ func TestServerAnswers(t *testing.T) {
 		{"applied huge", "POST", "/v1/applied", strings.Repeat(" ", 5000), 422, "invalid"},
 		{"negative applied", "POST", "/v1/applied", `{"node":"node1","revision":-1}`, 422, "invalid"},
 		{"events", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + event + `]}`, 204, ""},
+		{"password", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Replace(event, "access", "password", 1) + `]}`, 204, ""},
 		{"odd spool", "POST", "/v1/events", `{"node":"node1","spool":"x","events":[]}`, 422, "invalid"},
 		{"odd kind", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Replace(event, "access", "x", 1) + `]}`, 422, "invalid"},
 		{"too many", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Repeat("1,", 300) + `1]}`, 422, "invalid"},
@@ -112,6 +113,19 @@ func TestInternalErrorsStayInside(t *testing.T) {
 	}
 }
 
+// whole is the page that was packed.
+func whole(t *testing.T, p parcel) seedbed.FeedPage {
+	page := p.FeedPage
+	for _, c := range p.changes {
+		g, err := c.guest.unpack(c.id)
+		if err != nil {
+			t.Error(err)
+		}
+		page.Changes = append(page.Changes, seedbed.FeedChange{Revision: page.Revision, Instance: g.ID, Guest: &g})
+	}
+	return page
+}
+
 // TestPoll: a change ends the wait, and so does its end.
 func TestPoll(t *testing.T) {
 	t.Parallel()
@@ -122,7 +136,7 @@ func TestPoll(t *testing.T) {
 	t.Cleanup(up.close)
 	began := time.Now()
 	page, err := up.page(t.Context(), "node1", 1, "g1", 100*time.Millisecond)
-	if err != nil || len(page.Changes) != 0 || page.Revision != 1 || page.Snapshot {
+	if err != nil || len(page.changes) != 0 || page.Revision != 1 || page.Snapshot {
 		t.Errorf("page %+v, %v", page, err)
 	}
 	if took := time.Since(began); took < 100*time.Millisecond {
@@ -135,7 +149,7 @@ func TestPoll(t *testing.T) {
 	got := make(chan result, 1)
 	go func() {
 		page, err := up.page(context.Background(), "node1", 1, "g1", time.Minute)
-		got <- result{page, err}
+		got <- result{whole(t, page), err}
 	}()
 	m.publish(guest(2), []byte("two"))
 	r := <-got
@@ -212,13 +226,14 @@ func TestLargeSnapshot(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if s := r.last(); len(s.Guests) != n || s.Guests[instance(777)].Name != "vm-777" {
-		t.Errorf("%d guests", len(s.Guests))
+	if s := r.last(); len(all(s)) != n || all(s)[instance(777)].Name != "vm-777" {
+		t.Errorf("%d guests", len(all(s)))
 	}
 }
 
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"node":"n","spool":"` + strings.Repeat("a", 32) + `","events":[{"seq":1,"instance":"` + string(instance(1)) + `","kind":"lease"}]}`))
+	f.Add([]byte(`{"node":"n","spool":"` + strings.Repeat("b", 32) + `","events":[{"seq":2,"instance":"` + string(instance(1)) + `","kind":"password","fields":{"password":"x"}}]}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		node, spool, events, err := decodeEvents(body)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -128,6 +129,20 @@ func (s *Spool) AddDurable(ctx context.Context, e seedbed.GuestEvent) error {
 		default:
 			return ErrSpoolClosed
 		}
+	}
+}
+
+// Posted are the reports and passwords that are on disk, those of earlier
+// processes among them: seedbedd may have them or not.
+func (s *Spool) Posted() iter.Seq[seedbed.GuestEvent] {
+	return func(yield func(seedbed.GuestEvent) bool) {
+		s.journal.each(laneKey, func(line json.RawMessage) bool {
+			var e seedbed.GuestEvent
+			if err := json.Unmarshal(line, &e); err != nil || e.Kind != seedbed.GuestReport && e.Kind != seedbed.GuestPassword {
+				return true
+			}
+			return yield(e)
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,5 +231,55 @@ func TestSpoolDiskFails(t *testing.T) {
 	eventually(t, "the event that could wait is there", func() bool { return len(m.got()) == 1 })
 	if got := m.got()[0].Kind; got != seedbed.GuestUserData {
 		t.Errorf("kind %q", got)
+	}
+}
+
+// TestSpoolTellsWhatWasPosted of an earlier process, however many events there are.
+func TestSpoolTellsWhatWasPosted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTestSpool(t, dir, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	const each = 2 * maxEvents
+	for n := range each {
+		s.Add(event(seedbed.GuestLease, n+1))
+		s.Add(event(seedbed.GuestAccess, n+1))
+	}
+	posted := event(seedbed.GuestPassword, 7)
+	posted.Fields = map[string]string{"password": "secret"}
+	for _, e := range []seedbed.GuestEvent{posted, event(seedbed.GuestReport, 8)} {
+		if err := s.AddDurable(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	files := spoolFiles(t, dir)
+	f, err := os.OpenFile(files[len(files)-1], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"kind":"pass`); err != nil { // a crash cut it
+		t.Fatal(err)
+	}
+	f.Close()
+	again := openTestSpool(t, dir, 0)
+	var found []string
+	for e := range again.Posted() {
+		found = append(found, e.Kind+" "+string(e.Instance)+" "+e.Fields["password"])
+	}
+	want := []string{seedbed.GuestPassword + " " + string(instance(7)) + " secret", seedbed.GuestReport + " " + string(instance(8)) + " "}
+	if !slices.Equal(found, want) {
+		t.Errorf("posted %q, want %q", found, want)
+	}
+	for range again.Posted() {
+		break // it may end early
+	}
+	if w := again.Stats().Waiting; w == 0 {
+		t.Error("nothing waits to be sent any more")
 	}
 }

@@ -33,13 +33,13 @@ func newUpstream(socket string) *upstream {
 func (u *upstream) close() { u.http.CloseIdleConnections() }
 
 // page asks for what is newer than since, and waits for it at most wait.
-func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
+func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (p parcel, err error) {
 	q := url.Values{"node": {node}, "since": {strconv.FormatInt(since, 10)}, "generation": {generation}, "wait": {wait.String()}}
-	var page seedbed.FeedPage
-	err := u.call(ctx, wait+4*callTime, "GET", "/v1/feed?"+q.Encode(), nil, func(r io.Reader) error {
-		return json.NewDecoder(io.LimitReader(r, maxPageBody)).Decode(&page)
+	err = u.call(ctx, wait+4*callTime, "GET", "/v1/feed?"+q.Encode(), nil, func(r io.Reader) error {
+		p, err = decodePage(io.LimitReader(r, maxPageBody))
+		return err
 	})
-	return page, err
+	return p, err
 }
 
 func (u *upstream) blob(ctx context.Context, sum string) (data []byte, err error) {

@@ -3,6 +3,7 @@ package feed
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"unicode"
 
@@ -66,7 +67,7 @@ func checkEvent(e seedbed.GuestEvent) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "event seq %d, want 1 or more", e.Seq)
 	}
 	switch e.Kind {
-	case seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport:
+	case seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport, seedbed.GuestPassword:
 	default:
 		return seedbed.Errorf(seedbed.ErrInvalid, "event kind %.40q is unknown", e.Kind)
 	}
@@ -76,6 +77,72 @@ func checkEvent(e seedbed.GuestEvent) error {
 	}
 	if len(e.Path) > maxEventPath || len(e.Method) > maxEventMethod || size > maxFields {
 		return seedbed.Errorf(seedbed.ErrInvalid, "event %d is too large", e.Seq)
+	}
+	return nil
+}
+
+// decodePage reads a page, packing record by record: a snapshot may be large.
+func decodePage(r io.Reader) (parcel, error) {
+	var p parcel
+	d := json.NewDecoder(r)
+	if err := expect(d, '{'); err != nil {
+		return parcel{}, err
+	}
+	rest := map[string]json.RawMessage{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return parcel{}, err
+		}
+		if key == "changes" {
+			if err := p.readChanges(d); err != nil {
+				return parcel{}, err
+			}
+			continue
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return parcel{}, err
+		}
+		rest[key.(string)] = raw
+	}
+	if err := expect(d, '}'); err != nil {
+		return parcel{}, err
+	}
+	head, err := json.Marshal(rest)
+	if err != nil {
+		return parcel{}, err
+	}
+	return p, json.Unmarshal(head, &p.FeedPage)
+}
+
+func (p *parcel) readChanges(d *json.Decoder) error {
+	t, err := d.Token()
+	if err != nil || t == nil {
+		return err // null is none
+	}
+	if t != json.Delim('[') {
+		return fmt.Errorf("feed: changes begin with %v, want a list", t)
+	}
+	for d.More() {
+		var c seedbed.FeedChange
+		if err := d.Decode(&c); err != nil {
+			return err
+		}
+		if err := p.add(c); err != nil {
+			return err
+		}
+	}
+	return expect(d, ']')
+}
+
+func expect(d *json.Decoder, want json.Delim) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if t != want {
+		return fmt.Errorf("feed: found %v, want %v", t, want)
 	}
 	return nil
 }

@@ -13,8 +13,10 @@ import (
 // and knows which are open.
 type guestListener struct {
 	net.Listener
-	ctx context.Context
-	srv *Server
+	ctx     context.Context
+	srv     *Server
+	bound   bound // what ln is bound to, if unbound is nil
+	unbound error
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestAWSSDK(t *testing.T) {
 	if doc.InstanceID != idA.EC2() || doc.PrivateIP != addrA.String() || doc.ImageID != "debian-12" {
 		t.Errorf("document %+v", doc.InstanceIdentityDocument)
 	}
-	if r, err := c.GetRegion(ctx, nil); err != nil || r.Region != region {
+	if r, err := c.GetRegion(ctx, nil); err != nil || r.Region != guestA().Region {
 		t.Errorf("region %v, %v", r, err)
 	}
 	read := func(path string) string {
@@ -82,12 +83,10 @@ type crawler struct {
 	l     *lab
 	c     *http.Client
 	token string
-	count int
 }
 
 func (c *crawler) fetch(path string) string {
 	c.t.Helper()
-	c.count++
 	headers := []string{"Accept-Encoding", "gzip, deflate", "User-Agent", "Cloud-Init/22.4.2", "Connection", "close"}
 	if c.token != "" {
 		headers = append(headers, tokenHeader, c.token)
@@ -127,7 +126,8 @@ func (c *crawler) materialize(base string) map[string]any {
 		if _, ok := out[name]; ok {
 			c.t.Errorf("%s lists %q twice", base, name)
 		}
-		out[name] = decodeLeaf(c.fetch(base + path))
+		// url_helper.combine_url: urllib.parse.quote with "/:" as safe.
+		out[name] = decodeLeaf(c.fetch(base + strings.NewReplacer("%3A", ":", "%2F", "/").Replace(url.PathEscape(path))))
 	}
 	return out
 }
@@ -167,13 +167,23 @@ func TestCloudInitCrawl(t *testing.T) {
 			}
 			got := c.materialize("/2021-03-23/meta-data/")
 			want := map[string]any{
-				"hostname": "web-1", "local-hostname": "web-1", "instance-id": idA.EC2(),
+				"ami-id": "debian-12", "ami-launch-index": "0", "ami-manifest-path": "(unknown)",
+				"block-device-mapping": map[string]any{"ami": "vda", "ebs1": "vdb", "root": "/dev/vda"},
+				"events":               map[string]any{"maintenance": map[string]any{"history": "[]", "scheduled": "[]"}},
+				"hostname":             "web-1", "local-hostname": "web-1", "name": "web-1", "instance-id": idA.EC2(),
+				"instance-action": "none", "instance-life-cycle": "on-demand", "instance-type": "small", "profile": "small",
 				"local-ipv4": addrA.String(), "mac": macA.String(),
 				"network": map[string]any{"interfaces": map[string]any{"macs": map[string]any{macA.String(): map[string]any{
-					"device-number": "0", "interface-id": networkID("eni", macA.String()), "local-hostname": "web-1",
+					"device-number": "0", "interface-id": stableID("eni", macA.String()), "local-hostname": "web-1",
 					"local-ipv4s": addrA.String(), "mac": macA.String(),
-					"subnet-id": networkID("subnet", guestA().NICs[0].Network), "vpc-id": networkID("vpc", guestA().NICs[0].Network),
+					"subnet-id": stableID("subnet", guestA().NICs[0].Network), "vpc-id": stableID("vpc", guestA().NICs[0].Network),
+					"subnet-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-blocks": "127.0.1.0/24",
 				}}}},
+				"placement": map[string]any{
+					"availability-zone": "seedbed-local", "host-id": stableID("h", "node1"), "region": "seedbed"},
+				"reservation-id": stableID("r", string(idA)), "security-groups": "default",
+				"services":    map[string]any{"domain": "seedbed.example", "partition": "seedbed"},
+				"tags":        map[string]any{"instance": map[string]any{"Name": "web 1", "cost center": "42", "a:b": "c"}},
 				"public-keys": map[string]any{"admin@example.org": keyA, "a-b-c-": guestA().SSHKeys[1]},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

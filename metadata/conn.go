@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"seedbed"
 )
 
 var past = time.Unix(1, 0)
@@ -26,15 +27,29 @@ type conn struct {
 
 	asked bool  // the kernel was asked who this is
 	facts Facts // its answer
-	who   identity
+	who   seedbed.InstanceID
 	known bool
+	found *index // that the facts last led to who in
+
+	// What is known of the caller as of one index. A request sees view.
+	at     *index
+	life   *life
+	record *record // of at
+	pinned *index
+	view   *record // of pinned, with the news of viewed
+	viewed *record
+	where  place // of the request in hand
+	// token is the last that was good, for checkedBy: it is checked once per connection.
+	token     []byte
+	tokenEnds time.Time
+	checkedBy *tokenKey
 
 	dropped bool
-	lowHops bool // the answer being written must not be routed on
-	hops    int  // what the socket had before that
+	hops    int // how far its packets may go, once a token was issued on it; 0 before
 
 	mu     sync.Mutex
 	slot   *atomic.Int32 // the count that this connection is part of
+	from   *source       // that it counts for, while its caller is unknown
 	closed bool
 }
 
@@ -49,15 +64,7 @@ func (c *conn) Read(b []byte) (int, error) {
 			return 0, io.EOF
 		}
 	}
-	n, err := c.Conn.Read(b)
-	if n > 0 && c.lowHops {
-		// The next request has come, so the answer before it has arrived.
-		c.lowHops = false
-		if err := setHops(c.Conn, c.hops); err != nil {
-			return 0, fmt.Errorf("restore time to live: %w", err)
-		}
-	}
-	return n, err
+	return c.Conn.Read(b)
 }
 
 // Write refuses once the connection was dropped.
@@ -76,10 +83,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.closed = true
-	if c.slot != nil {
-		c.slot.Add(-1)
-		c.slot = nil
-	}
+	c.release()
 	c.mu.Unlock()
 	err := c.Conn.Close()
 	c.ln.remove(c)
@@ -89,13 +93,11 @@ func (c *conn) Close() error {
 // identify asks the kernel once, and takes a place among the instance's
 // connections or among those of unknown callers.
 func (c *conn) identify() error {
-	ctx, cancel := context.WithTimeout(c.ln.ctx, 2*time.Second)
-	defer cancel()
 	var err error
 	if c.srv.cfg.Identify != nil {
 		c.facts, err = c.srv.cfg.Identify(c.Conn)
 	} else {
-		c.facts, err = kernelFacts(ctx, c.Conn, c.srv.cfg.Neighbour)
+		c.facts, err = c.srv.kernelFacts(c.ln.ctx, c)
 	}
 	if err != nil {
 		return err
@@ -105,15 +107,64 @@ func (c *conn) identify() error {
 
 // resolve looks the facts up in x, and takes the place that goes with the outcome.
 func (c *conn) resolve(x *index) error {
-	p, reason := x.resolve(c.facts)
-	if p == nil {
+	p, reason, err := c.srv.resolve(c.ln.ctx, x, c.facts)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
 		c.srv.warnf("unknown caller", "peer", c.facts.Peer.String(), "bridge", c.facts.Bridge,
 			"mac", c.facts.MAC.String(), "mark", c.facts.Mark, "reason", reason)
-		return c.take(&c.srv.count.unknownConns, c.srv.cfg.Limits.UnknownConns)
+		if err := c.take(&c.srv.count.unknownConns, c.srv.cfg.Limits.UnknownConns); err != nil {
+			return err
+		}
+		return c.enter()
 	}
-	c.who = identity{instance: p.entry.id(), mark: p.nic.ID.Mark()}
-	c.known = true
-	return c.take(&p.entry.life.conns, c.srv.cfg.Limits.GuestConns)
+	c.who, c.known, c.found = p.instance, true, x
+	c.life = c.srv.dir.lives.find(c.who)
+	return c.take(&c.life.conns, c.srv.cfg.Limits.GuestConns)
+}
+
+// lookUp finds the record of a known caller in x: the facts still lead to the
+// same instance. Without one the connection has no record any more.
+func (c *conn) lookUp(x *index) bool {
+	if c.at == x && c.record != nil {
+		return true
+	}
+	c.at, c.record = nil, nil
+	if c.found != x {
+		p, reason, err := c.srv.resolve(c.ln.ctx, x, c.facts)
+		if err != nil || reason != "" || p.instance != c.who {
+			return false
+		}
+		c.found = x
+	}
+	life := c.srv.dir.lives.find(c.who) // it may have been forgotten meanwhile
+	r := life.recordIn(x)
+	if r == nil {
+		return false
+	}
+	c.at, c.record, c.life = x, r, life
+	return true
+}
+
+// seen is what a request at now sees: the pinned record while there is one, but
+// for the news.
+func (c *conn) seen(now time.Time) (*index, *record) {
+	p := c.life.pin.Load()
+	if p == nil || p.index == c.at || !now.Before(p.until) {
+		c.pinned, c.view, c.viewed = nil, nil, nil
+		return c.at, c.record
+	}
+	if c.pinned != p.index || c.viewed != c.record {
+		c.pinned, c.viewed, c.view = p.index, c.record, p.index.record(c.who)
+		if c.view != nil {
+			c.view.withNews(p, c.record)
+		}
+	}
+	if c.view == nil {
+		return c.at, c.record
+	}
+	return c.pinned, c.view
 }
 
 // take moves the connection to a count with room for it.
@@ -126,16 +177,43 @@ func (c *conn) take(slot *atomic.Int32, most int) error {
 	if c.slot == slot {
 		return nil
 	}
-	if c.slot != nil {
-		c.slot.Add(-1)
-		c.slot = nil
-	}
+	c.release()
 	if n := slot.Add(1); int(n) > most {
 		slot.Add(-1)
 		return fmt.Errorf("the caller has %d connections already", most)
 	}
 	c.slot = slot
 	return nil
+}
+
+// enter counts the connection for its source.
+func (c *conn) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if c.from != nil {
+		return nil
+	}
+	from := source{c.facts.Bridge, c.facts.MAC}
+	if err := c.srv.strangers.enter(from, c.srv.cfg.Limits.StrangerConns); err != nil {
+		return err
+	}
+	c.from = &from
+	return nil
+}
+
+// release gives back the places that the connection has; c.mu is held.
+func (c *conn) release() {
+	if c.slot != nil {
+		c.slot.Add(-1)
+		c.slot = nil
+	}
+	if c.from != nil {
+		c.srv.strangers.leave(*c.from)
+		c.from = nil
+	}
 }
 
 // drop ends the connection without an answer: what is written is thrown away,
@@ -153,19 +231,20 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// limitHops keeps the answer that is about to be written on the guest's link:
-// a forwarder behind the guest never sees it (EC2's hop limit of 1).
-func (c *conn) limitHops() error {
-	if c.lowHops {
+// limitHops lets what is written from now on pass so many links at most: with 1
+// a forwarder behind the guest never sees the token (EC2's hop limit).
+//
+// It is for good. A next request does not say that the answer has arrived: a
+// caller can send it without, and the answer is then still in a buffer here, or
+// lost on its way and sent anew. Who is out of reach gets nothing of what
+// follows the answer either, as it is one stream.
+func (c *conn) limitHops(most int) error {
+	if c.hops == most {
 		return nil
 	}
-	n, err := hops(c.Conn)
-	if err != nil {
+	if err := setHops(c.Conn, most); err != nil {
 		return err
 	}
-	if err := setHops(c.Conn, 1); err != nil {
-		return err
-	}
-	c.hops, c.lowHops = n, true
+	c.hops = most
 	return nil
 }

@@ -1,6 +1,7 @@
 // Package metadata is the HTTP service that guests find at 169.254.169.254: an
-// Amazon EC2 compatible tree of an instance's own data, IMDSv2 session tokens,
-// and the one-time path on which cloud-init phones home.
+// instance's own data in the dialects of Amazon EC2, OpenStack and NoCloud,
+// IMDSv2 session tokens, and the paths on which guests write back (phone-home,
+// the administrator's password).
 //
 // # Who asks
 //
@@ -15,11 +16,17 @@
 // for the peer's address is the NIC's, and the peer's address is the NIC's.
 // Whatever does not agree is an unknown caller.
 //
-// A frame that passed no rule of ours, such as one from a tap on another host,
-// has no mark, and its sender is unknown.
+// Over IPv6 guests choose their addresses: the mark and the MAC are what counts.
+// The neighbour entry of a marked caller is looked up at most once a second.
 //
-// The identity is found once per connection, before its first byte is read,
-// and kept on it. The record is looked up for each request, so an instance
+// A frame that passed no rule of ours, such as one from a tap on another host,
+// has no mark, and its sender is unknown, unless its network's identity is
+// [seedbed.IdentityMAC]: then the bridge and the MAC name the NIC, and over IPv4
+// the address must be the NIC's. A NIC whose tap is on this host has a mark, so
+// that nobody is taken for it without one.
+//
+// The kernel is asked once per connection, before its first byte is read. What
+// it said is looked up anew whenever the directory changes, so an instance
 // that was retracted gets 404 on a connection that it already had.
 //
 // # Who is not known
@@ -40,11 +47,26 @@
 //
 // # Paths
 //
-// GET and HEAD on / and /{version}/…, where {version} is 1.0, latest or any date;
-// PUT on /latest/api/token; POST on /seedbed/report/{token}. The tree is
-// compiled once ([Render] walks it); a listing is made from the leaves that
-// have a value, so nothing that is listed can be missing.
+// GET and HEAD on /, on /{version}/… (EC2; {version} is 1.0, latest or any date),
+// on /openstack/{version}/… and on /nocloud/…; PUT on /latest/api/token; POST on
+// /openstack/{version}/password and /seedbed/report/{token}. Each dialect is a
+// compiled tree ([Render] walks it); a listing is made from the leaves that
+// have a value, so nothing that is listed can be missing. The first answer of a
+// crawl (a listing, a token, user-data, a document of OpenStack or NoCloud) pins
+// the whole state for the instance, so that a client sees one; what it polls for
+// (events, spot, instance-action) is told at once all the same.
+//
+// http_tokens=required holds for all dialects, http_endpoint=disabled for all
+// requests: an option that a second dialect walks round protects nothing.
+//
+// # A hundred thousand instances
+//
+// [Directory] has an index of NICs alone. A record is unpacked by the feed when
+// a connection needs it, and kept on the connection. A small change copies a
+// small part of the index. What is remembered of an instance begins with its
+// first connection.
 //
 // Sources: AWS, "Instance metadata and user data" (EC2 user guide); cloud-init
-// DataSourceEc2 and sources/helpers/ec2.py.
+// DataSourceEc2, DataSourceOpenStack, DataSourceNoCloud and sources/helpers;
+// OpenStack Nova, nova/api/metadata.
 package metadata

@@ -7,34 +7,82 @@ import (
 	"seedbed"
 )
 
-// tree is everything below a version, compiled once. The top level is listed
-// without slashes, as Amazon does.
+// ec2Tree is everything below a version, compiled once, in alphabetical order as
+// Amazon lists it. The top level is listed without slashes, as there.
 //
-// Source: EC2 user guide, "Instance metadata categories".
-var tree = dir("",
-	plain(dir("dynamic", dir("instance-identity", leaf("document", identityDocument)))),
+// What has no source here is not in it: ancestor-ami-ids, autoscaling, elastic-*,
+// iam, ipv6, kernel-id, product-codes, public-*, ramdisk-id.
+//
+// Source: EC2 user guide, "Instance metadata categories" and "Dynamic data categories".
+var ec2Tree = dir("",
+	plain(dir("dynamic", dir("instance-identity",
+		leaf("document", func(r *record) ([]byte, bool) { return r.guest.IdentityDocument(), true }),
+		leaf("pkcs7", signedDocument),
+		leaf("rsa2048", signedDocument),
+		text("signature", signature),
+	))),
 	plain(dir("meta-data",
+		text("ami-id", func(r *record) string { return r.guest.Image }),
+		constant("ami-launch-index", "0"),
+		constant("ami-manifest-path", "(unknown)"),
+		each("block-device-mapping", devices),
+		dir("events",
+			dir("maintenance", leaf("history", pastMaintenance), leaf("scheduled", comingMaintenance)),
+			dir("recommendations", leaf("rebalance", rebalance)),
+		),
 		text("hostname", hostname),
-		text("instance-id", func(r *record) string { return r.guest.ID.EC2() }),
+		text("instance-action", instanceAction),
+		text("instance-id", func(r *record) string { return r.id }),
+		text("instance-life-cycle", lifeCycle),
+		text("instance-type", func(r *record) string { return r.guest.Profile }),
 		text("local-hostname", hostname),
 		text("local-ipv4", func(r *record) string { return addrText(primary(r).Addr) }),
 		text("mac", func(r *record) string { return macText(primary(r).MAC) }),
-		dir("network", dir("interfaces", &node{name: "macs", line: "macs/", each: nics})),
-		&node{name: "public-keys", line: "public-keys/", each: publicKeys},
+		text("name", hostname), // PVC's, as profile is
+		dir("network", dir("interfaces", escaped(each("macs", nics)))),
+		dir("placement",
+			text("availability-zone", func(r *record) string { return r.guest.Zone }),
+			text("host-id", hostID),
+			text("region", func(r *record) string { return r.guest.Region }),
+		),
+		text("profile", func(r *record) string { return r.guest.Profile }),
+		each("public-keys", publicKeys),
+		text("reservation-id", func(r *record) string { return stableID("r", string(r.guest.ID)) }),
+		constant("security-groups", "default"), // the one that every instance of Amazon's has
+		dir("services",
+			text("domain", func(r *record) string { return r.site.Domain }),
+			text("partition", func(r *record) string { return r.site.Partition }),
+		),
+		dir("spot", leaf("instance-action", spotAction), text("termination-time", terminationTime)),
+		dir("tags", opened(escaped(each("instance", tags)))),
 	)),
 	userDataLeaf,
 )
 
-var userDataLeaf = &node{name: "user-data", line: "user-data", mediaType: typeData,
-	value: func(r *record) ([]byte, bool) { return r.userData, r.userData != nil }}
+var userDataLeaf = leaf("user-data", userData).as(typeData)
 
-// plain lists a directory without its slash.
-func plain(n *node) *node {
-	n.line = n.name
+func userData(r *record) ([]byte, bool) { return r.userData, r.userData != nil }
+
+func escaped(n *node) *node {
+	n.escaped = true
+	return n
+}
+
+func opened(n *node) *node {
+	n.open = true
 	return n
 }
 
 func hostname(r *record) string { return r.guest.Name }
+
+// hostID tells guests of one node from those of another, and not its name
+// (placement/host-id; Amazon has one for dedicated hosts).
+func hostID(r *record) string {
+	if r.guest.Node == "" {
+		return ""
+	}
+	return stableID("h", r.guest.Node)
+}
 
 // primary is the first NIC; the zero value when there is none.
 func primary(r *record) seedbed.GuestNIC {
@@ -60,39 +108,10 @@ func macText(m seedbed.MAC) string {
 
 // versionList is what / answers: the versions that Amazon lists. Every other
 // date is served as well, because clients ask for the one that they were
-// written against.
+// written against. The other dialects are not listed: no client looks for them here.
 var versionList = []byte(strings.Join([]string{
 	"1.0", "2007-01-19", "2007-03-01", "2007-08-29", "2007-10-10", "2007-12-15", "2008-02-01", "2008-09-01",
 	"2009-04-04", "2011-01-01", "2011-05-01", "2012-01-12", "2014-02-25", "2014-11-05", "2015-10-20", "2016-04-19",
 	"2016-06-30", "2016-09-02", "2018-03-28", "2018-08-17", "2018-09-24", "2019-10-01", "2020-10-27", "2021-01-03",
 	"2021-03-23", "2021-07-15", "latest",
 }, "\n"))
-
-// isVersion accepts latest, 1.0 and anything of the form dddd-dd-dd.
-func isVersion(s string) bool {
-	return s == "latest" || s == "1.0" || isDated(s)
-}
-
-func isDated(s string) bool {
-	if len(s) != len("2009-04-04") {
-		return false
-	}
-	for i := range len(s) {
-		if i == 4 || i == 7 {
-			if s[i] != '-' {
-				return false
-			}
-		} else if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
-}
-
-// Render is what the guest would get for a GET of path, such as
-// "/latest/meta-data/", without a connection or a token. userData is nil when
-// it has none. ok is false where the guest would get 404.
-func Render(guest seedbed.Guest, userData []byte, path string) (body []byte, contentType string, ok bool) {
-	a := get(&record{guest: guest, userData: userData}, path)
-	return a.body, a.mediaType, a.ok
-}

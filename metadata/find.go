@@ -3,11 +3,21 @@ package metadata
 import "seedbed"
 
 // Find is the guest, and its NIC, that has a MAC on a bridge: what DHCP asks.
-// The record must not be changed.
+// What the record points to must not be changed.
 func (d *Directory) Find(bridge string, mac seedbed.MAC) (seedbed.Guest, seedbed.GuestNIC, bool) {
-	p, ok := d.current.Load().macs[portKey{bridge, mac}]
+	x := d.current.Load()
+	p, mark, ok := x.portOf(bridge, mac)
 	if !ok {
 		return seedbed.Guest{}, seedbed.GuestNIC{}, false
 	}
-	return p.entry.record.guest, p.nic, true
+	g, ok := x.state.Guest(p.instance)
+	if !ok {
+		return seedbed.Guest{}, seedbed.GuestNIC{}, false
+	}
+	for _, nic := range g.NICs {
+		if nic.ID.Mark() == mark {
+			return g, nic, true
+		}
+	}
+	return seedbed.Guest{}, seedbed.GuestNIC{}, false
 }

@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -13,39 +12,78 @@ const (
 	forwardedHeader = "X-Forwarded-For"
 )
 
-// clearlyFramed refuses a request that two readers could take for two
-// different ones: folded header lines, a length together with a transfer
-// coding, and any header twice that decides something (RFC 9112, 5.2 and 6.3).
-func clearlyFramed(h *fasthttp.RequestHeader) bool {
-	var lengths, codings, tokens, ttls, hosts int
-	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {
+// framing is what decides about a request in its header lines.
+type framing struct {
+	token, ttl          []byte // without the blanks around them
+	hasToken, forwarded bool
+}
+
+// readFraming reads the header lines once. ok is false for a request that two
+// readers could take for two different ones: folded lines, a length together
+// with a transfer coding, and any header twice that decides something (RFC 9112,
+// 5.2 and 6.3).
+func readFraming(h *fasthttp.RequestHeader) (f framing, ok bool) {
+	var lengths, tokens, ttls, hosts int
+	for raw := h.RawHeaders(); len(raw) > 0; {
+		line := raw
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
 		if len(line) == 0 {
 			continue
 		}
 		if line[0] == ' ' || line[0] == '\t' {
-			return false
+			return framing{}, false
 		}
-		name, _, _ := bytes.Cut(line, []byte(":"))
-		switch s := string(bytes.TrimSpace(name)); {
-		case strings.EqualFold(s, "Content-Length"):
-			lengths++
-		case strings.EqualFold(s, "Transfer-Encoding"):
-			codings++
-		case strings.EqualFold(s, tokenHeader):
-			tokens++
-		case strings.EqualFold(s, ttlHeader):
-			ttls++
-		case strings.EqualFold(s, "Host"):
-			hosts++
+		i := bytes.IndexByte(line, ':')
+		if i < 0 {
+			i = len(line)
+		}
+		name := bytes.TrimSpace(line[:i])
+		value := func() []byte { return bytes.TrimSpace(line[min(i+1, len(line)):]) }
+		switch len(name) {
+		case len("Host"):
+			if is(name, "Host") {
+				hosts++
+			}
+		case len("Content-Length"):
+			if is(name, "Content-Length") {
+				lengths++
+			}
+		case len(forwardedHeader):
+			f.forwarded = f.forwarded || is(name, forwardedHeader)
+		case len("Transfer-Encoding"):
+			if is(name, "Transfer-Encoding") {
+				lengths++
+			}
+		case len(tokenHeader):
+			if is(name, tokenHeader) {
+				tokens++
+				f.token, f.hasToken = value(), true
+			}
+		case len(ttlHeader):
+			if is(name, ttlHeader) {
+				ttls++
+				f.ttl = value()
+			}
 		}
 	}
-	return lengths+codings <= 1 && tokens <= 1 && ttls <= 1 && hosts <= 1
+	return f, lengths <= 1 && tokens <= 1 && ttls <= 1 && hosts <= 1
 }
 
-// peek is the value of a header without the blanks around it, and whether it was sent at all.
-func peek(h *fasthttp.RequestHeader, name string) (value []byte, sent bool) {
-	for _, v := range h.PeekAll(name) {
-		return bytes.TrimSpace(v), true
+// is compares a header's name without regard to case.
+func is(name []byte, want string) bool {
+	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
+}
+
+// plainHost takes a Host away that the HTTP library does not parse. Clients of
+// fe80::a9fe:a9fe put the zone into it ("[fe80::a9fe:a9fe%ens3]": Python's
+// http.client), and nothing here depends on it.
+func plainHost(h *fasthttp.RequestHeader) (unchanged fasthttp.RequestConfig) {
+	if bytes.IndexByte(h.Host(), '%') >= 0 {
+		h.SetHost("metadata")
 	}
-	return nil, false
+	return unchanged
 }

@@ -8,25 +8,22 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/gofiber/fiber/v2/utils"
 	"github.com/valyala/fasthttp"
+
+	"seedbed"
 )
 
-type callerKey struct{}
-
-// caller is who asks, for the handlers behind the guard.
-type caller struct {
-	index *index
-	entry *entry
-	conn  *conn
-}
-
-func callerOf(ctx *fasthttp.RequestCtx) *caller { return ctx.UserValue(callerKey{}).(*caller) }
+// callerOf is the connection of a request, whose caller the guard has found.
+func callerOf(ctx *fasthttp.RequestCtx) *conn { return ctx.Conn().(*conn) }
 
 // guard is the outermost middleware: it knows the caller or does not let the
-// request through, refuses ambiguous requests, survives a panic, and tells
-// what was asked and answered.
+// request through, refuses what no request may have, survives a panic, and tells
+// what was asked and answered. GET and HEAD of the trees it answers without a router.
 func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
+		began := ctx.Time()
+		where := locate(utils.UnsafeString(pathOf(ctx)))
 		defer func() {
 			if v := recover(); v != nil {
 				s.log.Error("panic while serving a guest", "peer", ctx.RemoteAddr().String(),
@@ -34,53 +31,101 @@ func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fa
 				ctx.Response.Reset()
 				fail(ctx, http.StatusInternalServerError)
 				ctx.SetConnectionClose()
-				s.count.status(http.StatusInternalServerError)
+				s.count.answer(where, http.StatusInternalServerError)
 			}
 		}()
-		who := s.identify(serving, ctx)
-		if who == nil {
+		if !s.identify(serving, ctx, where) {
 			return
 		}
-		ctx.SetUserValue(callerKey{}, who)
-		switch {
-		case !clearlyFramed(&ctx.Request.Header):
-			fail(ctx, http.StatusBadRequest)
-			ctx.SetConnectionClose()
-		case !s.tokenAccepted(ctx, who):
-			fail(ctx, http.StatusUnauthorized)
-		case !routable(ctx):
-			notAllowed(ctx, "GET, HEAD")
-		default:
-			next(ctx)
+		who := callerOf(ctx)
+		who.where = where
+		if !s.slowDown(serving, who.life, began) {
+			who.drop(ctx)
+			return
 		}
+		s.dispatch(ctx, who, next)
+		if who.dropped {
+			return
+		}
+		if ctx.IsHead() && len(ctx.Response.Body()) == 0 {
+			ctx.Response.Header.SetContentLength(0) // which is left out otherwise
+		}
+		s.count.answer(where, ctx.Response.StatusCode())
 		s.record(ctx, who)
+		s.count.latency.add(time.Since(began))
 	}
 }
 
+// dispatch applies the rules that come before what is asked for.
+func (s *Server) dispatch(ctx *fasthttp.RequestCtx, who *conn, next fasthttp.RequestHandler) {
+	h := &ctx.Request.Header
+	switch status := s.refusal(h, who); {
+	case status != 0:
+		fail(ctx, status)
+		if status == http.StatusBadRequest {
+			ctx.SetConnectionClose()
+		}
+	case h.IsGet() || h.IsHead():
+		s.answer(ctx, who)
+	case h.IsPut() || h.IsPost():
+		next(ctx)
+	default: // the router has an answer of its own for a method that it does not know
+		notAllowed(ctx, allowed(who.where))
+	}
+}
+
+// refusal is the status of a request that is refused whatever it asks for; 0 is none.
+func (s *Server) refusal(h *fasthttp.RequestHeader, who *conn) int {
+	f, ok := readFraming(h)
+	options := &who.record.guest.Options
+	switch {
+	case !ok:
+		return http.StatusBadRequest
+	case options.Endpoint == seedbed.MetadataDisabled:
+		return http.StatusForbidden
+	case f.forwarded && h.IsPut():
+		// A proxy that was tricked into a PUT adds it (EC2 user guide, "Use IMDSv2").
+		return http.StatusForbidden
+	case !h.IsGet() && !h.IsHead() && !isPassword(who.where):
+		return 0 // no token is asked for: cloud-init sends none when it phones home
+	case f.hasToken:
+		if !who.hasToken(f.token, s.now()) {
+			return http.StatusUnauthorized
+		}
+		return 0
+	case options.Tokens == seedbed.TokensRequired:
+		s.count.noTokenRejected.Add(1)
+		return http.StatusUnauthorized
+	}
+	s.count.noToken.Add(1)
+	return 0
+}
+
 // identify finds the caller's record. Without one it has answered 404, or has
-// held the connection and dropped it, and returns nil.
-func (s *Server) identify(serving context.Context, ctx *fasthttp.RequestCtx) *caller {
-	c := ctx.Conn().(*conn)
+// held the connection and dropped it, and is false.
+func (s *Server) identify(serving context.Context, ctx *fasthttp.RequestCtx, where place) bool {
+	c := callerOf(ctx)
+	x := s.dir.current.Load()
+	if c.known && c.at == x {
+		return true
+	}
 	var over <-chan time.Time
 	for {
-		x := s.dir.current.Load()
 		if !c.known {
 			if err := c.resolve(x); err != nil {
 				c.drop(ctx)
-				return nil
+				return false
 			}
 		}
-		if c.known {
-			if e := x.entry(c.who); e != nil {
-				return &caller{index: x, entry: e, conn: c}
-			}
+		if c.known && c.lookUp(x) {
+			return true
 		}
-		if x.inSync {
+		if x.state.InSync {
 			s.count.unknown.Add(1)
 			fail(ctx, http.StatusNotFound)
 			ctx.SetConnectionClose()
-			s.count.status(http.StatusNotFound)
-			return nil
+			s.count.answer(where, http.StatusNotFound)
+			return false
 		}
 		if over == nil {
 			s.count.held.Add(1)
@@ -90,28 +135,26 @@ func (s *Server) identify(serving context.Context, ctx *fasthttp.RequestCtx) *ca
 		}
 		select {
 		case <-x.replaced:
+			x = s.dir.current.Load()
 			continue
 		case <-over:
 		case <-serving.Done():
 		}
 		c.drop(ctx)
-		return nil
+		return false
 	}
 }
 
-// tokenAccepted is true unless a token was sent that is not good for this
-// instance. The report path has no token rule, because cloud-init sends none there.
-func (s *Server) tokenAccepted(ctx *fasthttp.RequestCtx, who *caller) bool {
-	if !ctx.IsGet() && !ctx.IsHead() {
-		return true
+// pathOf is the path as it was sent: nothing is decoded or cleaned.
+func pathOf(ctx *fasthttp.RequestCtx) []byte {
+	uri := ctx.Request.Header.RequestURI()
+	if len(uri) == 0 || uri[0] != '/' || bytes.HasPrefix(uri, []byte("//")) {
+		return ctx.URI().PathOriginal() // it may name a host
 	}
-	token, sent := peek(&ctx.Request.Header, tokenHeader)
-	return !sent || who.index.token.valid(token, who.entry.id(), s.now())
-}
-
-// routable tells methods that the router knows; it has an answer of its own for any other.
-func routable(ctx *fasthttp.RequestCtx) bool {
-	return ctx.IsGet() || ctx.IsHead() || ctx.IsPut() || ctx.IsPost()
+	if i := bytes.IndexAny(uri, "?#"); i >= 0 {
+		uri = uri[:i]
+	}
+	return uri
 }
 
 func sentBytes(ctx *fasthttp.RequestCtx) int64 {
@@ -123,9 +166,9 @@ func sentBytes(ctx *fasthttp.RequestCtx) int64 {
 
 // shownPath is the path as records have it: bounded, printable, and without the
 // report token, wherever the guest put it.
-func shownPath(ctx *fasthttp.RequestCtx, who *caller) string {
-	path := ctx.URI().PathOriginal()
-	token := who.entry.record.guest.ReportToken
+func shownPath(ctx *fasthttp.RequestCtx, who *conn) string {
+	path := pathOf(ctx)
+	token := who.record.guest.ReportToken
 	if bytes.HasPrefix(path, []byte(reportPrefix)) || token != "" && bytes.Contains(path, []byte(token)) {
 		return reportPrefix
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"seedbed"
 )
 
@@ -37,13 +40,19 @@ func TestResolve(t *testing.T) {
 	} {
 		p, reason := x.resolve(tt.facts)
 		var got seedbed.InstanceID
-		if p != nil {
-			got = p.entry.id()
+		if reason == "" {
+			got = p.instance
 		}
 		if got != tt.want || (got == "") == (reason == "") {
 			t.Errorf("%s: %q (%s), want %q", tt.name, got, reason, tt.want)
 		}
 	}
+}
+
+// nicOf is the first NIC of a guest, to be changed in place.
+func nicOf(s *State, id seedbed.InstanceID) *seedbed.GuestNIC {
+	g, _ := s.Guest(id)
+	return &g.NICs[0]
 }
 
 func TestApplyRefuses(t *testing.T) {
@@ -53,10 +62,11 @@ func TestApplyRefuses(t *testing.T) {
 		"missing blob":    func(s *State) { s.Blob = func(string) ([]byte, bool) { return nil, false } },
 		"no blobs":        func(s *State) { s.Blob = nil },
 		"unknown network": func(s *State) { s.Networks = nil },
-		"NIC zero":        func(s *State) { s.Guests[idA].NICs[0].ID = 0 },
-		"NIC too large":   func(s *State) { s.Guests[idA].NICs[0].ID = 1 << 31 },
-		"NIC twice":       func(s *State) { s.Guests[idA].NICs[0].ID = 102 },
-		"MAC twice":       func(s *State) { s.Guests[idA].NICs[0].MAC = macB },
+		"no guests":       func(s *State) { s.Guest = nil },
+		"NIC zero":        func(s *State) { nicOf(s, idA).ID = 0 },
+		"NIC too large":   func(s *State) { nicOf(s, idA).ID = 1 << 31 },
+		"NIC twice":       func(s *State) { nicOf(s, idA).ID = 102 },
+		"MAC twice":       func(s *State) { nicOf(s, idA).MAC = macB },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +79,10 @@ func TestApplyRefuses(t *testing.T) {
 			if err := d.Apply(s); err == nil {
 				t.Error("was applied")
 			}
-			if x := d.current.Load(); len(x.entries) != 1 || x.entries[idB] == nil {
+			x := d.current.Load()
+			_, isA := x.port(101)
+			_, isB := x.port(102)
+			if x.guests != 1 || isA || !isB {
 				t.Error("the directory changed")
 			}
 		})
@@ -147,6 +160,43 @@ func TestHeldConnectionsAreFew(t *testing.T) {
 	}
 }
 
+// TestStrangersShare: one unknown caller leaves places for others, and gives its
+// own back.
+func TestStrangersShare(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, func(c *Config) { c.Limits.Hold, c.Limits.StrangerConns = time.Minute, 2 })
+	first, other := netip.MustParseAddr("127.0.1.9"), netip.MustParseAddr("127.0.1.10")
+	l.mu.Lock()
+	for i, a := range []netip.Addr{first, other} {
+		l.facts[a] = Facts{Bridge: "seedbed0", Peer: a, MAC: seedbed.MAC{2, 0, 0, 0, 0, byte(i)}}
+	}
+	l.mu.Unlock()
+	hold := func(from netip.Addr) net.Conn {
+		held := l.srv.Stats().Held
+		c := l.dial(from)
+		io.WriteString(c, "GET /latest/meta-data/hostname HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		eventually(t, "it is held", func() bool { return l.srv.Stats().Held == held+1 })
+		return c
+	}
+	one, two := hold(first), hold(first)
+	defer one.Close()
+	defer two.Close()
+	if got := l.raw(first, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); got != "" || l.srv.Stats().Refused != 1 {
+		t.Errorf("the third of one caller got %q", got)
+	}
+	if got := l.srv.Stats().UnknownConns; got != 2 {
+		t.Errorf("%d unknown connections", got)
+	}
+	defer hold(other).Close()
+	l.apply(stateOf(nil)) // in sync: they get 404
+	eventually(t, "all have gone", func() bool { return l.srv.Stats().UnknownConns == 0 })
+	l.srv.strangers.mu.Lock()
+	defer l.srv.strangers.mu.Unlock()
+	if n := len(l.srv.strangers.of); n != 0 {
+		t.Errorf("%d sources are counted without a connection", n)
+	}
+}
+
 // TestRetracted: a connection keeps its identity, but not the record.
 func TestRetracted(t *testing.T) {
 	t.Parallel()
@@ -190,6 +240,79 @@ func TestPinned(t *testing.T) {
 	l.pass(time.Second)
 	if got := l.want(c, 200, "GET", "/latest/meta-data/hostname").body; got != "renamed" {
 		t.Errorf("after a minute: %q", got)
+	}
+}
+
+// TestNewsPassThePin: what an instance must know now is told during a crawl, too,
+// and nothing that was listed goes away before it ends.
+func TestNewsPassThePin(t *testing.T) {
+	t.Parallel()
+	const root = "/latest/meta-data/"
+	l := newLab(t, nil)
+	l.apply(stateOf(nil, guestA()))
+	c := l.client(addrA)
+	l.want(c, 200, "PUT", tokenPath, ttlHeader, "60")
+	at := l.clock()
+	told := func(spot *seedbed.Spot, action string, maintenance ...seedbed.Maintenance) {
+		g := guestA()
+		g.Name, g.Spot, g.Action, g.Maintenance = "renamed", spot, action, maintenance
+		l.apply(stateOf(nil, g))
+		l.apply(stateOf(nil, g)) // whatever else changes meanwhile
+	}
+	crawl := func(when string, want ...string) {
+		t.Helper()
+		listed := l.want(c, 200, "GET", root).body
+		for _, dir := range []string{"spot/", "events/", "events/recommendations/"} {
+			if r := l.do(c, "GET", root+dir); r.status == 200 {
+				for _, line := range strings.Split(r.body, "\n") {
+					listed += "\n" + dir + line
+				}
+			} else if strings.Contains(listed, "\n"+dir) {
+				t.Errorf("%s: %s is listed and gives %d", when, dir, r.status)
+			}
+		}
+		var have []string
+		for _, line := range strings.Split(listed, "\n") {
+			if strings.Contains(line, "spot/") || strings.Contains(line, "recommendations/r") {
+				have = append(have, line)
+			}
+		}
+		if d := cmp.Diff(want, have, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s (-want +listed):\n%s", when, d)
+		}
+		for _, path := range have {
+			l.want(c, 200, "GET", root+path)
+		}
+		if got := l.want(c, 200, "GET", root+"hostname").body; got != "web-1" {
+			t.Errorf("%s: the name is %s, and not the pinned one", when, got)
+		}
+	}
+	crawl("at first")
+	told(&seedbed.Spot{Action: "terminate", Time: at}, "shutdown", seedbed.Maintenance{ID: "m1", State: seedbed.MaintenanceActive})
+	notice := []string{"spot/", "spot/instance-action", "spot/termination-time"}
+	crawl("with a notice", notice...)
+	if got := l.want(c, 200, "GET", root+"instance-action").body; got != "shutdown" {
+		t.Errorf("instance-action is %q", got)
+	}
+	if got := l.want(c, 200, "GET", root+"events/maintenance/scheduled").body; !strings.Contains(got, "m1") {
+		t.Errorf("scheduled maintenance is %s", got)
+	}
+	told(&seedbed.Spot{Rebalance: at}, "")
+	all := append([]string{notice[0], notice[1], notice[2]}, "events/recommendations/rebalance")
+	crawl("another instead", all...)
+	told(&seedbed.Spot{Action: "stop", Time: at}, "")
+	crawl("another action", all...)
+	told(nil, "")
+	crawl("withdrawn", all...)
+	if got := l.want(c, 200, "GET", root+"instance-action").body; got != seedbed.ActionNone {
+		t.Errorf("instance-action is %q", got)
+	}
+	if got := l.want(c, 200, "GET", root+"events/maintenance/scheduled").body; got != "[]" {
+		t.Errorf("scheduled maintenance is %s", got)
+	}
+	l.pass(pinFor)
+	for _, path := range all {
+		l.want(c, 404, "GET", root+path)
 	}
 }
 

@@ -23,6 +23,8 @@ func TestJunk(t *testing.T) {
 		{"good", get + "Connection: close\r\n\r\n", "HTTP/1.1 200"},
 		{"absolute form", "GET http://169.254.169.254/latest/meta-data/hostname HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200"},
 		{"HTTP/1.0", "GET /latest/meta-data/hostname HTTP/1.0\r\n\r\n", "HTTP/1.1 200"},
+		{"zone in the host", "GET /latest/meta-data/hostname HTTP/1.1\r\nHost: [fe80::a9fe:a9fe%ens3]\r\nConnection: close\r\n\r\n", "HTTP/1.1 200"},
+		{"host of escapes", "GET /latest/meta-data/hostname HTTP/1.1\r\nHost: %%%\r\nConnection: close\r\n\r\n", "HTTP/1.1 200"},
 		{"length and coding", "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "HTTP/1.1 400"},
 		{"coding and length", "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", "HTTP/1.1 400"},
 		{"two lengths", "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", "HTTP/1.1 400"},

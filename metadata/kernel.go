@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,44 +17,85 @@ import (
 // on the interface numbered ifindex.
 type NeighbourFunc func(ctx context.Context, ifindex int, addr netip.Addr) (seedbed.MAC, error)
 
-// kernelFacts asks the kernel about an accepted connection: its mark and the
-// device that it is bound to from the socket (socket(7)), its peer's MAC from
-// the neighbour table.
-func kernelFacts(ctx context.Context, c net.Conn, neighbour NeighbourFunc) (Facts, error) {
-	peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return Facts{}, fmt.Errorf("peer address: %w", err)
-	}
-	f := Facts{Peer: peer.Addr().Unmap().WithZone("")}
-	var mark, ifindex int
-	err = onSocket(c, func(fd int) error {
+// bound is the interface that a listener is bound to, and with it all that it accepts.
+type bound struct {
+	bridge  string
+	ifindex int
+}
+
+// boundTo asks the kernel what a listener is bound to (socket(7)).
+func boundTo(ln net.Listener) (b bound, err error) {
+	err = onSocket(ln, func(fd int) error {
 		var err error
-		if mark, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK); err != nil {
-			return fmt.Errorf("getsockopt SO_MARK: %w", err)
-		}
-		if ifindex, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX); err != nil {
+		if b.ifindex, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX); err != nil {
 			return fmt.Errorf("getsockopt SO_BINDTOIFINDEX: %w", err)
 		}
-		if f.Bridge, err = unix.GetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE); err != nil {
+		if b.bridge, err = unix.GetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE); err != nil {
 			return fmt.Errorf("getsockopt SO_BINDTODEVICE: %w", err)
 		}
+		return nil
+	})
+	if err == nil && b.ifindex == 0 {
+		err = fmt.Errorf("the listener on %s is not bound to a bridge", ln.Addr())
+	}
+	return b, err
+}
+
+// recheck is for how long a marked connection's neighbour entry stands for the
+// NIC's next ones: cloud-init makes twenty in a moment.
+const recheck = time.Second
+
+// met is what the kernel said of a NIC's caller last, and when.
+type met struct {
+	facts Facts
+	at    time.Duration // since the server began
+}
+
+// kernelFacts asks the kernel about an accepted connection: its mark from the
+// socket, its peer's MAC from the neighbour table.
+func (s *Server) kernelFacts(ctx context.Context, c *conn) (Facts, error) {
+	if c.ln.unbound != nil {
+		return Facts{}, c.ln.unbound
+	}
+	peer, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return Facts{}, fmt.Errorf("the peer %s has no address", c.RemoteAddr())
+	}
+	f := Facts{Bridge: c.ln.bound.bridge, Peer: peer.AddrPort().Addr().Unmap().WithZone("")}
+	err := onSocket(c.Conn, func(fd int) error {
+		mark, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK)
+		if err != nil {
+			return fmt.Errorf("getsockopt SO_MARK: %w", err)
+		}
+		f.Mark = uint32(mark)
 		return nil
 	})
 	if err != nil {
 		return Facts{}, err
 	}
-	f.Mark = uint32(mark)
-	if ifindex == 0 {
-		return Facts{}, fmt.Errorf("the listener on %s is not bound to a bridge", c.LocalAddr())
+	var known *life
+	if p, ok := s.dir.current.Load().port(f.Mark); ok && f.Mark != 0 {
+		known = s.dir.lives.find(p.instance)
+		if m := known.met.Load(); m != nil && time.Since(s.began)-m.at < recheck {
+			f.MAC = m.facts.MAC
+			if f == m.facts {
+				return f, nil
+			}
+		}
 	}
-	if f.MAC, err = neighbour(ctx, ifindex, f.Peer); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if f.MAC, err = s.cfg.Neighbour(ctx, c.ln.bound.ifindex, f.Peer); err != nil {
 		return Facts{}, fmt.Errorf("neighbour %s on %s: %w", f.Peer, f.Bridge, err)
+	}
+	if known != nil {
+		known.met.Store(&met{f, time.Since(s.began)})
 	}
 	return f, nil
 }
 
-// onSocket runs f with the descriptor of a connection.
-func onSocket(c net.Conn, f func(fd int) error) error {
+// onSocket runs f with the descriptor of a connection or listener.
+func onSocket(c any, f func(fd int) error) error {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return fmt.Errorf("a %T has no socket", c)
@@ -71,20 +113,10 @@ func onSocket(c net.Conn, f func(fd int) error) error {
 
 // hopOption is the socket option that holds the time to live of what c sends (ip(7), ipv6(7)).
 func hopOption(c net.Conn) (level, name int) {
-	if a, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil && a.Addr().Is6() && !a.Addr().Is4In6() {
+	if a, ok := c.LocalAddr().(*net.TCPAddr); ok && a.IP.To4() == nil {
 		return unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
 	}
 	return unix.IPPROTO_IP, unix.IP_TTL
-}
-
-// hops reads how far the packets of c may go.
-func hops(c net.Conn) (n int, err error) {
-	level, name := hopOption(c)
-	err = onSocket(c, func(fd int) error {
-		n, err = unix.GetsockoptInt(fd, level, name)
-		return err
-	})
-	return n, err
 }
 
 // setHops says how far the packets of c may go.

@@ -8,26 +8,37 @@ import (
 // maxKeyName bounds the name that a key is listed under.
 const maxKeyName = 64
 
+// sshKey is one key with the name that it is listed under, which no other has.
+type sshKey struct{ name, line string }
+
 // publicKeys lists the keys in Amazon's form, "0=name", each a directory "0" with
 // the leaf openssh-key.
 func publicKeys(r *record) []*node {
 	var nodes []*node
-	names := map[string]bool{}
-	for _, key := range keyLines(r.guest.SSHKeys) {
-		number := strconv.Itoa(len(nodes))
-		name := keyName(key)
-		if name == "" {
-			name = "key-" + number
-		}
-		if names[name] {
-			name += "-" + number
-		}
-		names[name] = true
-		n := dir(number, text("openssh-key", func(*record) string { return key }))
-		n.line = number + "=" + name
+	for i, key := range sshKeys(r) {
+		number := strconv.Itoa(i)
+		n := dir(number, constant("openssh-key", key.line))
+		n.line = number + "=" + key.name
 		nodes = append(nodes, n)
 	}
 	return nodes
+}
+
+func sshKeys(r *record) []sshKey {
+	var keys []sshKey
+	names := map[string]bool{}
+	for i, line := range keyLines(r.guest.SSHKeys) {
+		name := keyName(line)
+		if name == "" {
+			name = "key-" + strconv.Itoa(i)
+		}
+		for names[name] {
+			name += "-" + strconv.Itoa(i)
+		}
+		names[name] = true
+		keys = append(keys, sshKey{name, line})
+	}
+	return keys
 }
 
 // keyLines are the keys, one line each: clients take a value with a line break for a list.

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
+	"encoding/pem"
 	"flag"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -39,7 +42,12 @@ const (
 	idB = seedbed.InstanceID("ec2fffff-0000-4000-8000-00000000000b")
 )
 
+//go:embed testdata/certificate.pem
+var testCertificatePEM []byte
+
 var (
+	testCertificate = func() []byte { b, _ := pem.Decode(testCertificatePEM); return b.Bytes }()
+
 	addrA   = netip.MustParseAddr("127.0.1.2")
 	addrB   = netip.MustParseAddr("127.0.1.3")
 	macA    = seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xa}
@@ -48,11 +56,14 @@ var (
 	keyA    = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ admin@example.org"
 )
 
-// guestA has everything; guestB as little as possible.
+// guestA has everything that is usual; guestB as little as possible.
 func guestA() seedbed.Guest {
 	return seedbed.Guest{ID: idA, Name: "web-1", Profile: "small", Image: "debian-12",
-		NICs:        []seedbed.GuestNIC{{ID: 101, MAC: macA, Network: "default", Addr: addrA}},
-		SSHKeys:     []string{keyA, "ecdsa-sha2-nistp256 AAAAE2VjZHNh a=b/c/"},
+		NICs:    []seedbed.GuestNIC{{ID: 101, MAC: macA, Network: "default", Addr: addrA}},
+		SSHKeys: []string{keyA, "ecdsa-sha2-nistp256 AAAAE2VjZHNh a=b/c/"},
+		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: 10 * seedbed.GiB}, {Device: "vdb", Size: seedbed.GiB}},
+		Tags:    map[string]string{"Name": "web 1", "cost center": "42", "a:b": "c", "no/path": "x"},
+		Region:  "seedbed", Zone: "seedbed-local", Signature: bytes.Repeat([]byte("signed. "), 32),
 		ReportToken: "report-token-of-a", Created: time.Date(2026, 9, 1, 12, 0, 0, 500, time.FixedZone("", 7200)), Node: "node1"}
 }
 
@@ -61,21 +72,44 @@ func guestB() seedbed.Guest {
 		NICs: []seedbed.GuestNIC{{ID: 102, MAC: macB, Network: "default", Addr: addrB}}}
 }
 
-// stateOf is a directory state in sync, with the documents of the given instances.
+// stateOf is a directory state in sync, with the user-data of the given instances.
 func stateOf(userData map[seedbed.InstanceID][]byte, guests ...seedbed.Guest) State {
-	blobs := map[string][]byte{}
-	s := State{Guests: map[seedbed.InstanceID]seedbed.Guest{}, TokenKey: testKey, InSync: true, Revision: 1,
-		Networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}, {Name: "other", Bridge: "seedbed1"}}}
-	for _, g := range guests {
-		if data, ok := userData[g.ID]; ok {
-			sum := sha256.Sum256(data)
-			g.UserData = &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data))}
-			blobs[g.UserData.SHA256] = data
-		}
-		s.Guests[g.ID] = g
+	docs := map[seedbed.InstanceID]seedbed.Documents{}
+	for id, data := range userData {
+		docs[id] = seedbed.Documents{UserData: data}
 	}
-	s.Blob = func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok }
-	return s
+	return stateWith(docs, guests...)
+}
+
+// stateWith is stateOf with documents of both kinds.
+func stateWith(docs map[seedbed.InstanceID]seedbed.Documents, guests ...seedbed.Guest) State {
+	blobs := map[string][]byte{}
+	keep := func(data []byte) *seedbed.Blob {
+		if data == nil {
+			return nil
+		}
+		sum := sha256.Sum256(data)
+		b := &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data))}
+		blobs[b.SHA256] = data
+		return b
+	}
+	held := map[seedbed.InstanceID]seedbed.Guest{}
+	for _, g := range guests {
+		g.UserData, g.VendorData = keep(docs[g.ID].UserData), keep(docs[g.ID].VendorData)
+		held[g.ID] = g
+	}
+	return State{
+		Guests: maps.All(held),
+		Guest:  func(id seedbed.InstanceID) (seedbed.Guest, bool) { g, ok := held[id]; return g, ok },
+		Blob:   func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
+		Networks: []seedbed.Network{
+			{Name: "default", Bridge: "seedbed0", Prefix: netip.MustParsePrefix("127.0.1.1/24"), Gateway: netip.MustParseAddr("127.0.1.1"), DHCP: true},
+			{Name: "other", Bridge: "seedbed1", Prefix: netip.MustParsePrefix("10.9.0.0/16"), Gateway: netip.MustParseAddr("10.9.0.1"),
+				DNS: []netip.Addr{netip.MustParseAddr("10.9.0.53")}, Identity: seedbed.IdentityMAC},
+		},
+		TokenKey: testKey, InSync: true, Revision: 1, Since: -1,
+		Site: seedbed.Site{Domain: "seedbed.example", Partition: "seedbed", Certificate: testCertificate},
+	}
 }
 
 // lab is a server on loopback. The caller's address says which NIC it would

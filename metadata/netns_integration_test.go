@@ -179,6 +179,11 @@ func (p *plane) serve() (l *lab, stop func()) {
 
 // ask sends one request from a namespace; nothing at all within the time gives the error.
 func (p *plane) ask(ns, request string, wait time.Duration) (answer string, err error) {
+	return p.askInParts(ns, wait, nil, request)
+}
+
+// askInParts calls between before each part but the first.
+func (p *plane) askInParts(ns string, wait time.Duration, between func(), parts ...string) (answer string, err error) {
 	err = p.enter(ns, func() error {
 		c, err := (&net.Dialer{Timeout: wait}).Dial("tcp4", "169.254.169.254:80")
 		if err != nil {
@@ -186,8 +191,13 @@ func (p *plane) ask(ns, request string, wait time.Duration) (answer string, err 
 		}
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(wait))
-		if _, err := c.Write([]byte(request)); err != nil {
-			return err
+		for i, part := range parts {
+			if i > 0 {
+				between()
+			}
+			if _, err := c.Write([]byte(part)); err != nil {
+				return err
+			}
 		}
 		buf := make([]byte, 64<<10)
 		n := 0
@@ -283,11 +293,9 @@ func TestUnmarkedCallers(t *testing.T) {
 	}
 }
 
-// TestHopLimit: who sits behind a guest that forwards gets data, but no token.
-func TestHopLimit(t *testing.T) {
-	p := newPlane(t)
-	_, stop := p.serve()
-	defer stop()
+// forwarder lets the namespace "behind" reach the service through guest a.
+func (p *plane) forwarder() {
+	p.t.Helper()
 	p.in("a", "ip", "link", "add", "inner", "type", "veth", "peer", "name", "eth0", "netns", p.ns("behind"))
 	p.in("a", "ip", "addr", "add", "10.88.0.1/24", "dev", "inner")
 	p.in("a", "ip", "link", "set", "inner", "up")
@@ -296,12 +304,32 @@ func TestHopLimit(t *testing.T) {
 	p.in("behind", "ip", "route", "add", "default", "via", "10.88.0.1")
 	p.in("a", "sysctl", "-qw", "net.ipv4.ip_forward=1")
 	p.in("a", "nft", "add table ip nat; add chain ip nat post { type nat hook postrouting priority 100; }; add rule ip nat post oifname eth0 masquerade")
+}
 
+// TestHopLimit: who sits behind a guest that forwards gets data, but no token.
+func TestHopLimit(t *testing.T) {
+	p := newPlane(t)
+	l, stop := p.serve()
+	defer stop()
+	p.forwarder()
 	if got, err := p.ask("behind", getRequest("/latest/meta-data/mac"), 5*time.Second); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
 		t.Fatalf("GET through the guest: %q, %v", got, err)
 	}
 	if got, err := p.ask("behind", putRequest, 2*time.Second); !isTimeout(err) {
 		t.Errorf("PUT through the guest: %q, %v", got, err)
+	}
+	keep := strings.ReplaceAll(putRequest, "Connection: close\r\n", "")
+	get := getRequest("/latest/meta-data/mac")
+	for name, parts := range map[string][]string{
+		"a request after it": {keep, get}, "half a request with it": {keep + get[:1], get[1:]},
+	} {
+		before := l.srv.Stats().Requests[200]
+		issued := func() {
+			eventually(t, "the token is issued", func() bool { return l.srv.Stats().Requests[200] > before })
+		}
+		if got, err := p.askInParts("behind", 5*time.Second, issued, parts...); !isTimeout(err) {
+			t.Errorf("PUT through the guest with %s: %q, %v", name, got, err)
+		}
 	}
 	if got, err := p.ask("a", putRequest, 5*time.Second); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
 		t.Errorf("PUT of the guest itself: %q, %v", got, err)

@@ -8,7 +8,9 @@ import (
 	"seedbed"
 )
 
-// nics are the directories of network/interfaces/macs, one for each NIC.
+// nics are the directories of network/interfaces/macs, one for each NIC whose
+// network is known: clients configure what they find there, so it is right or
+// not there at all.
 //
 // cloud-init takes an instance none of whose NICs has a vpc-id for one of
 // EC2-Classic: it then asks for an address again on an interface that is up,
@@ -17,26 +19,34 @@ import (
 func nics(r *record) []*node {
 	var all []*node
 	for i, nic := range r.guest.NICs {
-		if nic.MAC == (seedbed.MAC{}) || nic.Network == "" {
+		network := r.networks[i]
+		if nic.MAC == (seedbed.MAC{}) || network == nil {
 			continue
+		}
+		prefix := ""
+		if network.Prefix.IsValid() && network.Prefix.Addr().Is4() {
+			prefix = network.Prefix.Masked().String()
 		}
 		value := func(name, v string) *node { return text(name, func(*record) string { return v }) }
 		all = append(all, dir(nic.MAC.String(),
 			value("device-number", strconv.Itoa(i)),
-			value("interface-id", networkID("eni", nic.MAC.String())),
+			value("interface-id", stableID("eni", nic.MAC.String())),
 			text("local-hostname", hostname),
 			value("local-ipv4s", addrText(nic.Addr)),
 			value("mac", nic.MAC.String()),
-			value("subnet-id", networkID("subnet", nic.Network)),
-			value("vpc-id", networkID("vpc", nic.Network)),
+			value("subnet-id", stableID("subnet", nic.Network)),
+			value("subnet-ipv4-cidr-block", prefix),
+			value("vpc-id", stableID("vpc", nic.Network)),
+			value("vpc-ipv4-cidr-block", prefix),
+			value("vpc-ipv4-cidr-blocks", prefix),
 		))
 	}
 	return all
 }
 
-// networkID is an ID in Amazon's form that stays the same for the same name:
+// stableID is an ID in Amazon's form that stays the same for the same name:
 // the kind and 17 hexadecimal digits.
-func networkID(kind, name string) string {
+func stableID(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "/" + name))
 	return kind + "-" + hex.EncodeToString(sum[:])[:17]
 }

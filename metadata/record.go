@@ -93,14 +93,10 @@ func (o *overdrawn) settle(now time.Time, end bool) map[seedbed.InstanceID]int64
 	return sums
 }
 
-// record counts the answer and tells of it, singly while the instance's budget lasts.
-func (s *Server) record(ctx *fasthttp.RequestCtx, who *caller) {
-	if who.conn.dropped {
-		return
-	}
+// record tells of the answer, singly while the instance's budget lasts.
+func (s *Server) record(ctx *fasthttp.RequestCtx, who *conn) {
 	status, now := ctx.Response.StatusCode(), s.now()
-	s.count.status(status)
-	life, id := who.entry.life, who.entry.id()
+	life, id := who.life, who.who
 	single, first := life.records.take(now)
 	if first {
 		s.overdrawn.add(life, id)
@@ -124,6 +120,7 @@ func (s *Server) recordSums(ctx context.Context) {
 		case <-ctx.Done():
 		case <-tick.C:
 			s.tellSums(false)
+			s.dir.lives.unpin(s.now())
 		}
 	}
 	s.tellSums(true)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"seedbed"
 )
@@ -25,15 +26,13 @@ var reported = []string{"instance_id", "hostname", "fqdn"}
 func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 	ctx := c.Context()
 	who := callerOf(ctx)
-	want := who.entry.record.guest.ReportToken
+	want := who.record.guest.ReportToken
 	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(c.Params("token"))) != 1 {
 		fail(ctx, http.StatusNotFound)
 		return nil
 	}
 	if err := s.takeReport(serving, who, formFields(ctx.Request.Body())); err != nil {
-		s.log.Error("record a guest's report", "instance", string(who.entry.id()), "err", err)
-		fail(ctx, http.StatusServiceUnavailable)
-		ctx.Response.Header.Set("Retry-After", "1")
+		s.notKept(ctx, who, err)
 		return nil
 	}
 	ctx.SetContentType(typeText)
@@ -41,26 +40,40 @@ func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-func (s *Server) takeReport(serving context.Context, who *caller, fields map[string]string) error {
-	life := who.entry.life
-	life.reporting.Lock()
-	defer life.reporting.Unlock()
+func (s *Server) takeReport(serving context.Context, who *conn, fields map[string]string) error {
+	life := who.life
+	life.posting.Lock()
+	defer life.posting.Unlock()
 	if life.reported {
 		return nil
 	}
-	e := seedbed.GuestEvent{Instance: who.entry.id(), Kind: seedbed.GuestReport, At: s.now(),
-		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields}
+	err := s.keep(serving, seedbed.GuestEvent{Instance: who.who, Kind: seedbed.GuestReport, At: s.now(),
+		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields})
+	life.reported = err == nil
+	return err
+}
+
+// keep returns once an event is durable.
+func (s *Server) keep(serving context.Context, e seedbed.GuestEvent) error {
 	if s.cfg.OnReport == nil {
 		s.cfg.OnEvent(e)
-	} else {
-		ctx, cancel := context.WithTimeout(serving, s.cfg.Limits.Read)
-		defer cancel()
-		if err := s.cfg.OnReport(ctx, e); err != nil {
-			return err
-		}
+		return nil
 	}
-	life.reported = true
-	return nil
+	ctx, cancel := context.WithTimeout(serving, s.cfg.Limits.Read)
+	defer cancel()
+	return s.cfg.OnReport(ctx, e)
+}
+
+// notKept tells the guest to post again.
+func (s *Server) notKept(ctx *fasthttp.RequestCtx, who *conn, err error) {
+	s.log.Error("keep what a guest posted", "instance", string(who.who), "err", err)
+	later(ctx)
+}
+
+// later asks the guest to post again.
+func later(ctx *fasthttp.RequestCtx) {
+	fail(ctx, http.StatusServiceUnavailable)
+	ctx.Response.Header.Set("Retry-After", "1")
 }
 
 // formFields reads the known fields of a form, each clipped. A form that is

@@ -1,7 +1,10 @@
 package metadata
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
+	"time"
 
 	"seedbed"
 )
@@ -18,37 +21,52 @@ type Facts struct {
 	MAC seedbed.MAC
 }
 
-// identity is what a connection is pinned to.
-type identity struct {
-	instance seedbed.InstanceID
-	mark     uint32
-}
-
 // resolve finds the NIC that the facts belong to. When there is none, reason
 // says why, for the log.
-func (x *index) resolve(f Facts) (p *port, reason string) {
-	p = x.marks[f.Mark]
+//
+// Over IPv6 the address proves nothing, as guests choose theirs: the mark and
+// the MAC do. That there is a neighbour entry for it on the bridge says that the
+// caller is on the link, and not behind a router.
+func (x *index) resolve(f Facts) (p port, reason string) {
+	var ok bool
+	if f.Mark != 0 {
+		p, ok = x.port(f.Mark)
+	} else if p, _, ok = x.portOf(f.Bridge, f.MAC); ok && x.state.Networks[p.network].Identity != seedbed.IdentityMAC {
+		return port{}, "no packet mark"
+	}
 	switch {
-	case f.Mark == 0:
-		return nil, "no packet mark"
-	case p == nil:
-		return nil, "no such NIC"
-	case p.bridge != f.Bridge:
-		return nil, "the NIC is on another bridge"
-	case p.nic.MAC != f.MAC:
-		return nil, "the MAC is not the NIC's"
-	case p.nic.Addr != f.Peer:
-		return nil, "the address is not the NIC's"
+	case !ok && f.Mark == 0:
+		return port{}, "no packet mark, and no NIC has the MAC there"
+	case !ok:
+		return port{}, "no such NIC"
+	case x.bridge(p) != f.Bridge:
+		return port{}, "the NIC is on another bridge"
+	case p.mac != f.MAC:
+		return port{}, "the MAC is not the NIC's"
+	case !f.Peer.Is6() && p.addr != f.Peer:
+		return port{}, "the address is not the NIC's"
 	}
 	return p, ""
 }
 
-// entry finds the record of a pinned identity: the instance is still served
-// and still has that NIC.
-func (x *index) entry(id identity) *entry {
-	p := x.marks[id.mark]
-	if p == nil || p.entry.id() != id.instance {
-		return nil
+// resolve finds the NIC of the facts in x. A caller without a mark is not the
+// one whose tap is on this host: what that sends has its mark. The error is that
+// nobody can tell.
+func (s *Server) resolve(ctx context.Context, x *index, f Facts) (p port, reason string, err error) {
+	p, reason = x.resolve(f)
+	if reason != "" || f.Mark != 0 || s.cfg.HasLink == nil {
+		return p, reason, nil
 	}
-	return p.entry
+	_, mark, _ := x.portOf(f.Bridge, f.MAC)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	tap := seedbed.NICID(mark).Tap()
+	here, err := s.cfg.HasLink(ctx, tap)
+	switch {
+	case err != nil:
+		return port{}, "", fmt.Errorf("is %s on this host: %w", tap, err)
+	case here:
+		return port{}, "no packet mark, and the NIC's tap is on this host", nil
+	}
+	return p, "", nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"seedbed"
 )
@@ -16,19 +17,21 @@ const (
 	reportPrefix = "/seedbed/report/"
 )
 
-// answer serves GET and HEAD of the tree.
-func (s *Server) answer(c *fiber.Ctx) error {
-	ctx := c.Context()
-	if c.Path() == tokenPath {
+// answer serves GET and HEAD.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
+	where := who.where
+	if where.dialect == dialectToken {
 		notAllowed(ctx, "PUT")
-		return nil
+		return
 	}
-	who := callerOf(ctx)
 	now := s.now()
-	r := who.entry.view(now)
-	a := get(r, c.Path())
-	if a.listing {
-		who.entry.pinTo(r, now)
+	x, r := who.seen(now)
+	a := r.at(where)
+	if a.crawl {
+		s.dir.lives.pinTo(who.life, x, now)
+	}
+	if a.node == openstackPassword {
+		a.body = who.password()
 	}
 	status := http.StatusOK
 	if a.ok {
@@ -38,59 +41,72 @@ func (s *Server) answer(c *fiber.Ctx) error {
 		status = http.StatusNotFound
 		fail(ctx, status)
 	}
-	if a.userData && ctx.IsGet() && !who.entry.life.fetched.Swap(true) {
+	switch a.node {
+	case userDataLeaf, openstackUserData, nocloudUserData:
+	default:
+		return
+	}
+	if ctx.IsGet() && !who.life.fetched.Swap(true) {
 		s.cfg.OnEvent(seedbed.GuestEvent{
-			Instance: who.entry.id(), Kind: seedbed.GuestUserData, At: now,
+			Instance: who.who, Kind: seedbed.GuestUserData, At: now,
 			Method: fiber.MethodGet, Path: shownPath(ctx, who), Status: status, Bytes: sentBytes(ctx),
 		})
 	}
-	return nil
 }
 
-// issueToken answers PUT /latest/api/token (EC2 user guide, "Use IMDSv2").
+// issueToken answers PUT /latest/api/token (EC2 user guide, "Use IMDSv2"). It
+// begins a crawl, as a listing does.
 func (s *Server) issueToken(c *fiber.Ctx) error {
 	ctx := c.Context()
 	who := callerOf(ctx)
-	if _, sent := peek(&ctx.Request.Header, forwardedHeader); sent {
-		fail(ctx, http.StatusForbidden)
-		return nil
-	}
-	value, _ := peek(&ctx.Request.Header, ttlHeader)
-	ttl, ok := parseTTL(value)
+	f, _ := readFraming(&ctx.Request.Header)
+	ttl, ok := parseTTL(f.ttl)
 	if !ok {
 		fail(ctx, http.StatusBadRequest)
 		return nil
 	}
-	if !who.index.token.ok() {
-		who.conn.drop(ctx) // any status would make cloud-init give up
+	key := who.at.token
+	if !key.ok() {
+		who.drop(ctx) // any status would make cloud-init give up
 		return nil
 	}
-	if err := who.conn.limitHops(); err != nil {
+	if err := who.limitHops(max(1, who.record.guest.Options.HopLimit)); err != nil {
 		s.warnf("limit the hops of a token", "peer", ctx.RemoteAddr().String(), "err", err)
-		who.conn.drop(ctx)
+		who.drop(ctx)
 		return nil
 	}
+	now := s.now()
+	x, _ := who.seen(now)
+	s.dir.lives.pinTo(who.life, x, now)
 	ctx.SetContentType(typeText)
 	ctx.Response.Header.Set(ttlHeader, strconv.FormatInt(int64(ttl/time.Second), 10))
-	ctx.Response.SetBodyString(who.index.token.issue(who.entry.id(), s.now(), ttl))
+	ctx.Response.SetBodyString(key.issue(who.who, now, ttl))
 	return nil
 }
 
 // otherMethod answers what the other routes leave: PUT and POST elsewhere.
 func (s *Server) otherMethod(c *fiber.Ctx) error {
 	ctx := c.Context()
-	version, rest, _ := strings.Cut(strings.TrimPrefix(c.Path(), "/"), "/")
-	switch {
-	case ctx.IsPut() && "/"+rest == strings.TrimPrefix(tokenPath, "/latest") && isVersion(version):
+	where := callerOf(ctx).where
+	if ctx.IsPut() && where.dialect == dialectEC2 && where.rest == strings.TrimPrefix(tokenPath, "/latest/") {
 		fail(ctx, http.StatusForbidden) // a token has no dated version
-	case c.Path() == tokenPath:
-		notAllowed(ctx, "PUT")
-	case strings.HasPrefix(c.Path(), reportPrefix):
-		notAllowed(ctx, "POST")
-	default:
-		notAllowed(ctx, "GET, HEAD")
+		return nil
 	}
+	notAllowed(ctx, allowed(where))
 	return nil
+}
+
+// allowed are the methods of a place.
+func allowed(where place) string {
+	switch {
+	case where.dialect == dialectToken:
+		return "PUT"
+	case where.dialect == dialectReport:
+		return "POST"
+	case isPassword(where):
+		return "GET, HEAD, POST"
+	}
+	return "GET, HEAD"
 }
 
 // malformed answers what never became a request: too large, too slow, not HTTP.

@@ -20,14 +20,19 @@ type Config struct {
 	Directory *Directory
 	// Neighbour looks the caller's MAC up for the cross-check.
 	Neighbour NeighbourFunc
+	// HasLink tells whether this host has an interface of that name. It is asked
+	// about a NIC's tap when a caller without a mark would be that NIC by its MAC:
+	// with the tap here, only the mark says who it is. Nil is that none is here.
+	HasLink func(ctx context.Context, name string) (bool, error)
 	// Identify replaces the questions to the kernel. It is for tests and for
 	// transports whose callers are known otherwise.
 	Identify func(net.Conn) (Facts, error)
 	// OnEvent gets what guests did: access, user-data and, without OnReport,
 	// report. It must not block. Nil drops them.
 	OnEvent func(seedbed.GuestEvent)
-	// OnReport gets a guest's report and returns once that is durable; the guest
-	// is told so only then, and posts again after an error. Nil means OnEvent.
+	// OnReport gets what a guest posts, its report or password, and returns once
+	// that is durable; the guest is told so only then, and posts again after an
+	// error. Nil means OnEvent.
 	OnReport func(context.Context, seedbed.GuestEvent) error
 	Limits   Limits
 	// Now is the clock; nil is time.Now.
@@ -42,8 +47,13 @@ type Limits struct {
 	// GuestConns is the number of connections per instance; 64.
 	GuestConns int
 	// UnknownConns is the number of connections of callers that are not known,
-	// held ones among them; 256.
-	UnknownConns int
+	// held ones among them, and StrangerConns that of one of them, as its MAC and
+	// bridge tell; 256 and 16.
+	UnknownConns, StrangerConns int
+	// Rate is how many requests an instance is answered in a second, once it has
+	// had Burst of them: 2,000 and 4,096. What is faster is answered later. Burst is
+	// 1,024 or more.
+	Rate, Burst int
 	// Hold is how long an unknown caller is held while the directory is not in sync; 10 s.
 	Hold time.Duration
 	// Read is the time for one request to arrive (5 s), Write for one answer to
@@ -62,7 +72,7 @@ func (l Limits) withDefaults() Limits {
 	for _, v := range []struct {
 		have *int
 		def  int
-	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.UnknownConns, 256}} {
+	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.UnknownConns, 256}, {&l.StrangerConns, 16}, {&l.Rate, 2000}, {&l.Burst, 4096}} {
 		if *v.have <= 0 {
 			*v.have = v.def
 		}
@@ -76,6 +86,7 @@ func (l Limits) withDefaults() Limits {
 			*v.have = v.def
 		}
 	}
+	l.Burst = max(l.Burst, 1024)
 	return l
 }
 
@@ -88,7 +99,11 @@ type Server struct {
 	count counters
 	warn  throttle
 
+	began    time.Time
+	interval time.Duration // between two requests of an instance at the even rate
+
 	overdrawn overdrawn
+	strangers strangers
 }
 
 // New makes a server; nothing runs before Serve.
@@ -100,7 +115,8 @@ func New(cfg Config) *Server {
 	if cfg.OnEvent == nil {
 		cfg.OnEvent = func(seedbed.GuestEvent) {}
 	}
-	return &Server{cfg: cfg, dir: cfg.Directory, log: cfg.Log, now: cfg.Now, warn: throttle{every: 10 * time.Second}}
+	return &Server{cfg: cfg, dir: cfg.Directory, log: cfg.Log, now: cfg.Now, warn: throttle{every: 10 * time.Second},
+		began: time.Now(), interval: time.Second / time.Duration(cfg.Limits.Rate)}
 }
 
 // Serve answers on ln, which [Listen] made for one bridge, until ctx ends; then
@@ -110,6 +126,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gl := newGuestListener(ctx, ln, s)
+	if s.cfg.Identify == nil {
+		gl.bound, gl.unbound = boundTo(ln)
+	}
 	app := s.app(ctx)
 	served := make(chan error, 1)
 	go func() { served <- app.Listener(gl) }()
@@ -159,10 +178,11 @@ func (s *Server) app(ctx context.Context) *fiber.App {
 	})
 	app.Put(tokenPath, s.issueToken)
 	app.Post(reportPrefix+":token", func(c *fiber.Ctx) error { return s.report(ctx, c) })
-	app.Get("/*", s.answer) // HEAD, too
+	app.Post("/openstack/*", func(c *fiber.Ctx) error { return s.takePassword(ctx, c) })
 	app.Use(s.otherMethod)
 	srv := app.Server()
 	srv.Handler = s.guard(ctx, srv.Handler)
+	srv.HeaderReceived = plainHost
 	srv.MaxIdleWorkerDuration = time.Second
 	return app
 }

@@ -9,6 +9,15 @@ import (
 type Stats struct {
 	// Requests counts answers by HTTP status.
 	Requests map[int]int64
+	// Answers counts them by dialect, version and status as well; those with none are left out.
+	Answers []AnswerCount
+	// NoToken counts requests without a session token that were let through, and
+	// NoTokenRejected those that were not (Amazon's MetadataNoToken and MetadataNoTokenRejected).
+	NoToken, NoTokenRejected int64
+	// Delayed counts requests that were answered later because of Limits.Rate.
+	Delayed int64
+	// Latency is from the last byte of a request's header to the answer, delays included.
+	Latency Histogram
 	// Unknown counts requests of unknown callers that got 404, Held those that
 	// were held, Refused connections that were closed at once (not to be
 	// identified now, or too many), Malformed what was no request.
@@ -23,31 +32,53 @@ type Stats struct {
 	Applied  time.Time
 }
 
+// AnswerCount is a number of answers. Dialect is root, ec2, token, openstack,
+// nocloud, report or other; Version is latest, dated, 1.0 or none.
+type AnswerCount struct {
+	Dialect, Version string
+	Status           int
+	Count            int64
+}
+
 type counters struct {
-	byStatus                          [600]atomic.Int64
+	answers                           [dialects][versionClasses][len(statuses)]atomic.Int64
 	unknown, held, refused, malformed atomic.Int64
+	noToken, noTokenRejected, delayed atomic.Int64
+	latency                           histogram
 	conns, unknownConns               atomic.Int32
 }
 
-func (c *counters) status(code int) {
-	if code >= 0 && code < len(c.byStatus) {
-		c.byStatus[code].Add(1)
+// statuses are those that are answered; the last stands for any other.
+var statuses = [...]int{200, 400, 401, 403, 404, 405, 409, 503, 500}
+
+func (c *counters) answer(where place, status int) {
+	i := 0
+	for i < len(statuses)-1 && statuses[i] != status {
+		i++
 	}
+	c.answers[where.dialect][where.version][i].Add(1)
 }
 
 // Stats tells what the server has done so far and what it holds.
 func (s *Server) Stats() Stats {
 	x := s.dir.current.Load()
+	c := &s.count
 	st := Stats{
 		Requests: map[int]int64{},
-		Unknown:  s.count.unknown.Load(), Held: s.count.held.Load(),
-		Refused: s.count.refused.Load(), Malformed: s.count.malformed.Load(),
-		Conns: int(s.count.conns.Load()), UnknownConns: int(s.count.unknownConns.Load()),
-		Guests: len(x.entries), Revision: x.revision, InSync: x.inSync, Applied: x.applied,
+		NoToken:  c.noToken.Load(), NoTokenRejected: c.noTokenRejected.Load(), Delayed: c.delayed.Load(),
+		Latency: c.latency.snapshot(),
+		Unknown: c.unknown.Load(), Held: c.held.Load(), Refused: c.refused.Load(), Malformed: c.malformed.Load(),
+		Conns: int(c.conns.Load()), UnknownConns: int(c.unknownConns.Load()),
+		Guests: x.guests, Revision: max(0, x.state.Revision), InSync: x.state.InSync, Applied: x.applied,
 	}
-	for code := range s.count.byStatus {
-		if n := s.count.byStatus[code].Load(); n > 0 {
-			st.Requests[code] = n
+	for d := range dialects {
+		for v := range versionClasses {
+			for i, status := range statuses {
+				if n := c.answers[d][v][i].Load(); n > 0 {
+					st.Requests[status] += n
+					st.Answers = append(st.Answers, AnswerCount{dialectNames[d], versionNames[v], status, n})
+				}
+			}
 		}
 	}
 	return st

@@ -1,11 +1,14 @@
 package metadata
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
+	"sync"
 	"time"
 
 	"seedbed"
@@ -28,43 +31,69 @@ var tokenText = base64.RawURLEncoding.Strict()
 // tokenKey issues and checks IMDSv2 session tokens. A token is stateless: its
 // head and the HMAC-SHA256 over a label, the head and the instance's ID, so
 // that it is good on any host that has the key, and for one instance alone.
-// The zero key issues and accepts nothing.
-type tokenKey struct{ key []byte }
+// A key of no bytes issues and accepts nothing.
+type tokenKey struct {
+	key    []byte
+	hashes sync.Pool // *keyed, with the key's blocks hashed already
+}
 
-func newTokenKey(key []byte) tokenKey { return tokenKey{key: append([]byte(nil), key...)} }
+type keyed struct {
+	hash.Hash
+	sum [sha256.Size]byte
+	buf []byte
+}
 
-func (k tokenKey) ok() bool { return len(k.key) == tokenKeyLen }
+func newTokenKey(key []byte) *tokenKey {
+	k := &tokenKey{key: bytes.Clone(key)}
+	k.hashes.New = func() any { return &keyed{Hash: hmac.New(sha256.New, k.key)} }
+	return k
+}
 
-func (k tokenKey) sum(head []byte, id seedbed.InstanceID) []byte {
-	h := hmac.New(sha256.New, k.key)
-	h.Write([]byte("seedbed imdsv2 token\n"))
-	h.Write(head)
-	h.Write([]byte(id))
-	return h.Sum(nil)
+func (k *tokenKey) ok() bool { return len(k.key) == tokenKeyLen }
+
+// is tells whether key is this one.
+func (k *tokenKey) is(key []byte) bool { return hmac.Equal(k.key, key) }
+
+func (k *tokenKey) sum(head []byte, id seedbed.InstanceID) [sha256.Size]byte {
+	h := k.hashes.Get().(*keyed)
+	defer k.hashes.Put(h)
+	h.Reset()
+	h.buf = append(append(append(h.buf[:0], "seedbed imdsv2 token\n"...), head...), id...)
+	h.Write(h.buf)
+	h.Sum(h.sum[:0])
+	return h.sum
 }
 
 // issue makes a token for the instance that ends ttl after now.
-func (k tokenKey) issue(id seedbed.InstanceID, now time.Time, ttl time.Duration) string {
+func (k *tokenKey) issue(id seedbed.InstanceID, now time.Time, ttl time.Duration) string {
 	head := make([]byte, tokenHeadLen, tokenLen)
 	head[0] = tokenVersion
 	binary.BigEndian.PutUint64(head[1:], uint64(now.Add(ttl).Unix()))
 	rand.Read(head[9:])
-	return tokenText.EncodeToString(append(head, k.sum(head, id)...))
+	sum := k.sum(head, id)
+	return tokenText.EncodeToString(append(head, sum[:]...))
 }
 
 // valid tells whether token was issued with this key to that instance and has not ended.
-func (k tokenKey) valid(token []byte, id seedbed.InstanceID, now time.Time) bool {
+func (k *tokenKey) valid(token []byte, id seedbed.InstanceID, now time.Time) bool {
+	ends, ok := k.check(token, id)
+	return ok && now.Before(ends)
+}
+
+// check tells when token ends, if it was issued with this key to that instance.
+func (k *tokenKey) check(token []byte, id seedbed.InstanceID) (ends time.Time, ok bool) {
 	if !k.ok() || len(token) != tokenText.EncodedLen(tokenLen) {
-		return false
+		return ends, false
 	}
 	var raw [tokenLen]byte
 	if n, err := tokenText.Decode(raw[:], token); err != nil || n != tokenLen || raw[0] != tokenVersion {
-		return false
+		return ends, false
 	}
-	if !hmac.Equal(raw[tokenHeadLen:], k.sum(raw[:tokenHeadLen], id)) {
-		return false
+	sum := k.sum(raw[:tokenHeadLen], id)
+	if !hmac.Equal(raw[tokenHeadLen:], sum[:]) {
+		return ends, false
 	}
-	return now.Unix() < int64(binary.BigEndian.Uint64(raw[1:]))
+	return time.Unix(int64(binary.BigEndian.Uint64(raw[1:])), 0), true
 }
 
 // parseTTL reads the value of X-aws-ec2-metadata-token-ttl-seconds: decimal digits, 1 to 21600.
@@ -81,4 +110,18 @@ func parseTTL(v []byte) (time.Duration, bool) {
 	}
 	ttl := time.Duration(n) * time.Second
 	return ttl, ttl >= minTokenTTL && ttl <= maxTokenTTL
+}
+
+// hasToken tells whether the caller's token is good now. One that was good
+// before on this connection is not hashed again.
+func (c *conn) hasToken(token []byte, now time.Time) bool {
+	key := c.at.token
+	if c.checkedBy != key || !bytes.Equal(c.token, token) || len(token) == 0 {
+		ends, ok := key.check(token, c.who)
+		if !ok {
+			return false
+		}
+		c.token, c.tokenEnds, c.checkedBy = append(c.token[:0], token...), ends, key
+	}
+	return now.Before(c.tokenEnds)
 }

@@ -1,12 +1,17 @@
 package metadata
 
 import (
+	"bufio"
 	"encoding/binary"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestTokenRules(t *testing.T) {
@@ -112,17 +117,10 @@ func TestNoTokenKey(t *testing.T) {
 	}
 }
 
-// TestTokenHops: what is sent between the PUT and the guest's next word has a time to live of 1.
+// TestTokenHops: from the PUT on, what is sent on its connection has a time to live of 1.
 func TestTokenHops(t *testing.T) {
 	t.Parallel()
-	var inner atomic.Pointer[net.TCPConn]
-	l := newLab(t, func(c *Config) {
-		identify := c.Identify
-		c.Identify = func(conn net.Conn) (Facts, error) {
-			inner.Store(conn.(*net.TCPConn))
-			return identify(conn)
-		}
-	})
+	l, inner := newInnerLab(t)
 	l.apply(stateOf(nil, guestA()))
 	c := l.client(addrA)
 	l.want(c, 200, "GET", "/latest/meta-data/mac")
@@ -130,15 +128,72 @@ func TestTokenHops(t *testing.T) {
 	if err != nil || before < 2 {
 		t.Fatalf("time to live %d, %v", before, err)
 	}
-	for _, tt := range []struct {
-		method, path string
-		want         int
-	}{{"PUT", tokenPath, 1}, {"PUT", tokenPath, 1}, {"GET", "/latest/meta-data/mac", before}, {"PUT", tokenPath, 1}} {
+	for _, tt := range []struct{ method, path string }{{"PUT", tokenPath}, {"PUT", tokenPath}, {"GET", "/latest/meta-data/mac"}, {"PUT", tokenPath}} {
 		l.want(c, 200, tt.method, tt.path, ttlHeader, "60")
-		if got, err := hops(inner.Load()); err != nil || got != tt.want {
-			t.Errorf("after %s: time to live %d, %v, want %d", tt.method, got, err, tt.want)
+		if got, err := hops(inner.Load()); err != nil || got != 1 {
+			t.Errorf("after %s: time to live %d, %v, want 1", tt.method, got, err)
 		}
 	}
+	l.want(l.client(addrA), 200, "GET", "/latest/meta-data/mac")
+	if got, err := hops(inner.Load()); err != nil || got != before {
+		t.Errorf("on another connection: time to live %d, %v, want %d", got, err, before)
+	}
+}
+
+// TestTokenHopsAhead: a caller that sends the beginning of its next request
+// with the PUT, so that the token is not sent at once, gets it no further.
+func TestTokenHopsAhead(t *testing.T) {
+	t.Parallel()
+	l, inner := newInnerLab(t)
+	l.apply(stateOf(nil, guestA()))
+	c := l.dial(addrA)
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	write := func(s string) {
+		t.Helper()
+		if _, err := io.WriteString(c, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("PUT /latest/api/token HTTP/1.1\r\nHost: x\r\n" + ttlHeader + ": 60\r\nContent-Length: 0\r\n\r\nG")
+	eventually(t, "the PUT is answered", func() bool { return l.srv.Stats().Requests[200] == 1 })
+	write("ET /latest/meta-data/mac HTTP/1.1\r\nHost: x\r\n\r\n")
+	r := bufio.NewReader(c)
+	for range 2 {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%s, %v", resp.Status, err)
+		}
+		if got, err := hops(inner.Load()); err != nil || got != 1 {
+			t.Errorf("time to live %d, %v, want 1", got, err)
+		}
+	}
+}
+
+// hops reads how far the packets of c may go.
+func hops(c net.Conn) (n int, err error) {
+	level, name := hopOption(c)
+	err = onSocket(c, func(fd int) error {
+		n, err = unix.GetsockoptInt(fd, level, name)
+		return err
+	})
+	return n, err
+}
+
+// newInnerLab is newLab with the last connection that it accepted.
+func newInnerLab(t *testing.T) (*lab, *atomic.Pointer[net.TCPConn]) {
+	t.Helper()
+	inner := new(atomic.Pointer[net.TCPConn])
+	return newLab(t, func(c *Config) {
+		identify := c.Identify
+		c.Identify = func(conn net.Conn) (Facts, error) {
+			inner.Store(conn.(*net.TCPConn))
+			return identify(conn)
+		}
+	}), inner
 }
 
 func FuzzToken(f *testing.F) {
@@ -147,7 +202,8 @@ func FuzzToken(f *testing.F) {
 	head := make([]byte, tokenHeadLen) // without the random part, so that each fuzzing process has the same
 	head[0] = tokenVersion
 	binary.BigEndian.PutUint64(head[1:], uint64(now.Unix()+60))
-	good := tokenText.EncodeToString(append(head, k.sum(head, idA)...))
+	sum := k.sum(head, idA)
+	good := tokenText.EncodeToString(append(head, sum[:]...))
 	if !k.valid([]byte(good), idA, now) {
 		f.Fatal("a good token was refused")
 	}
@@ -162,7 +218,7 @@ func FuzzToken(f *testing.F) {
 		if k.valid([]byte(token), idB, now) {
 			t.Fatalf("%q was accepted for another instance", token)
 		}
-		if (tokenKey{}).valid([]byte(token), idA, now) {
+		if newTokenKey(nil).valid([]byte(token), idA, now) {
 			t.Fatalf("%q was accepted without a key", token)
 		}
 	})

@@ -1,13 +1,17 @@
 package metadata
 
-import "strings"
+import (
+	"net/url"
+	"strings"
+)
 
 const (
 	typeText = "text/plain"
 	typeData = "application/octet-stream"
+	typeJSON = "application/json"
 )
 
-// node is one element of the compiled tree: a leaf, or a directory with fixed
+// node is one element of a compiled tree: a leaf, or a directory with fixed
 // nodes, or a directory whose nodes depend on the record.
 type node struct {
 	// name is the path element, and line what its directory lists.
@@ -18,6 +22,12 @@ type node struct {
 	mediaType string
 	nodes     []*node
 	each      func(*record) []*node
+	// escaped is true for a directory below which names may be percent-encoded:
+	// clients encode what is not plain in a tag's key.
+	escaped bool
+	// open directories answer, with nothing, where the record has nothing below
+	// them. They are listed no more than others then.
+	open bool
 }
 
 func leaf(name string, value func(*record) ([]byte, bool)) *node {
@@ -31,8 +41,31 @@ func text(name string, value func(*record) string) *node {
 	})
 }
 
+// constant is a leaf that every record has.
+func constant(name, value string) *node {
+	b := []byte(value)
+	return leaf(name, func(*record) ([]byte, bool) { return b, true })
+}
+
 func dir(name string, nodes ...*node) *node {
 	return &node{name: name, line: name + "/", nodes: nodes}
+}
+
+// each is a directory of what the record has of something.
+func each(name string, nodes func(*record) []*node) *node {
+	return &node{name: name, line: name + "/", each: nodes}
+}
+
+// as gives a leaf its Content-Type.
+func (n *node) as(mediaType string) *node {
+	n.mediaType = mediaType
+	return n
+}
+
+// plain lists a directory without its slash.
+func plain(n *node) *node {
+	n.line = n.name
+	return n
 }
 
 // children are the nodes of a directory, present or not.
@@ -71,7 +104,7 @@ func (n *node) listing(r *record) ([]byte, bool) {
 		b = append(b, c.line...)
 		found = true
 	}
-	return b, found
+	return b, found || n.open
 }
 
 // find walks a path below n. Empty elements do not count, so a directory or leaf
@@ -91,6 +124,13 @@ func (n *node) find(r *record, path string) *node {
 }
 
 func (n *node) child(r *record, name string) *node {
+	if n.escaped && strings.IndexByte(name, '%') >= 0 {
+		plain, err := url.PathUnescape(name)
+		if err != nil {
+			return nil
+		}
+		name = plain
+	}
 	for _, c := range n.children(r) {
 		if c.name == name {
 			return c
@@ -101,39 +141,33 @@ func (n *node) child(r *record, name string) *node {
 
 // answer is what a path gives for one record.
 type answer struct {
+	node      *node // nil for lists of versions and where there is nothing
 	body      []byte
 	mediaType string
 	// ok is false when there is nothing at the path.
 	ok bool
-	// listing is true for a directory below a version; userData for the user-data leaf, there or not.
-	listing, userData bool
+	// crawl is true for what a client asks for first of many.
+	crawl bool
 }
 
-// get is what r has at path, which starts at the root of the service.
-func get(r *record, path string) answer {
-	version, rest := "", path
-	for version == "" && rest != "" {
-		version, rest, _ = strings.Cut(rest, "/")
-	}
-	if version == "" {
-		return answer{body: versionList, mediaType: typeText, ok: true}
-	}
-	if !isVersion(version) {
+// answer is what r has at a path below n.
+func (n *node) answer(r *record, path string) answer {
+	found := n.find(r, path)
+	if found == nil {
 		return answer{}
 	}
-	n := tree.find(r, rest)
-	if n == nil {
-		return answer{}
+	a := answer{node: found, mediaType: typeText}
+	if found.value == nil {
+		a.body, a.ok = found.listing(r)
+		a.crawl = true
+	} else {
+		a.body, a.ok = found.value(r)
 	}
-	a := answer{mediaType: typeText, userData: n == userDataLeaf}
-	if n.value == nil {
-		a.body, a.ok = n.listing(r)
-		a.listing = a.ok
-		return a
+	if !a.ok {
+		return answer{node: found}
 	}
-	if n.mediaType != "" {
-		a.mediaType = n.mediaType
+	if found.mediaType != "" {
+		a.mediaType = found.mediaType
 	}
-	a.body, a.ok = n.value(r)
 	return a
 }

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,29 +33,62 @@ var goldenPaths = []string{
 	"//latest//meta-data//instance-id", "/latest/meta-data/instance-id?x=y",
 	"/Latest/meta-data/instance-id", "/latest/Meta-Data/", "/2009-4-4/meta-data/", "/1.1/", "/2009-04-04x/",
 	"/latest/meta-data/../user-data", "/latest/meta-data/%69nstance-id", "/latest/api", "/latest/meta-data/ami-id",
-	"/latest/meta-data/network/", "/favicon.ico", "/seedbed/", "/seedbed/report/report-token-of-a",
+	"/latest/meta-data/network/", "/favicon.ico", "/latest/meta-data/tags", "/latest/meta-data/tags/instance",
+	"/latest/meta-data/tags/instance/cost%20center", "/latest/meta-data/tags/instance/a%3Ab", "/latest/meta-data/tags/instance/no",
+	"/latest/meta-data/tags/instance/no%2Fpath", "/latest/meta-data/network/interfaces/macs/52%3A54%3A00%3A00%3A00%3A0a/mac",
+	"/latest/meta-data/spot", "/latest/meta-data/public-ipv4", "/latest/meta-data/iam/info",
+	"/openstack", "/openstack/", "/openstack/2018-08-27", "/openstack/2012-08-10/meta_data.json", "/openstack/2013-04-04/password/",
+	"/openstack/1.0/meta_data.json", "/openstack/latest/meta-data", "/OpenStack", "/nocloud", "/nocloud/meta-data/", "/nocloud/latest/meta-data", "/seedbed/", "/seedbed/report/report-token-of-a",
 }
 
-// TestGoldenTree fixes every answer, byte for byte.
+// guestC is what guestA is not: on two networks, about to be interrupted, and
+// with every option off its default that leaves GET as it is.
+func guestC() seedbed.Guest {
+	at := time.Date(2026, 10, 1, 8, 30, 0, 0, time.UTC)
+	g := guestA()
+	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other", Addr: netip.MustParseAddr("10.9.0.7")})
+	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID}
+	g.Action, g.Password = seedbed.ActionShutdown, "posted=="
+	g.Spot = &seedbed.Spot{Action: "terminate", Time: at, Rebalance: at.Add(-time.Hour)}
+	g.Maintenance = []seedbed.Maintenance{
+		{ID: "instance-event-00000000000000001", Code: "instance-stop", Description: "the disk moves", NotBefore: at, State: seedbed.MaintenanceActive},
+		{ID: "instance-event-00000000000000002", Code: "system-reboot", Description: "new kernel", NotBefore: at, NotAfter: at.Add(time.Hour), State: seedbed.MaintenanceCompleted},
+	}
+	return g
+}
+
+// fullView is guestA with documents.
+func fullView() View {
+	s := stateOf(nil)
+	return View{Guest: guestA(), Documents: seedbed.Documents{UserData: []byte("x"), VendorData: []byte("#cloud-config\n")},
+		Networks: s.Networks, Site: s.Site}
+}
+
+// TestGoldenTree fixes every answer, byte for byte: what can be found by the
+// listings of each dialect, and paths that cannot.
 func TestGoldenTree(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		guest seedbed.Guest
-		data  map[seedbed.InstanceID][]byte
+		docs  seedbed.Documents
 	}{
-		{"full", guestA(), map[seedbed.InstanceID][]byte{idA: []byte("#!/bin/sh\r\necho \x00\xff\n")}},
-		{"bare", guestB(), nil},
+		{"full", guestA(), seedbed.Documents{UserData: []byte("#!/bin/sh\r\necho \x00\xff\n"), VendorData: []byte("#cloud-config\n{}")}},
+		{"busy", guestC(), seedbed.Documents{UserData: []byte{}, VendorData: []byte{0x1f, 0x8b, 8}}},
+		{"bare", guestB(), seedbed.Documents{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, nil)
-			l.apply(stateOf(tt.data, tt.guest))
+			s := stateWith(map[seedbed.InstanceID]seedbed.Documents{tt.guest.ID: tt.docs}, tt.guest)
+			s.Maintenance = []seedbed.Maintenance{{ID: "instance-event-00000000000000003", Code: "system-maintenance", Description: "a new fan",
+				NotBefore: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC), State: seedbed.MaintenanceCanceled}}
+			l.apply(s)
 			c := l.client(tt.guest.NICs[0].Addr)
 			var b strings.Builder
-			for _, path := range goldenPaths {
+			for _, path := range append(l.listed(c, "/latest/", "/openstack/latest/", "/nocloud/"), goldenPaths...) {
 				r := l.do(c, "GET", path)
-				fmt.Fprintf(&b, "GET %s\n%d %s\n%q\n\n", path, r.status, r.header.Get("Content-Type"), r.body)
+				fmt.Fprintf(&b, "GET %s\n%d %s\n%q\n\n", path, r.status, r.header.Get("Content-Type"), randomSeed.ReplaceAllString(r.body, "RANDOM"))
 				checkShape(t, path, r)
 				head := l.do(c, "HEAD", path)
 				if head.status != r.status || head.length != r.length || head.body != "" {
@@ -61,6 +98,36 @@ func TestGoldenTree(t *testing.T) {
 			golden(t, filepath.Join("testdata", tt.name+".golden"), b.String())
 		})
 	}
+}
+
+// documentPath is where bytes are served as they are.
+var documentPath = regexp.MustCompile(`/(user-data|user_data|vendor-data)/*$`)
+
+// randomSeed is what is another each time: 512 bytes in base64.
+var randomSeed = regexp.MustCompile(`[A-Za-z0-9+/]{683}=`)
+
+// listed are the paths below some directories that their listings name, percent-encoded.
+func (l *lab) listed(c *http.Client, dirs ...string) []string {
+	l.t.Helper()
+	var paths []string
+	for _, dir := range dirs {
+		paths = append(paths, dir)
+		for _, line := range strings.Split(l.want(c, 200, "GET", dir).body, "\n") {
+			name, _, key := strings.Cut(line, "=")
+			path := dir + strings.ReplaceAll(url.PathEscape(name), "%2F", "/")
+			switch {
+			case strings.HasSuffix(line, "/"):
+				paths = append(paths, l.listed(c, path)...)
+			case key:
+				paths = append(paths, path, path+"/openssh-key")
+			case dir == "/latest/" && line != "user-data":
+				paths = append(paths, l.listed(c, path+"/")...)
+			default:
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }
 
 func checkShape(t *testing.T, path string, r reply) {
@@ -74,7 +141,7 @@ func checkShape(t *testing.T, path string, r reply) {
 	if r.header.Get("Content-Encoding") != "" || r.header.Get("Location") != "" {
 		t.Errorf("%s: headers %v", path, r.header)
 	}
-	if r.status == http.StatusOK && !strings.HasSuffix(strings.TrimRight(path, "/"), "user-data") && strings.HasSuffix(r.body, "\n") {
+	if r.status == http.StatusOK && !documentPath.MatchString(path) && strings.HasSuffix(r.body, "\n") {
 		t.Errorf("%s: value ends in a line feed", path)
 	}
 }
@@ -135,9 +202,9 @@ func TestKeyNames(t *testing.T) {
 			t.Errorf("keyName(%q) = %q, want %q", tt.key, got, tt.want)
 		}
 	}
-	r := &record{guest: seedbed.Guest{SSHKeys: []string{
-		"ssh-rsa AAAA1 same\nssh-rsa AAAA2 same", "# comment", "", "ssh-rsa AAAA3\r\n"}}}
-	got := string(get(r, "/latest/meta-data/public-keys/").body)
+	body, _, _ := Render(View{Guest: seedbed.Guest{SSHKeys: []string{
+		"ssh-rsa AAAA1 same\nssh-rsa AAAA2 same", "# comment", "", "ssh-rsa AAAA3\r\n"}}}, "/latest/meta-data/public-keys/")
+	got := string(body)
 	if want := "0=same\n1=same-1\n2=key-2"; got != want {
 		t.Errorf("listing %q, want %q", got, want)
 	}
@@ -148,18 +215,20 @@ func FuzzPath(f *testing.F) {
 	for _, p := range goldenPaths {
 		f.Add(p)
 	}
+	view := fullView()
 	f.Fuzz(func(t *testing.T, path string) {
-		body, mediaType, ok := Render(guestA(), []byte("x"), path)
-		if ok == (mediaType == "") {
+		body, mediaType, ok := Render(view, path)
+		if ok == (mediaType == "") && ok {
 			t.Fatalf("%q: ok %v with type %q", path, ok, mediaType)
 		}
-		a := get(&record{guest: guestA(), userData: []byte("x")}, path)
-		if !a.listing {
+		where := locate(path)
+		a := newRecord(view, func(string) *seedbed.Network { return nil }).at(where)
+		if a.node == nil || a.node.value != nil {
 			return
 		}
 		for _, line := range strings.Split(string(body), "\n") {
 			name, _, _ := strings.Cut(line, "=")
-			if _, _, ok := Render(guestA(), []byte("x"), path+"/"+name); !ok {
+			if _, _, found := Render(view, path+"/"+url.PathEscape(strings.TrimSuffix(name, "/"))); ok && !found {
 				t.Fatalf("%q lists %q, which is not there", path, line)
 			}
 		}

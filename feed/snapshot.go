@@ -1,0 +1,185 @@
+package feed
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"seedbed"
+)
+
+// snapshotMagic begins a feed.snapshot: what follows is a text of JSON (saved),
+// the number of templates and each as a text of JSON, the number of guests and
+// each as 16 bytes of ID, the number of its template and a text of its own
+// (pack), and at the end the SHA-256 of all from the JSON on. Numbers are
+// uvarints, and a text follows its length. It is made to be loaded at once:
+// guests are answered from it after a restart.
+const snapshotMagic = "seedbed-feed 2\n"
+
+// saved is the head of feed.snapshot. It has a secret (the token key), as the
+// records have (report tokens).
+type saved struct {
+	Node        string                `json:"node"`
+	Generation  string                `json:"generation"`
+	Revision    int64                 `json:"revision"`
+	Networks    []seedbed.Network     `json:"networks"`
+	TokenKey    []byte                `json:"token_key"`
+	Site        seedbed.Site          `json:"site,omitzero"`
+	Maintenance []seedbed.Maintenance `json:"maintenance,omitempty"`
+	// Guests are in the first form of the file alone.
+	Guests []seedbed.Guest `json:"guests,omitempty"`
+}
+
+func (s saved) picture() *picture {
+	p := newPicture()
+	p.generation, p.revision, p.networks, p.tokenKey = s.Generation, s.Revision, s.Networks, s.TokenKey
+	p.site, p.maintenance = s.Site, s.Maintenance
+	return p
+}
+
+func writeSnapshot(w io.Writer, node string, p *picture) error {
+	sum := sha256.New()
+	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 256<<10)
+	head, err := json.Marshal(saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks,
+		TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance})
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, snapshotMagic); err != nil {
+		return err
+	}
+	b := appendText(nil, string(head))
+	b = binary.AppendUvarint(b, uint64(len(p.shared)))
+	buf.Write(b)
+	numbers := make(map[*template]uint64, len(p.shared))
+	for text, s := range p.shared {
+		numbers[s.template] = uint64(len(numbers))
+		buf.Write(appendText(nil, text))
+	}
+	buf.Write(binary.AppendUvarint(nil, uint64(p.guests.size)))
+	for u, g := range p.guests.all() {
+		b = append(b[:0], u[:]...)
+		b = appendText(binary.AppendUvarint(b, numbers[g.shared]), g.own)
+		if _, err := buf.Write(b); err != nil {
+			return err
+		}
+	}
+	if err := buf.Flush(); err != nil {
+		return err
+	}
+	_, err = w.Write(sum.Sum(nil))
+	return err
+}
+
+// readSnapshot reads what follows the magic, and tells whose it is.
+func readSnapshot(s string) (p *picture, node string, err error) {
+	body, sum, err := cutSum(s)
+	if err != nil {
+		return nil, "", err
+	}
+	if got := sha256Of(body); got != sum {
+		return nil, "", errors.New("its digest is wrong")
+	}
+	return readBody(body)
+}
+
+func cutSum(s string) (body string, sum [sha256.Size]byte, err error) {
+	n := len(s) - sha256.Size
+	if n < 0 {
+		return "", sum, errors.New("it was cut")
+	}
+	copy(sum[:], s[n:])
+	return s[:n], sum, nil
+}
+
+// sha256Of is the digest of s without a copy of it.
+func sha256Of(s string) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	io.Copy(h, strings.NewReader(s))
+	h.Sum(sum[:0])
+	return sum
+}
+
+func readBody(body string) (*picture, string, error) {
+	r := reader{s: body}
+	var head saved
+	if err := json.Unmarshal([]byte(r.text()), &head); err != nil {
+		return nil, "", fmt.Errorf("its head: %w", err)
+	}
+	p := head.picture()
+	templates := make([]*template, r.count())
+	for i := range templates {
+		t, err := newTemplate(r.text())
+		if err != nil {
+			return nil, "", fmt.Errorf("template %d of %d: %w", i+1, len(templates), err)
+		}
+		templates[i] = t
+	}
+	n := r.count()
+	d := p.draft(true)
+	d.expect(n)
+	for i := range n {
+		var u uuid
+		copy(u[:], r.bytes(uint64(len(u))))
+		k := r.uvarint()
+		g := packed{own: r.text()}
+		if r.bad || k >= uint64(len(templates)) {
+			return nil, "", fmt.Errorf("record %d of %d is cut", i+1, n)
+		}
+		g.shared = templates[k]
+		if _, err := g.unpack(u); err != nil {
+			return nil, "", fmt.Errorf("record %d of %d: %w", i+1, n, err)
+		}
+		d.put(u, g)
+	}
+	if r.bad || r.s != "" {
+		return nil, "", errors.New("it was cut, or has more than it says")
+	}
+	p.guests, p.shared = d.guests, d.shared
+	return p, head.Node, nil
+}
+
+// expect makes room for n guests in a new book.
+func (d *draft) expect(n int) {
+	for i := range d.guests.parts {
+		d.guests.parts[i] = make(map[uuid]packed, n/len(d.guests.parts))
+		d.fresh[i] = true
+	}
+}
+
+// firstMagic began the file until its second form: the SHA-256 in hexadecimal, a
+// line break, and JSON with all guests follow.
+const firstMagic = "seedbed-feed 1 "
+
+func readFirstForm(s string) (*picture, string, error) {
+	head, body, _ := strings.Cut(s, "\n")
+	sum := sha256Of(body)
+	if head != firstMagic+hex.EncodeToString(sum[:]) {
+		return nil, "", errors.New("its digest is wrong, or another release wrote it")
+	}
+	var old saved
+	if err := json.Unmarshal([]byte(body), &old); err != nil {
+		return nil, "", err
+	}
+	changes := make([]seedbed.FeedChange, len(old.Guests))
+	for i := range old.Guests {
+		changes[i] = seedbed.FeedChange{Instance: old.Guests[i].ID, Guest: &old.Guests[i]}
+	}
+	page, err := packPage(seedbed.FeedPage{Snapshot: true, Changes: changes})
+	if err != nil {
+		return nil, "", err
+	}
+	p := old.picture()
+	d := p.draft(true)
+	for _, c := range page.changes {
+		d.put(c.id, c.guest)
+	}
+	p.guests, p.shared = d.guests, d.shared
+	return p, old.Node, nil
+}

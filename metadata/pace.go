@@ -1,0 +1,45 @@
+package metadata
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// pace lets an instance ask at a rate, and more in a burst: the generic cell
+// rate algorithm (ITU-T I.371) on one number. What is too fast is not refused,
+// because cloud-init takes 429 for a failure, but answered later; the instance's
+// connections, each with one request at a time, bound how many wait.
+type pace struct {
+	next atomic.Int64 // when the request after those so far would be due at the even rate
+}
+
+// take is how long a request at now has to wait, with one every interval and
+// burst of them at once. Times are since any fixed moment.
+func (p *pace) take(now, interval time.Duration, burst int) time.Duration {
+	for {
+		old := p.next.Load()
+		due := max(time.Duration(old), now) + interval
+		if p.next.CompareAndSwap(old, int64(due)) {
+			return max(0, due-now-time.Duration(burst)*interval)
+		}
+	}
+}
+
+// slowDown waits until the caller's request may be answered; false means that
+// the server ended first.
+func (s *Server) slowDown(serving context.Context, of *life, at time.Time) bool {
+	wait := of.pace.take(at.Sub(s.began), s.interval, s.cfg.Limits.Burst)
+	if wait == 0 {
+		return true
+	}
+	s.count.delayed.Add(1)
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-serving.Done():
+		return false
+	}
+}

@@ -1,48 +1,84 @@
 package netcfg
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
-	"slices"
 
-	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
 
-// ensureAddrs gives the bridge its gateway address and the metadata address,
-// and takes away any other IPv4 address: a bridge of ours is ours alone.
-func (r *route) ensureAddrs(l link, n seedbed.Network) error {
+// plainMetric is the metric of the route to a network without NAT. Whatever
+// else the host has a route to wins over it, so that a network may overlap the
+// host's own, or another one.
+const plainMetric = 1 << 16
+
+// address is an address of an interface.
+type address struct {
+	prefix netip.Prefix // the address itself with its prefix length
+	scope  uint8        // IPv4 alone
+	flags  uint32       // IFA_F_…
+	metric uint32       // of the route that comes with it; IPv4 alone
+	index  uint32       // of the interface
+	// avoided addresses are not chosen as a source for other traffic; IPv6 alone, where scopes do not do that.
+	avoided bool
+}
+
+// wantAddrs are all addresses that a bridge of ours has.
+func wantAddrs(n seedbed.Network, v6 bool) []address {
+	gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
+	if !n.NAT {
+		gateway.metric = plainMetric
+	}
 	// Scope link keeps the kernel from choosing the metadata address as a source for other traffic.
-	want := map[netip.Prefix]uint8{
-		netip.PrefixFrom(n.Gateway, n.Prefix.Bits()): unix.RT_SCOPE_UNIVERSE,
-		netip.PrefixFrom(MetadataAddr, 32):           unix.RT_SCOPE_LINK,
+	want := []address{gateway, {prefix: netip.PrefixFrom(MetadataAddr, 32), scope: unix.RT_SCOPE_LINK}}
+	if v6 {
+		// Nobody may contest them, so they are not probed for; each bridge has the same.
+		want = append(want,
+			address{prefix: netip.PrefixFrom(MetadataAddr6, 128), flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE, avoided: true},
+			address{prefix: netip.PrefixFrom(MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
+	}
+	return want
+}
+
+// ensureAddrs gives the bridge its addresses, and takes away any other: a bridge of ours is ours alone.
+func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool) error {
+	want := map[netip.Prefix]address{}
+	for _, a := range wantAddrs(n, v6) {
+		a.index = l.index
+		want[a.prefix] = a
 	}
 	have, err := r.addrs()
 	if err != nil {
 		return err
 	}
-	var stale []rtnetlink.AddressMessage
+	missing := want
+	var stale []address
 	for _, a := range have {
-		if a.Index != l.index {
+		if a.index != l.index {
 			continue
 		}
-		if _, ok := want[addrPrefix(a)]; ok {
-			delete(want, addrPrefix(a))
-			continue
+		w, ok := want[a.prefix]
+		switch {
+		case !ok:
+			stale = append(stale, a)
+		case a.metric == w.metric:
+			delete(missing, a.prefix)
 		}
-		stale = append(stale, a)
 	}
 	// New ones first: the first address of a subnet going takes the others of it with it.
-	for p, scope := range want {
-		if err := r.rt.Address.New(addrMessage(l, p, scope)); err != nil {
-			return fmt.Errorf("add %s to %s: %w", p, l.name, err)
+	for _, a := range missing {
+		if err := r.setAddr(unix.RTM_NEWADDR, netlink.Create|netlink.Replace, a); err != nil {
+			return fmt.Errorf("add %s to %s: %w", a.prefix, l.name, err)
 		}
 	}
 	for _, a := range stale {
-		if err := r.rt.Address.Delete(addrMessage(l, addrPrefix(a), a.Scope)); err != nil {
-			return fmt.Errorf("take %s from %s: %w", addrPrefix(a), l.name, err)
+		if err := r.setAddr(unix.RTM_DELADDR, 0, a); err != nil {
+			return fmt.Errorf("take %s from %s: %w", a.prefix, l.name, err)
 		}
 	}
 	if len(stale) == 0 {
@@ -57,45 +93,100 @@ func (r *route) verifyAddrs(l link, n seedbed.Network) error {
 	if err != nil {
 		return err
 	}
-	gw := netip.PrefixFrom(n.Gateway, n.Prefix.Bits())
-	if slices.ContainsFunc(have, func(a rtnetlink.AddressMessage) bool { return a.Index == l.index && addrPrefix(a) == gw }) {
-		return nil
+	gateway := wantAddrs(n, false)[0]
+	gateway.index = l.index
+	for _, a := range have {
+		if a.index == l.index && a.prefix == gateway.prefix {
+			return nil
+		}
 	}
-	if err := r.rt.Address.New(addrMessage(l, gw, unix.RT_SCOPE_UNIVERSE)); err != nil {
-		return fmt.Errorf("add %s to %s: %w", gw, l.name, err)
+	if err := r.setAddr(unix.RTM_NEWADDR, netlink.Create|netlink.Replace, gateway); err != nil {
+		return fmt.Errorf("add %s to %s: %w", gateway.prefix, l.name, err)
 	}
 	return nil
 }
 
-// addrs are the IPv4 addresses of the namespace.
-func (r *route) addrs() ([]rtnetlink.AddressMessage, error) {
-	all, err := r.rt.Address.List()
+// addrs are the addresses of the namespace.
+func (r *route) addrs() ([]address, error) {
+	msgs, err := r.nl.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump},
+		Data:   make([]byte, unix.SizeofIfAddrmsg),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
-	return slices.DeleteFunc(all, func(a rtnetlink.AddressMessage) bool {
-		return a.Family != unix.AF_INET || a.Attributes == nil
-	}), nil
+	var out []address
+	for _, m := range msgs {
+		if a, ok := parseAddr(m.Data); ok {
+			out = append(out, a)
+		}
+	}
+	return out, nil
 }
 
-// addrPrefix is the interface's own address with its prefix length.
-func addrPrefix(a rtnetlink.AddressMessage) netip.Prefix {
-	ip := a.Attributes.Local
-	if ip == nil {
-		ip = a.Attributes.Address
+// parseAddr reads struct ifaddrmsg and its attributes (linux/if_addr.h).
+func parseAddr(b []byte) (address, bool) {
+	if len(b) < unix.SizeofIfAddrmsg || b[0] != unix.AF_INET && b[0] != unix.AF_INET6 {
+		return address{}, false
 	}
-	addr, _ := netip.AddrFromSlice(ip.To4())
-	return netip.PrefixFrom(addr, int(a.PrefixLength))
+	a := address{scope: b[3], flags: uint32(b[2]), index: binary.NativeEndian.Uint32(b[4:])}
+	ad, err := netlink.NewAttributeDecoder(b[unix.SizeofIfAddrmsg:])
+	if err != nil {
+		return address{}, false
+	}
+	var own, other netip.Addr
+	for ad.Next() {
+		switch v := ad.Bytes(); ad.Type() {
+		case unix.IFA_LOCAL:
+			own, _ = netip.AddrFromSlice(v)
+		case unix.IFA_ADDRESS: // the peer's, where there is a local one
+			other, _ = netip.AddrFromSlice(v)
+		case unix.IFA_FLAGS:
+			if len(v) == 4 {
+				a.flags = binary.NativeEndian.Uint32(v)
+			}
+		case unix.IFA_RT_PRIORITY:
+			if len(v) == 4 && b[0] == unix.AF_INET {
+				a.metric = binary.NativeEndian.Uint32(v)
+			}
+		}
+	}
+	if !own.IsValid() {
+		own = other
+	}
+	a.prefix = netip.PrefixFrom(own, int(b[1]))
+	return a, ad.Err() == nil && a.prefix.IsValid()
 }
 
-func addrMessage(l link, p netip.Prefix, scope uint8) *rtnetlink.AddressMessage {
-	ip := p.Addr().AsSlice()
-	m := &rtnetlink.AddressMessage{
-		Family: unix.AF_INET, PrefixLength: uint8(p.Bits()), Scope: scope, Index: l.index,
-		Attributes: &rtnetlink.AddressAttributes{Address: ip, Local: ip},
+func (r *route) setAddr(typ netlink.HeaderType, flags netlink.HeaderFlags, a address) error {
+	ip := a.prefix.Addr()
+	b := make([]byte, unix.SizeofIfAddrmsg)
+	b[0], b[1], b[3] = unix.AF_INET, byte(a.prefix.Bits()), a.scope
+	if ip.Is6() {
+		b[0] = unix.AF_INET6
 	}
-	if p.Bits() < 31 {
-		m.Attributes.Broadcast = lastAddr(p).AsSlice()
+	binary.NativeEndian.PutUint32(b[4:], a.index)
+	ae := netlink.NewAttributeEncoder()
+	ae.Bytes(unix.IFA_LOCAL, ip.AsSlice())
+	ae.Bytes(unix.IFA_ADDRESS, ip.AsSlice())
+	ae.Uint32(unix.IFA_FLAGS, a.flags)
+	if ip.Is4() && a.prefix.Bits() < 31 {
+		ae.Bytes(unix.IFA_BROADCAST, lastAddr(a.prefix).AsSlice())
 	}
-	return m
+	if a.metric != 0 {
+		ae.Uint32(unix.IFA_RT_PRIORITY, a.metric)
+	}
+	if a.avoided {
+		// struct ifa_cacheinfo: preferred for no time (so deprecated, RFC 4862), and valid for ever.
+		life := make([]byte, 16)
+		binary.NativeEndian.PutUint32(life[4:], math.MaxUint32)
+		ae.Bytes(unix.IFA_CACHEINFO, life)
+	}
+	attrs, err := ae.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = r.nl.Execute(netlink.Message{
+		Header: netlink.Header{Type: typ, Flags: netlink.Request | netlink.Acknowledge | flags}, Data: append(b, attrs...)})
+	return err
 }

@@ -103,7 +103,7 @@ func TestApplyRepairs(t *testing.T) {
 	for name, damage := range map[string][]string{
 		"a table gone":   {"nft", "delete", "table", "bridge", "seedbed"},
 		"a chain empty":  {"nft", "flush", "chain", "inet", "seedbed", "input"},
-		"a set empty":    {"nft", "flush", "set", "bridge", "seedbed", "ports"},
+		"a set empty":    {"nft", "flush", "set", "bridge", "seedbed", "addrs"},
 		"a rule more":    {"nft", "insert", "rule", "inet", "seedbed", "input", "accept"},
 		"the alias gone": {"ip", "link", "set", "seedbed0", "alias", ""},
 		"an address off": {"ip", "addr", "del", "10.77.0.1/24", "dev", "seedbed0"},
@@ -151,9 +151,12 @@ func TestApplyLeavesForeignInterfaces(t *testing.T) {
 			other.Prefix, other.Gateway = netip.MustParsePrefix("10.78.0.0/24"), netip.MustParseAddr("10.78.0.1")
 			s.Networks = append(s.Networks, other)
 			before := netnstest.Run(t, "ip", "addr", "show", "seedbed0")
-			err := m.Apply(t.Context(), s, Options{})
+			err := m.Apply(t.Context(), s.state(), Options{})
 			if !errors.Is(err, seedbed.ErrConflict) {
 				t.Errorf("Apply gave %v, want ErrConflict", err)
+			}
+			if left, ok := errors.AsType[*LeftOut](err); !ok || len(left.Networks) != 1 || left.Networks["default"] == nil {
+				t.Errorf("Apply gave a %T, want that default alone was left out", err)
 			}
 			if d := cmp.Diff(before, netnstest.Run(t, "ip", "addr", "show", "seedbed0")); d != "" {
 				t.Errorf("the foreign interface changed:\n%s", d)
@@ -176,8 +179,8 @@ func TestApplyLeavesAnotherInstallation(t *testing.T) {
 	netnstest.Run(t, "ip", "link", "set", "seedbed0", "alias", "seedbed:default")
 	netnstest.Run(t, "ip", "link", "set", "seedbed0", "up")
 	before := netnstest.Run(t, "ip", "addr", "show", "seedbed0")
-	for _, s := range []State{{Networks: state0().Networks}, state0()} {
-		err := m.Apply(t.Context(), s, Options{})
+	for _, s := range []lists{{Networks: state0().Networks}, state0()} {
+		err := m.Apply(t.Context(), s.state(), Options{})
 		if !errors.Is(err, seedbed.ErrConflict) {
 			t.Fatalf("Apply gave %v, want ErrConflict", err)
 		}
@@ -220,12 +223,12 @@ func TestNetworkRemovedFromState(t *testing.T) {
 	netnstest.Veth(t, "sb1", n, mac1.String())
 	netnstest.Run(t, "ip", "link", "set", "sb1", "master", "seedbed0")
 
-	apply(t, m, State{}, Options{})
+	apply(t, m, lists{}, Options{})
 	if out := netnstest.Run(t, "nft", "list", "set", "inet", "seedbed", "bridges"); !strings.Contains(out, `"seedbed0"`) {
 		t.Errorf("a bridge with a port attached is no longer closed:\n%s", out)
 	}
 	netnstest.Run(t, "ip", "link", "set", "sb1", "nomaster")
-	apply(t, m, State{}, Options{})
+	apply(t, m, lists{}, Options{})
 	if out := netnstest.Run(t, "ip", "link"); strings.Contains(out, "seedbed0") {
 		t.Errorf("the bridge is still there:\n%s", out)
 	}
@@ -244,7 +247,7 @@ func TestStrictRPFilterElsewhere(t *testing.T) {
 
 func TestManyPorts(t *testing.T) {
 	m := open(t)
-	s := State{Networks: []seedbed.Network{network0()}}
+	s := lists{Networks: []seedbed.Network{network0()}}
 	s.Networks[0].Prefix = netip.MustParsePrefix("10.77.0.0/16")
 	a := netip.MustParseAddr("10.77.1.0")
 	for i := 1; i <= 5000; i++ {
@@ -268,5 +271,33 @@ func TestManyPorts(t *testing.T) {
 	apply(t, m, s, Options{})
 	if out := netnstest.Run(t, "nft", "list", "map", "bridge", "seedbed", "who"); strings.Count(out, fmt.Sprintf(": 0x%08x", bits.ReverseBytes32(15000))) != 1 {
 		t.Error("a mark did not change")
+	}
+}
+
+// TestBelievedInVain: elements that were believed by their digest, and are not
+// what it says, are found out by the first change that meets them.
+func TestBelievedInVain(t *testing.T) {
+	s := manyState(fewPorts + 1)
+	apply(t, open(t), s, Options{})
+	netnstest.Run(t, "nft", "delete element bridge seedbed addrs { sb1 . "+s.Ports[0].Addr.String()+" }")
+	var log lines
+	m := openLog(t, &log)
+	apply(t, m, s, Options{})
+	if listed(t, s.Ports[0]) {
+		t.Fatal("the element was not believed to be there, so that this test shows nothing")
+	}
+	if err := m.Change(t.Context(), []string{"sb1", "sb2"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, false, true} {
+		if got := listed(t, s.Ports[i]); got != want {
+			t.Errorf("port %d is listed: %v, want %v", i+1, got, want)
+		}
+	}
+	if log.count("are not what was written") != 1 {
+		t.Error("nobody was told")
+	}
+	if err := m.Change(t.Context(), nil, s.Ports[:1]); err != nil || !listed(t, s.Ports[0]) {
+		t.Errorf("a change after that: %v", err)
 	}
 }

@@ -9,83 +9,112 @@ import (
 	"seedbed"
 )
 
-// aliasPrefix begins the alias of every bridge of ours; the network's name follows.
-const aliasPrefix = "seedbed:"
+// aliasPrefix begins the alias of every bridge of ours; the network's name
+// follows, and markBefore with the mark of the installation.
+const (
+	aliasPrefix = "seedbed:"
+	markBefore  = "@"
+)
 
-func alias(n seedbed.Network) string { return aliasPrefix + n.Name }
+func (p *plan) alias(n seedbed.Network) string {
+	if p.installation == "" {
+		return aliasPrefix + n.Name
+	}
+	return aliasPrefix + n.Name + markBefore + p.installation
+}
 
-// ours tells whether l is a bridge that some Apply made.
-func (l link) ours() bool { return l.kind == "bridge" && strings.HasPrefix(l.alias, aliasPrefix) }
+// madeFor tells whether l is a bridge that some Apply made, for which network,
+// and of which installation; earlier releases left no mark.
+func (l link) madeFor() (network, installation string, ok bool) {
+	rest, ok := strings.CutPrefix(l.alias, aliasPrefix)
+	if !ok || l.kind != "bridge" {
+		return "", "", false
+	}
+	network, installation, _ = strings.Cut(rest, markBefore)
+	return network, installation, true
+}
 
-// dropForeign takes the networks out of the plan whose bridge name is somebody
-// else's, with one ErrConflict for each, and remembers why.
-func (p *plan) dropForeign(links map[string]link) []error {
-	var conflicts []error
-	p.foreign = map[string]error{}
-	p.only(func(n seedbed.Network) bool {
+// withoutForeign is the plan without the networks whose bridge name is somebody
+// else's, and remembers why.
+func (p *plan) withoutForeign(links map[string]link) (*plan, *LeftOut) {
+	left := &LeftOut{Networks: map[string]error{}}
+	foreign := map[string]error{}
+	out := p.only(func(n seedbed.Network) bool {
 		l, ok := links[n.Bridge]
 		if !ok {
 			return true
 		}
 		err := adoptable(l, n)
 		if err != nil {
-			conflicts, p.foreign[n.Bridge] = append(conflicts, err), err
+			left.Networks[n.Name], foreign[n.Bridge] = err, err
 		}
 		return err == nil
 	})
-	return conflicts
+	out.foreign, out.closed = foreign, nil
+	return out, left
 }
 
 // adoptable is nil for a bridge that was made for n. One that has n's MAC and
 // no alias yet is what a crash between the two leaves. The MAC comes from the
 // database, so that one with n's alias and another MAC was made from another one.
 func adoptable(l link, n seedbed.Network) error {
+	network, _, ours := l.madeFor()
 	switch {
 	case l.kind != "bridge":
 		return seedbed.Errorf(seedbed.ErrConflict,
 			"interface %s exists and is not a bridge: choose another bridge name for network %s or remove the interface", l.name, n.Name)
-	case l.mac == n.MAC && (l.alias == alias(n) || l.alias == ""):
+	case l.mac == n.MAC && (l.alias == "" || ours && network == n.Name):
 		return nil
-	case l.alias == alias(n):
+	case ours && network == n.Name:
 		return seedbed.Errorf(seedbed.ErrConflict,
 			"bridge %s has MAC %s, and network %s has %s: it belongs to another installation of Seedbed on this host; run that one's seedbed-metadata --cleanup, or choose another bridge name for network %s",
 			l.name, l.mac, n.Name, n.MAC, n.Name)
-	case l.ours():
+	case ours:
 		return seedbed.Errorf(seedbed.ErrConflict,
-			"bridge %s belongs to network %s: choose another bridge name for network %s", l.name, strings.TrimPrefix(l.alias, aliasPrefix), n.Name)
+			"bridge %s belongs to network %s: choose another bridge name for network %s", l.name, network, n.Name)
 	}
 	return seedbed.Errorf(seedbed.ErrConflict,
 		"bridge %s exists and was not made by Seedbed: choose another bridge name for network %s or remove the bridge", l.name, n.Name)
 }
 
-// retire removes the bridges of ours that have no network any more. One that
-// still has ports stays, is closed by the rules, and is logged once.
+// retire removes the bridges of this installation that have no network any
+// more. One that still has ports stays, is closed by the rules, and is logged once;
+// so does one that another installation made, or nobody knows who.
 func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
-	for _, l := range abandoned(p, links) {
+	for _, l := range p.abandoned(links) {
 		if ports := attached(l, links); len(ports) > 0 {
 			p.closed = append(p.closed, l.name)
-			if !m.left[l.name] {
-				m.log.Warn("bridge without a network is left, because ports are attached", "bridge", l.name, "ports", ports)
-				m.left[l.name] = true
-			}
+			m.once("left "+l.name, "bridge without a network is left, because ports are attached", "bridge", l.name, "ports", ports)
 			continue
+		}
+		if _, mark, _ := l.madeFor(); mark != p.installation {
+			continue // its guests may only be away
 		}
 		if err := rt.deleteLink(l); err != nil {
 			return fmt.Errorf("remove bridge %s: %w", l.name, err)
 		}
 		delete(links, l.name)
-		delete(m.left, l.name)
+		delete(m.told, "left "+l.name)
 		m.log.Info("bridge removed", "bridge", l.name)
 	}
 	return nil
 }
 
-// abandoned are the bridges of ours that no network of the plan has, by name.
-func abandoned(p *plan, links map[string]link) []link {
+// once logs a warning unless it was logged before; what names it.
+func (m *Manager) once(what, msg string, args ...any) {
+	if !m.told[what] {
+		m.told[what] = true
+		m.log.Warn(msg, args...)
+	}
+}
+
+// abandoned are the bridges of Seedbed that no network of the plan has, by name.
+func (p *plan) abandoned(links map[string]link) []link {
 	var out []link
 	for _, name := range slices.Sorted(maps.Keys(links)) {
 		l := links[name]
-		if l.ours() && !slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Bridge == name && alias(n) == l.alias }) {
+		network, _, ours := l.madeFor()
+		if ours && p.foreign[name] == nil && !slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Bridge == name && n.Name == network }) {
 			out = append(out, l)
 		}
 	}
@@ -114,15 +143,20 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 		}
 		m.log.Info("bridge created", "network", n.Name, "bridge", n.Bridge, "mac", n.MAC)
 	}
-	if l.alias != alias(n) {
-		if err := rt.setAlias(l, alias(n)); err != nil {
+	if want := p.alias(n); l.alias != want {
+		if err := rt.setAlias(l, want); err != nil {
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
 		}
 	}
-	if err := rt.ensureAddrs(l, n); err != nil {
+	// The switches come first: some decide what becomes of an address.
+	if err := m.bridgeSysctls(n.Bridge, !ok); err != nil {
 		return err
 	}
-	if err := bridgeSysctls(n.Bridge); err != nil {
+	v6 := hasIPv6(n.Bridge)
+	if !v6 {
+		m.once("no IPv6 "+n.Bridge, "IPv6 is switched off on a bridge; its guests are served over IPv4 alone", "bridge", n.Bridge)
+	}
+	if err := rt.ensureAddrs(l, n, v6); err != nil {
 		return err
 	}
 	if !l.up {
@@ -155,13 +189,14 @@ func (r *route) newBridge(n seedbed.Network) (link, error) {
 // removed it. Only those that existed before the new bridge are touched, so
 // that a hypervisor that is just starting a guest is not raced.
 func (r *route) reattach(bridge link, p *plan, links map[string]link) error {
-	for _, t := range p.ports {
-		l, ok := links[t.Tap]
-		if !ok || t.Bridge != bridge.name || l.master != 0 {
+	for i := range p.ports {
+		t := &p.ports[i]
+		l, ok := links[t.name()]
+		if !ok || p.networks[t.network].Bridge != bridge.name || l.master != 0 {
 			continue
 		}
 		if err := r.setMaster(l, bridge.index); err != nil {
-			return fmt.Errorf("put %s back on %s: %w", t.Tap, bridge.name, err)
+			return fmt.Errorf("put %s back on %s: %w", t.name(), bridge.name, err)
 		}
 	}
 	return nil

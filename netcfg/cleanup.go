@@ -32,7 +32,7 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
-	bridges := abandoned(&plan{}, links) // without any network, every bridge of ours is one too many
+	bridges := (&plan{}).abandoned(links) // without any network, every bridge of ours is one too many
 	if users := users(bridges, links); len(users) > 0 && !force {
 		return seedbed.Errorf(seedbed.ErrInUse, "the network is in use: %s. Stop the guests and detach foreign ports first, or force it",
 			strings.Join(users, "; "))
@@ -43,7 +43,7 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 		}
 		m.log.Info("bridge removed", "bridge", l.name)
 	}
-	m.applied = nil
+	m.wanted, m.applied, m.filters = nil, nil, filters{}
 	return m.removeTables()
 }
 
@@ -59,7 +59,7 @@ func users(bridges []link, links map[string]link) []string {
 }
 
 func (m *Manager) removeTables() error {
-	c, err := dialNFT()
+	c, err := dialNFT(0)
 	if err != nil {
 		return err
 	}

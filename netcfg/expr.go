@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"seedbed"
 )
 
 // The vocabulary of the rules. Each function is one match or statement as nft(8) writes it, in the
@@ -36,6 +34,12 @@ func network(offset uint32, data ...byte) exprs {
 
 func transport(offset uint32, data ...byte) exprs {
 	return exprs{load(expr.PayloadBaseTransportHeader, 1, offset, uint32(len(data))), compare(expr.CmpOpEq, data...)}
+}
+
+// transportRange compares one byte of the transport header with a range.
+func transportRange(offset uint32, from, to byte) exprs {
+	return exprs{load(expr.PayloadBaseTransportHeader, 1, offset, 1),
+		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{from}, ToData: []byte{to}}}
 }
 
 func meta(key expr.MetaKey, data ...byte) exprs {
@@ -81,6 +85,7 @@ func dport(proto byte, port uint16) exprs { return cat(l4proto(proto), transport
 func icmp(typ byte) exprs                 { return cat(l4proto(unix.IPPROTO_ICMP), transport(0, typ)) }
 func icmp6(typ byte) exprs                { return cat(l4proto(unix.IPPROTO_ICMPV6), transport(0, typ)) }
 func ipv4() exprs                         { return meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV4) }
+func ipv6() exprs                         { return meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV6) }
 
 func iifname(s string) exprs { return meta(expr.MetaKeyIIFNAME, ifname(s)...) }
 func oifname(s string) exprs { return meta(expr.MetaKeyOIFNAME, ifname(s)...) }
@@ -135,7 +140,3 @@ func ifname(s string) []byte {
 	copy(b, s)
 	return b
 }
-
-// The set keys: an interface name, alone or with a MAC padded to 8 bytes or an IPv4 address.
-func macKey(iface string, m seedbed.MAC) []byte { return append(append(ifname(iface), m[:]...), 0, 0) }
-func addrKey(iface string, a netip.Addr) []byte { return append(ifname(iface), a.AsSlice()...) }

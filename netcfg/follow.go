@@ -12,7 +12,8 @@ import (
 )
 
 // Follow calls fn for each of the bridges with its present state, and then
-// whenever that changes: up is true while the interface exists and is up. A
+// whenever that changes: up is true while the interface exists, is up, and was
+// made by Apply, so that nothing is ever served on somebody's own of that name. A
 // bridge that was removed and made again gives false and then true, even when it was quick, so that
 // what is bound to the old interface can be bound anew. It returns nil when
 // ctx ends, and otherwise what broke the subscription. fn runs in Follow's own
@@ -106,7 +107,8 @@ func (w *watch) present(l link) {
 		w.gone(l.name)
 	}
 	w.index[l.name] = l.index
-	w.tell(l.name, l.up)
+	_, _, ours := l.madeFor()
+	w.tell(l.name, ours && l.up)
 }
 
 func (w *watch) tell(bridge string, up bool) {

@@ -14,22 +14,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PortHolder tells which process listens on a TCP port in a way that keeps
-// addr from being bound: on the address itself, or on all of them, by IPv4 or
-// IPv6. It is such as "nginx (pid 12)", or, when the process belongs to
+// PortHolder tells which other process listens on a TCP port in a way that
+// keeps addr from being bound: on the address itself, or on all of them, by IPv4
+// or IPv6. It is such as "nginx (pid 12)", or, when the process belongs to
 // another user and this one is not root, "a process of uid 33 (only root can
-// name it)". It is empty when the port is free.
+// name it)". It is empty when the port is free, and when this process alone has it.
 func (m *Manager) PortHolder(addr netip.AddrPort) (string, error) {
 	sockets, err := listeners(addr.Port())
 	if err != nil {
 		return "", fmt.Errorf("list TCP listeners: %w", err)
 	}
 	for _, s := range sockets {
-		if s.blocks(addr.Addr().Unmap()) {
-			return s.holder("/proc"), nil
+		if !s.blocks(addr.Addr().Unmap().WithZone("")) {
+			continue
+		}
+		if h := s.holder("/proc"); h.pid != os.Getpid() {
+			return h.String(), nil
 		}
 	}
 	return "", nil
+}
+
+// holder is a process that has a listening socket; its pid is 0 when it cannot be named.
+type holder struct {
+	name string
+	pid  int
+	uid  uint32
+}
+
+func (h holder) String() string {
+	if h.pid == 0 {
+		return fmt.Sprintf("a process of uid %d (only root can name it)", h.uid)
+	}
+	return fmt.Sprintf("%s (pid %d)", h.name, h.pid)
 }
 
 // listener is one listening TCP socket.
@@ -112,7 +129,7 @@ func parseListener(b []byte) (listener, uint16, bool) {
 }
 
 // holder finds the process with the socket open; the lowest pid where several share it.
-func (l listener) holder(proc string) string {
+func (l listener) holder(proc string) holder {
 	want := "socket:[" + strconv.FormatUint(uint64(l.inode), 10) + "]"
 	entries, _ := os.ReadDir(proc) // what cannot be read cannot be named
 	var pids []int
@@ -132,9 +149,9 @@ func (l listener) holder(proc string) string {
 		if name == "" {
 			name = "a process"
 		}
-		return fmt.Sprintf("%s (pid %d)", name, pid)
+		return holder{name: name, pid: pid, uid: l.uid}
 	}
-	return fmt.Sprintf("a process of uid %d (only root can name it)", l.uid)
+	return holder{uid: l.uid}
 }
 
 func hasFile(fdDir, target string) bool {

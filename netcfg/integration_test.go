@@ -11,6 +11,8 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,8 +40,8 @@ func network0() seedbed.Network {
 	}
 }
 
-func state0() State {
-	return State{
+func state0() lists {
+	return lists{
 		Networks: []seedbed.Network{network0()},
 		Ports: []Port{
 			{Tap: "sb1", MAC: mac1, Addr: ip1, Mark: 101, Bridge: "seedbed0"},
@@ -51,7 +53,38 @@ func state0() State {
 // open gives a Manager whose traces are gone after the test.
 func open(t *testing.T) *Manager {
 	t.Helper()
-	m, err := Open(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return openLog(t, io.Discard)
+}
+
+// lines keeps what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, string(b))
+	return len(b), nil
+}
+
+// count is the number of lines with a text.
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, line := range l.text {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func openLog(t *testing.T, log io.Writer) *Manager {
+	t.Helper()
+	m, err := Open(slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +97,9 @@ func open(t *testing.T) *Manager {
 	return m
 }
 
-func apply(t *testing.T, m *Manager, s State, o Options) {
+func apply(t *testing.T, m *Manager, s lists, o Options) {
 	t.Helper()
-	if err := m.Apply(t.Context(), s, o); err != nil {
+	if err := m.Apply(t.Context(), s.state(), o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,10 +115,11 @@ func guest(t *testing.T, tap string, mac seedbed.MAC, ip netip.Addr) *netnstest.
 	return n
 }
 
-// ruleset is our tables with their handles, without counters.
+// ruleset is our tables with their handles, without counters and what the rules note themselves.
 func ruleset(t *testing.T) string {
 	t.Helper()
 	out := netnstest.Run(t, "nft", "-a", "list", "table", "bridge", "seedbed") + netnstest.Run(t, "nft", "-a", "list", "table", "inet", "seedbed")
+	out = regexp.MustCompile(`(?s)\tset (sources|newcomers) \{.*?\n\t\}\n`).ReplaceAllString(out, "")
 	return regexp.MustCompile(`packets \d+ bytes \d+`).ReplaceAllString(out, "")
 }
 
@@ -126,6 +160,7 @@ func answer(c net.Conn) string {
 		return err.Error()
 	}
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	host, _, _ = strings.Cut(host, "%")
 	return host + " mark " + strconv.Itoa(mark)
 }
 
@@ -142,7 +177,7 @@ func askHere(t *testing.T, what, addr, want string) {
 		timeout = 400 * time.Millisecond
 	}
 	got := ""
-	if c, err := net.DialTimeout("tcp4", addr, timeout); err == nil {
+	if c, err := net.DialTimeout("tcp", addr, timeout); err == nil {
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(5 * time.Second))
 		b, _ := io.ReadAll(c)

@@ -14,7 +14,7 @@ import (
 	"seedbed"
 )
 
-// neighbours asks the kernel's ARP table, one entry at a time. A failed
+// neighbours asks the kernel's ARP and ND tables, one entry at a time. A failed
 // exchange may leave an answer behind, so the socket is then replaced.
 type neighbours struct {
 	mu     sync.Mutex
@@ -42,16 +42,16 @@ func (n *neighbours) Close() error {
 	return c.Close()
 }
 
-// Neighbour is the MAC that the kernel has for an IPv4 address on the
+// Neighbour is the MAC that the kernel has for an address on the
 // interface with that index: one RTM_GETNEIGH, some microseconds at any size
 // of the table. ErrNotFound when there is no entry, or none that was answered.
 func (m *Manager) Neighbour(ctx context.Context, ifindex int, ip netip.Addr) (seedbed.MAC, error) {
 	if err := ctx.Err(); err != nil {
 		return seedbed.MAC{}, err
 	}
-	ip = ip.Unmap()
-	if !ip.Is4() || ifindex <= 0 {
-		return seedbed.MAC{}, seedbed.Errorf(seedbed.ErrInvalid, "neighbour %s on interface %d: want an IPv4 address and an interface index", ip, ifindex)
+	ip = ip.Unmap().WithZone("")
+	if !ip.IsValid() || ifindex <= 0 {
+		return seedbed.MAC{}, seedbed.Errorf(seedbed.ErrInvalid, "neighbour %s on interface %d: want an address and an interface index", ip, ifindex)
 	}
 	msgs, err := m.neigh.ask(neighRequest(ifindex, ip))
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
@@ -95,12 +95,16 @@ func (n *neighbours) ask(m netlink.Message) ([]netlink.Message, error) {
 
 // neighRequest is a struct ndmsg and NDA_DST (linux/neighbour.h).
 func neighRequest(ifindex int, ip netip.Addr) netlink.Message {
-	b := make([]byte, unix.SizeofNdMsg, unix.SizeofNdMsg+8)
+	dst := ip.AsSlice()
+	b := make([]byte, unix.SizeofNdMsg, unix.SizeofNdMsg+unix.SizeofRtAttr+len(dst))
 	b[0] = unix.AF_INET
+	if ip.Is6() {
+		b[0] = unix.AF_INET6
+	}
 	binary.NativeEndian.PutUint32(b[4:], uint32(ifindex))
-	b = binary.NativeEndian.AppendUint16(b, 8)
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(dst)))
 	b = binary.NativeEndian.AppendUint16(b, unix.NDA_DST)
-	b = append(b, ip.AsSlice()...)
+	b = append(b, dst...)
 	return netlink.Message{Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request}, Data: b}
 }
 

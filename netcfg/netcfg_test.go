@@ -6,25 +6,59 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
 
-func TestDifference(t *testing.T) {
+// TestChange: what is written for a set is the same, whether the elements are
+// known or were listed.
+func TestChange(t *testing.T) {
 	t.Parallel()
-	gone, added := difference(
-		map[string]string{"same": "1", "changed": "1", "old": "1"},
-		map[string]string{"same": "1", "changed": "2", "new": "1"})
-	if d := cmp.Diff(map[string]string{"changed": "1", "old": "1"}, gone); d != "" {
-		t.Errorf("gone (-want +got):\n%s", d)
+	s := set{of: func(_ *plan, t *port) (string, string, bool) {
+		return string(t.tap[:]), string(rune(t.mark)), t.mac[5] == 0
+	}}
+	plan := func(ports ...Port) *plan {
+		p, n := &plan{}, testNetwork()
+		p.networks = []seedbed.Network{n}
+		var err error
+		for i := range ports {
+			ports[i].Bridge, ports[i].MAC[0], ports[i].Addr = n.Bridge, 2, n.Gateway.Next()
+		}
+		if p.ports, err = newPorts(slices.Values(ports), p.networks); err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
-	if d := cmp.Diff(map[string]string{"changed": "2", "new": "1"}, added); d != "" {
-		t.Errorf("added (-want +got):\n%s", d)
+	hidden := seedbed.MAC{5: 1}
+	before := plan(Port{Tap: "a-same", Mark: 'x'}, Port{Tap: "b-changed", Mark: 'x'}, Port{Tap: "c-old", Mark: 'x'},
+		Port{Tap: "d-hidden", Mark: 'x'}, Port{Tap: "e-shown", Mark: 'x', MAC: hidden}, Port{Tap: "z-last", Mark: 'x'})
+	after := plan(Port{Tap: "a-same", Mark: 'x'}, Port{Tap: "b-changed", Mark: 'y'}, Port{Tap: "bb-new", Mark: 'x'},
+		Port{Tap: "d-hidden", Mark: 'x', MAC: hidden}, Port{Tap: "e-shown", Mark: 'x'}, Port{Tap: "z-last", Mark: 'x'})
+	kernel := map[string]string{}
+	s.each(before, func(k, v string) { kernel[k] = v })
+	for name, c := range map[string]change{"from memory": s.between(before, after), "from a listing": s.against(after, kernel)} {
+		said := func(list []nftables.SetElement) []string {
+			out := []string{}
+			for _, e := range list {
+				out = append(out, strings.TrimRight(string(e.Key), "\x00")+"="+string(e.Val))
+			}
+			slices.Sort(out)
+			return out
+		}
+		if d := cmp.Diff([]string{"b-changed=x", "c-old=x", "d-hidden=x"}, said(c.gone)); d != "" {
+			t.Errorf("%s: gone (-want +got):\n%s", name, d)
+		}
+		if d := cmp.Diff([]string{"b-changed=y", "bb-new=x", "e-shown=x"}, said(c.added)); d != "" {
+			t.Errorf("%s: added (-want +got):\n%s", name, d)
+		}
 	}
 }
 
@@ -110,18 +144,19 @@ func TestListenerHolder(t *testing.T) {
 	if err := os.Symlink("socket:[4711]", filepath.Join(proc, "12", "fd", "3")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := (listener{inode: 4711}).holder(proc), "nginx (pid 12)"; got != want {
-		t.Errorf("holder = %q, want %q", got, want)
-	}
-	if got, want := (listener{inode: 1, uid: 33}).holder(proc), "a process of uid 33 (only root can name it)"; got != want {
-		t.Errorf("holder = %q, want %q", got, want)
+	for want, l := range map[string]listener{
+		"nginx (pid 12)": {inode: 4711}, "a process of uid 33 (only root can name it)": {inode: 1, uid: 33},
+	} {
+		if got := l.holder(proc).String(); got != want {
+			t.Errorf("holder = %q, want %q", got, want)
+		}
 	}
 }
 
 // TestWatch: what is told of one bridge, for sequences of link messages.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	msg := func(typ netlink.HeaderType, family byte, index uint32, name string, up bool) netlink.Message {
+	aliased := func(typ netlink.HeaderType, family byte, index uint32, name, alias string, up bool) netlink.Message {
 		b := make([]byte, unix.SizeofIfInfomsg)
 		b[0] = family
 		binary.NativeEndian.PutUint32(b[4:], index)
@@ -130,11 +165,19 @@ func TestWatch(t *testing.T) {
 		}
 		ae := netlink.NewAttributeEncoder()
 		ae.String(unix.IFLA_IFNAME, name)
+		ae.String(unix.IFLA_IFALIAS, alias)
+		ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
+			ae.String(unix.IFLA_INFO_KIND, "bridge")
+			return nil
+		})
 		attrs, err := ae.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return netlink.Message{Header: netlink.Header{Type: typ}, Data: append(b, attrs...)}
+	}
+	msg := func(typ netlink.HeaderType, family byte, index uint32, name string, up bool) netlink.Message {
+		return aliased(typ, family, index, name, "seedbed:default@1234", up)
 	}
 	const add, del = unix.RTM_NEWLINK, unix.RTM_DELLINK
 	for _, tt := range []struct {
@@ -147,6 +190,9 @@ func TestWatch(t *testing.T) {
 		{"a port leaves", []netlink.Message{msg(del, unix.AF_BRIDGE, 5, "br0", true)}, nil},
 		{"down and up", []netlink.Message{msg(add, 0, 5, "br0", false), msg(add, 0, 5, "br0", true)}, []bool{false, true}},
 		{"replaced while nobody looked", []netlink.Message{msg(add, 0, 6, "br0", true)}, []bool{false, true}},
+		{"replaced by somebody's own", []netlink.Message{msg(del, 0, 5, "br0", true), aliased(add, 0, 6, "br0", "", true)}, []bool{false}},
+		{"somebody's own, then one of ours", []netlink.Message{aliased(add, 0, 6, "br0", "lan", true), msg(add, 0, 7, "br0", true)}, []bool{false, true}},
+		{"made ours while it is up", []netlink.Message{aliased(add, 0, 6, "br0", "", true), msg(add, 0, 6, "br0", true)}, []bool{false, true}},
 		{"an older one removed", []netlink.Message{msg(del, 0, 4, "br0", true)}, nil},
 		{"renamed", []netlink.Message{msg(add, 0, 5, "br1", true)}, []bool{false}},
 		{"another interface", []netlink.Message{msg(add, 0, 9, "eth0", true), msg(del, 0, 9, "eth0", true)}, nil},
@@ -176,5 +222,7 @@ func FuzzKernelMessages(f *testing.F) {
 		parseLink(b)
 		parseNeigh(b)
 		parseListener(b)
+		parseAddr(b)
+		parseGeneration(b)
 	})
 }

@@ -3,11 +3,12 @@ package netcfg
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -15,41 +16,30 @@ import (
 	"seedbed"
 )
 
-// batchBuffer is room for one batch of the elements of some ten thousand ports.
-const batchBuffer = 16 << 20
+// batchBuffer is room for one batch of rules, and bytesPerPort for the elements
+// of one port in all sets, as messages and as what acknowledges them.
+const (
+	batchBuffer  = 16 << 20
+	bytesPerPort = 768
+)
 
 // elementsPerMessage keeps a list of elements below the 64 KiB of a netlink attribute.
-const elementsPerMessage = 256
+const elementsPerMessage = 512
 
-func dialNFT() (*nftables.Conn, error) {
+// elementsChain holds nothing but a rule whose comment is the digest of the
+// elements; nothing jumps there.
+const elementsChain = "digest"
+
+func dialNFT(ports int) (*nftables.Conn, error) {
+	size := batchBuffer + ports*bytesPerPort
 	big := func(c *netlink.Conn) error {
-		return errors.Join(c.SetWriteBuffer(batchBuffer), c.SetReadBuffer(batchBuffer))
+		return errors.Join(c.SetWriteBuffer(size), c.SetReadBuffer(size))
 	}
 	c, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(big))
 	if err != nil {
 		return nil, fmt.Errorf("open nftables: %w", err)
 	}
 	return c, nil
-}
-
-// applyRules makes both tables what the plan needs, in one atomic batch. A
-// table whose rules are right only has the difference of its elements written.
-func (m *Manager) applyRules(p *plan) error {
-	c, err := dialNFT()
-	if err != nil {
-		return err
-	}
-	defer c.CloseLasting()
-	existing, err := listTables(c)
-	if err != nil {
-		return err
-	}
-	for _, t := range []*table{bridgeTable(p), inetTable(p)} {
-		if err := m.planTable(c, t, existing[t.family]); err != nil {
-			return fmt.Errorf("table %s: %w", tableName, err)
-		}
-	}
-	return flush(c)
 }
 
 // flush sends the batch; an empty one is not sent.
@@ -79,26 +69,6 @@ func listTables(c *nftables.Conn) (map[nftables.TableFamily]bool, error) {
 	return out, nil
 }
 
-func (m *Manager) planTable(c *nftables.Conn, t *table, exists bool) error {
-	version, err := t.version()
-	if err != nil {
-		return err
-	}
-	ref := &nftables.Table{Name: tableName, Family: t.family}
-	if exists {
-		same, err := t.sameRules(c, ref, version)
-		if err != nil {
-			return err
-		}
-		if same {
-			return t.updateSets(c, ref)
-		}
-		c.DelTable(ref)
-	}
-	m.log.Info("nftables rules written", "family", familyName(t.family), "version", version, "replaced", exists)
-	return t.create(c, ref, version)
-}
-
 // sameRules lists the chains of the kernel's table and compares the comments of their rules.
 func (t *table) sameRules(c *nftables.Conn, ref *nftables.Table, version string) (bool, error) {
 	for _, ch := range t.chains {
@@ -107,8 +77,7 @@ func (t *table) sameRules(c *nftables.Conn, ref *nftables.Table, version string)
 			return false, fmt.Errorf("list chain %s: %w", ch.name, err)
 		}
 		same := slices.EqualFunc(ch.rules, have, func(want rule, have *nftables.Rule) bool {
-			got, ok := userdata.GetString(have.UserData, userdata.TypeComment)
-			return ok && got == want.comment(version)
+			return comment(have) == want.comment(version)
 		})
 		if !same {
 			return false, nil
@@ -124,11 +93,38 @@ func (t *table) sameRules(c *nftables.Conn, ref *nftables.Table, version string)
 	if err != nil {
 		return false, fmt.Errorf("list sets: %w", err)
 	}
-	return len(chains) == len(t.chains) && len(sets) == len(t.sets), nil
+	return len(chains) == len(t.chains)+1 && len(sets) == len(t.sets), nil
+}
+
+func comment(r *nftables.Rule) string {
+	s, _ := userdata.GetString(r.UserData, userdata.TypeComment)
+	return s
+}
+
+// haveDigest is the digest of the elements that the kernel's table was given; empty when it says none.
+func (t *table) haveDigest(c *nftables.Conn, ref *nftables.Table) (string, error) {
+	have, err := c.GetRules(ref, &nftables.Chain{Name: elementsChain})
+	if err != nil {
+		return "", fmt.Errorf("list chain %s: %w", elementsChain, err)
+	}
+	if len(have) != 1 {
+		return "", nil
+	}
+	return strings.TrimPrefix(comment(have[0]), elementsComment), nil
+}
+
+const elementsComment = "elements "
+
+// noteDigest adds to the batch what haveDigest reads.
+func noteDigest(c *nftables.Conn, ref *nftables.Table, digest string) {
+	ch := &nftables.Chain{Name: elementsChain, Table: ref}
+	c.FlushChain(ch)
+	c.AddRule(&nftables.Rule{Table: ref, Chain: ch, Exprs: []expr.Any{&expr.Counter{}},
+		UserData: userdata.AppendString(nil, userdata.TypeComment, elementsComment+digest)})
 }
 
 // create adds the table with everything in it to the batch.
-func (t *table) create(c *nftables.Conn, ref *nftables.Table, version string) error {
+func (t *table) create(c *nftables.Conn, ref *nftables.Table, version string, p *plan) error {
 	c.AddTable(ref)
 	for i := range t.sets {
 		s := t.sets[i].nft(ref)
@@ -136,7 +132,7 @@ func (t *table) create(c *nftables.Conn, ref *nftables.Table, version string) er
 		if err := c.AddSet(s, nil); err != nil {
 			return fmt.Errorf("set %s: %w", s.Name, err)
 		}
-		if err := inBlocks(elements(t.sets[i].elements), func(e []nftables.SetElement) error { return c.SetAddElements(s, e) }); err != nil {
+		if err := t.sets[i].fill(c, s, p); err != nil {
 			return fmt.Errorf("set %s: %w", s.Name, err)
 		}
 	}
@@ -155,70 +151,50 @@ func (t *table) create(c *nftables.Conn, ref *nftables.Table, version string) er
 				UserData: userdata.AppendString(nil, userdata.TypeComment, r.comment(version))})
 		}
 	}
+	c.AddChain(&nftables.Chain{Name: elementsChain, Table: ref})
+	noteDigest(c, ref, p.digest())
 	return nil
 }
 
 func (s *set) nft(ref *nftables.Table) *nftables.Set {
 	out := &nftables.Set{Table: ref, Name: s.name, KeyType: s.key, Concatenation: s.concat,
-		IsMap: s.value.Bytes != 0, DataType: s.value}
+		IsMap: s.value.Bytes != 0, DataType: s.value,
+		Dynamic: s.timeout != 0, HasTimeout: s.timeout != 0, Timeout: s.timeout, Size: s.size}
 	if !s.concat {
 		out.KeyByteOrder = binaryutil.NativeEndian // what nft list needs to show interface names
 	}
 	return out
 }
 
-// updateSets adds the difference of the elements to the batch.
-func (t *table) updateSets(c *nftables.Conn, ref *nftables.Table) error {
-	for i := range t.sets {
-		s := t.sets[i].nft(ref)
-		list, err := c.GetSetElements(s)
-		if err != nil {
-			return fmt.Errorf("list set %s: %w", s.Name, err)
+// fill adds all elements of a new set to the batch.
+func (s *set) fill(c *nftables.Conn, to *nftables.Set, p *plan) error {
+	block := make([]nftables.SetElement, 0, elementsPerMessage)
+	var err error
+	send := func() {
+		if len(block) > 0 && err == nil {
+			err = c.SetAddElements(to, block)
 		}
-		have := make(map[string]string, len(list))
-		for _, e := range list {
-			have[string(e.Key)] = string(e.Val)
+		block = block[:0]
+	}
+	s.each(p, func(key, value string) {
+		if block = append(block, element(key, value)); len(block) == elementsPerMessage {
+			send()
 		}
-		gone, added := difference(have, t.sets[i].elements)
-		if err := inBlocks(elements(gone), func(e []nftables.SetElement) error { return c.SetDeleteElements(s, e) }); err != nil {
+	})
+	send()
+	return err
+}
+
+// write adds a change of a set to the batch.
+func (ch change) write(c *nftables.Conn, s *nftables.Set) error {
+	for block := range slices.Chunk(ch.gone, elementsPerMessage) {
+		if err := c.SetDeleteElements(s, block); err != nil {
 			return fmt.Errorf("set %s: %w", s.Name, err)
 		}
-		if err := inBlocks(elements(added), func(e []nftables.SetElement) error { return c.SetAddElements(s, e) }); err != nil {
+	}
+	for block := range slices.Chunk(ch.added, elementsPerMessage) {
+		if err := c.SetAddElements(s, block); err != nil {
 			return fmt.Errorf("set %s: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
-// difference gives what to take from have and then to add to it to make it
-// want. A key whose value changed is in both.
-func difference(have, want map[string]string) (gone, added map[string]string) {
-	gone, added = map[string]string{}, map[string]string{}
-	for k, v := range have {
-		if w, ok := want[k]; !ok || w != v {
-			gone[k] = v
-		}
-	}
-	for k, v := range want {
-		if h, ok := have[k]; !ok || h != v {
-			added[k] = v
-		}
-	}
-	return gone, added
-}
-
-func elements(m map[string]string) []nftables.SetElement {
-	out := make([]nftables.SetElement, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, nftables.SetElement{Key: []byte(k), Val: []byte(m[k])})
-	}
-	return out
-}
-
-func inBlocks(e []nftables.SetElement, each func([]nftables.SetElement) error) error {
-	for block := range slices.Chunk(e, elementsPerMessage) {
-		if err := each(block); err != nil {
-			return err
 		}
 	}
 	return nil

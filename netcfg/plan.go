@@ -11,31 +11,38 @@ import (
 // plan is a State that was checked and put in order, so that equal states give equal plans.
 type plan struct {
 	networks     []seedbed.Network // by bridge name
-	ports        []Port            // by tap
+	ports        []port            // by tap
 	metadataPort uint16
+	installation string
 	// closed are bridges of ours without a network that could not be removed.
 	closed []string
 	// foreign is why a bridge that a network wants was left as it is, by name.
 	foreign map[string]error
+	// sum is the digest of the elements, once it was asked for.
+	sum string
 }
 
 func newPlan(s State, o Options) (*plan, error) {
-	p := &plan{networks: slices.Clone(s.Networks), ports: slices.Clone(s.Ports), metadataPort: 80}
+	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, installation: o.Installation}
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: want 1 to 65535", o.MetadataPort)
 		}
 		p.metadataPort = uint16(o.MetadataPort)
 	}
+	if strings.ContainsFunc(o.Installation, func(r rune) bool { return r <= ' ' || r > '~' || r == '@' || r == ':' }) || len(o.Installation) > 32 {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "installation %q is not a mark: want at most 32 printable characters without blanks, ':' or '@'", o.Installation)
+	}
 	slices.SortFunc(p.networks, func(a, b seedbed.Network) int { return strings.Compare(a.Bridge, b.Bridge) })
-	slices.SortFunc(p.ports, func(a, b Port) int { return strings.Compare(a.Tap, b.Tap) })
 	if err := checkNetworks(p.networks); err != nil {
 		return nil, err
 	}
-	if err := p.checkPorts(); err != nil {
-		return nil, err
+	if s.Ports == nil {
+		return p, nil
 	}
-	return p, nil
+	var err error
+	p.ports, err = newPorts(s.Ports, p.networks)
+	return p, err
 }
 
 func checkNetworks(networks []seedbed.Network) error {
@@ -52,8 +59,10 @@ func checkNetworks(networks []seedbed.Network) error {
 			if o.Bridge == n.Bridge {
 				return seedbed.Errorf(seedbed.ErrInvalid, "networks %s and %s have the same bridge %s", o.Name, n.Name, n.Bridge)
 			}
-			if o.Prefix.Overlaps(n.Prefix) {
-				return seedbed.Errorf(seedbed.ErrInvalid, "networks %s (%s) and %s (%s) overlap", o.Name, o.Prefix, n.Name, n.Prefix)
+			if o.Prefix.Overlaps(n.Prefix) && o.NAT && n.NAT {
+				return seedbed.Errorf(seedbed.ErrInvalid,
+					"networks %s (%s) and %s (%s) overlap, and both have NAT: answers from outside could not be told apart; give one another prefix, or switch its NAT off",
+					o.Name, o.Prefix, n.Name, n.Prefix)
 			}
 		}
 	}
@@ -85,42 +94,6 @@ func checkNetwork(n seedbed.Network) error {
 		}
 	}
 	return nil
-}
-
-func (p *plan) checkPorts() error {
-	networks := map[string]seedbed.Network{}
-	for _, n := range p.networks {
-		networks[n.Bridge] = n
-	}
-	for i, t := range p.ports {
-		n, ok := networks[t.Bridge]
-		bad := func(format string, args ...any) error {
-			return seedbed.Errorf(seedbed.ErrInvalid, "port %q: "+format, append([]any{t.Tap}, args...)...)
-		}
-		switch {
-		case !validIfname(t.Tap):
-			return bad("not an interface name: want 1 to 15 characters without blanks, '/' or ':'")
-		case i > 0 && p.ports[i-1].Tap == t.Tap:
-			return bad("given twice")
-		case !ok:
-			return bad("bridge %q belongs to no network of the state", t.Bridge)
-		case !unicast(t.MAC):
-			return bad("MAC %s is not a unicast address", t.MAC)
-		case t.Mark == 0:
-			return bad("mark 0 names nobody")
-		case !host(n.Prefix, t.Addr) || t.Addr == n.Gateway:
-			return bad("address %s is not a guest's address in %s", t.Addr, n.Prefix)
-		}
-	}
-	return nil
-}
-
-// only leaves the networks that keep says, and their ports.
-func (p *plan) only(keep func(seedbed.Network) bool) {
-	p.networks = slices.DeleteFunc(p.networks, func(n seedbed.Network) bool { return !keep(n) })
-	p.ports = slices.DeleteFunc(p.ports, func(t Port) bool {
-		return !slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Bridge == t.Bridge })
-	})
 }
 
 func (p *plan) nat() bool {

@@ -2,7 +2,9 @@ package netcfg
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,14 +18,22 @@ func testNetwork() seedbed.Network {
 	}
 }
 
+// lists is a State whose ports are in a list.
+type lists struct {
+	Networks []seedbed.Network
+	Ports    []Port
+}
+
+func (l lists) state() State { return State{Networks: l.Networks, Ports: slices.Values(l.Ports)} }
+
 func testPort() Port {
 	return Port{Tap: "sb1", MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 1}, Addr: netip.MustParseAddr("10.213.0.9"), Mark: 1, Bridge: "seedbed0"}
 }
 
 func TestNewPlan(t *testing.T) {
 	t.Parallel()
-	other := func(change func(*seedbed.Network)) func(*State) {
-		return func(s *State) {
+	other := func(change func(*seedbed.Network)) func(*lists) {
+		return func(s *lists) {
 			n := testNetwork()
 			n.Name, n.Bridge, n.Prefix, n.Gateway = "lab", "seedbed1", netip.MustParsePrefix("10.214.0.0/24"), netip.MustParseAddr("10.214.0.1")
 			change(&n)
@@ -32,43 +42,46 @@ func TestNewPlan(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		change func(*State)
+		change func(*lists)
 		want   string // part of the message; empty for a good state
 	}{
-		{"good", func(*State) {}, ""},
+		{"good", func(*lists) {}, ""},
 		{"two networks", other(func(*seedbed.Network) {}), ""},
-		{"no network", func(s *State) { *s = State{} }, ""},
-		{"network without a name", func(s *State) { s.Networks[0].Name = "" }, "network name"},
-		{"bridge name too long", func(s *State) { s.Networks[0].Bridge = "sixteen-letters-" }, "is not an interface name"},
-		{"bridge name with a slash", func(s *State) { s.Networks[0].Bridge = "../conf" }, "is not an interface name"},
-		{"multicast MAC", func(s *State) { s.Networks[0].MAC[0] = 1 }, "not a unicast address"},
-		{"no MAC", func(s *State) { s.Networks[0].MAC = seedbed.MAC{} }, "not a unicast address"},
-		{"prefix with host bits", func(s *State) { s.Networks[0].Prefix = netip.MustParsePrefix("10.213.0.1/24") }, "not usable"},
-		{"IPv6 prefix", func(s *State) { s.Networks[0].Prefix = netip.MustParsePrefix("fd00::/64") }, "not usable"},
-		{"no prefix", func(s *State) { s.Networks[0].Prefix = netip.Prefix{} }, "not usable"},
-		{"prefix with the metadata address", func(s *State) { s.Networks[0].Prefix = netip.MustParsePrefix("169.254.0.0/16") }, "metadata address"},
-		{"gateway outside", func(s *State) { s.Networks[0].Gateway = netip.MustParseAddr("10.0.0.1") }, "gateway"},
-		{"gateway is the broadcast address", func(s *State) { s.Networks[0].Gateway = netip.MustParseAddr("10.213.0.255") }, "gateway"},
-		{"IPv6 DNS", func(s *State) { s.Networks[0].DNS = []netip.Addr{netip.IPv6Loopback()} }, "DNS server"},
+		{"no network", func(s *lists) { *s = lists{} }, ""},
+		{"network without a name", func(s *lists) { s.Networks[0].Name = "" }, "network name"},
+		{"bridge name too long", func(s *lists) { s.Networks[0].Bridge = "sixteen-letters-" }, "is not an interface name"},
+		{"bridge name with a slash", func(s *lists) { s.Networks[0].Bridge = "../conf" }, "is not an interface name"},
+		{"multicast MAC", func(s *lists) { s.Networks[0].MAC[0] = 1 }, "not a unicast address"},
+		{"no MAC", func(s *lists) { s.Networks[0].MAC = seedbed.MAC{} }, "not a unicast address"},
+		{"prefix with host bits", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("10.213.0.1/24") }, "not usable"},
+		{"IPv6 prefix", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("fd00::/64") }, "not usable"},
+		{"no prefix", func(s *lists) { s.Networks[0].Prefix = netip.Prefix{} }, "not usable"},
+		{"prefix with the metadata address", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("169.254.0.0/16") }, "metadata address"},
+		{"gateway outside", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.0.0.1") }, "gateway"},
+		{"gateway is the broadcast address", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.213.0.255") }, "gateway"},
+		{"IPv6 DNS", func(s *lists) { s.Networks[0].DNS = []netip.Addr{netip.IPv6Loopback()} }, "DNS server"},
 		{"name twice", other(func(n *seedbed.Network) { n.Name = "default" }), "given twice"},
 		{"bridge twice", other(func(n *seedbed.Network) { n.Bridge = "seedbed0" }), "same bridge"},
 		{"overlap", other(func(n *seedbed.Network) {
 			n.Prefix, n.Gateway = netip.MustParsePrefix("10.213.0.128/25"), netip.MustParseAddr("10.213.0.129")
-		}), "overlap"},
-		{"tap without a name", func(s *State) { s.Ports[0].Tap = "" }, "not an interface name"},
-		{"tap twice", func(s *State) { s.Ports = append(s.Ports, s.Ports[0]) }, "given twice"},
-		{"unknown bridge", func(s *State) { s.Ports[0].Bridge = "br9" }, "belongs to no network"},
-		{"port without mark", func(s *State) { s.Ports[0].Mark = 0 }, "names nobody"},
-		{"port without MAC", func(s *State) { s.Ports[0].MAC = seedbed.MAC{} }, "not a unicast address"},
-		{"port with the gateway's address", func(s *State) { s.Ports[0].Addr = s.Networks[0].Gateway }, "not a guest's address"},
-		{"port outside its network", func(s *State) { s.Ports[0].Addr = netip.MustParseAddr("10.0.0.7") }, "not a guest's address"},
-		{"port without address", func(s *State) { s.Ports[0].Addr = netip.Addr{} }, "not a guest's address"},
+		}), "both have NAT"},
+		{"overlap where one has NAT", other(func(n *seedbed.Network) {
+			n.Prefix, n.Gateway, n.NAT = netip.MustParsePrefix("10.213.0.0/24"), netip.MustParseAddr("10.213.0.1"), false
+		}), ""},
+		{"tap without a name", func(s *lists) { s.Ports[0].Tap = "" }, "not an interface name"},
+		{"tap twice", func(s *lists) { s.Ports = append(s.Ports, s.Ports[0]) }, "given twice"},
+		{"unknown bridge", func(s *lists) { s.Ports[0].Bridge = "br9" }, "belongs to no network"},
+		{"port without mark", func(s *lists) { s.Ports[0].Mark = 0 }, "names nobody"},
+		{"port without MAC", func(s *lists) { s.Ports[0].MAC = seedbed.MAC{} }, "not a unicast address"},
+		{"port with the gateway's address", func(s *lists) { s.Ports[0].Addr = s.Networks[0].Gateway }, "not a guest's address"},
+		{"port outside its network", func(s *lists) { s.Ports[0].Addr = netip.MustParseAddr("10.0.0.7") }, "not a guest's address"},
+		{"port without address", func(s *lists) { s.Ports[0].Addr = netip.Addr{} }, "not a guest's address"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := State{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{testPort()}}
+			s := lists{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{testPort()}}
 			tt.change(&s)
-			_, err := newPlan(s, Options{})
+			_, err := newPlan(s.state(), Options{})
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("newPlan: %v", err)
@@ -85,13 +98,13 @@ func TestNewPlan(t *testing.T) {
 // TestVersion: it follows the rules and not the elements.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	versions := func(s State, o Options) [2]string {
+	versions := func(s lists, o Options) [2]string {
 		t.Helper()
-		p, err := newPlan(s, o)
+		p, err := newPlan(s.state(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := bridgeTable(p).version()
+		b, err := bridgeTable().version()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,9 +114,9 @@ func TestVersion(t *testing.T) {
 		}
 		return [2]string{b, i}
 	}
-	s := State{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{testPort()}}
+	s := lists{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{testPort()}}
 	base := versions(s, Options{})
-	if got := versions(State{Networks: s.Networks}, Options{MetadataPort: 80}); got != base {
+	if got := versions(lists{Networks: s.Networks}, Options{MetadataPort: 80}); got != base {
 		t.Error("a port less changed the rules")
 	}
 	port := versions(s, Options{MetadataPort: 7380})
@@ -113,5 +126,52 @@ func TestVersion(t *testing.T) {
 	s.Networks[0].NAT = false
 	if got := versions(s, Options{}); got[0] != base[0] || got[1] == base[1] {
 		t.Error("NAT off must change the inet table alone")
+	}
+}
+
+// TestWith: the ports of a plan after some came, changed and went.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	port := func(tap string, mark uint32) Port {
+		p := testPort()
+		p.Tap, p.Mark = tap, mark
+		return p
+	}
+	p, err := newPlan(lists{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{port("sb2", 2), port("sb4", 4), port("sb6", 6)}}.state(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := p.digest()
+	for _, tt := range []struct {
+		name  string
+		gone  []string
+		ports []Port
+		want  string
+	}{
+		{"nothing", nil, nil, "sb2=2 sb4=4 sb6=6"},
+		{"first, middle and last come", nil, []Port{port("sb7", 7), port("sb1", 1), port("sb5", 5)}, "sb1=1 sb2=2 sb4=4 sb5=5 sb6=6 sb7=7"},
+		{"one changes", nil, []Port{port("sb4", 44)}, "sb2=2 sb4=44 sb6=6"},
+		{"one changes and is named as gone", []string{"sb4"}, []Port{port("sb4", 44)}, "sb2=2 sb4=44 sb6=6"},
+		{"some go", []string{"sb6", "sb2", "sb9"}, nil, "sb4=4"},
+		{"all go", []string{"sb6", "sb2", "sb4"}, nil, ""},
+	} {
+		out, err := p.with(tt.gone, tt.ports)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var got []string
+		for _, q := range out.ports {
+			got = append(got, fmt.Sprintf("%s=%d", q.name(), q.mark))
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
+		}
+		if same := out.digest() == before; same != (tt.name == "nothing") {
+			t.Errorf("%s: the digest is the same: %v", tt.name, same)
+		}
+	}
+	if _, err := p.with(nil, []Port{port("sb8", 0)}); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("a port without mark: %v", err)
 	}
 }

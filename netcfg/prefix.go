@@ -77,7 +77,9 @@ func (r *route) usedPrefixes() ([]netip.Prefix, error) {
 		return nil, err
 	}
 	for _, a := range addrs {
-		used = append(used, addrPrefix(a).Masked())
+		if a.prefix.Addr().Is4() {
+			used = append(used, a.prefix.Masked())
+		}
 	}
 	return used, nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -19,13 +20,21 @@ type table struct {
 	chains []chain
 }
 
-// set is a set or map; elements are key and, for a map, value, in the kernel's byte form.
+// set is a set or map. Its elements are key and, for a map, value, in the kernel's byte form.
 type set struct {
-	name     string
-	key      nftables.SetDatatype
-	concat   bool
-	value    nftables.SetDatatype // zero for a set
-	elements map[string]string
+	name   string
+	key    nftables.SetDatatype
+	concat bool
+	value  nftables.SetDatatype // zero for a set
+	// of is the element of a port, whose key begins with its tap; nil for a set
+	// that has nothing to do with ports. ok is false when the port has none.
+	of func(p *plan, t *port) (key, value string, ok bool)
+	// fixed are the elements of a set without of.
+	fixed func(p *plan) []string
+	// timeout and size are of a set that the rules fill themselves, which has
+	// neither of nor fixed; zero for any other.
+	timeout time.Duration
+	size    uint32
 }
 
 // chain is a chain and its rules; hook is nil for one that is only jumped to.
@@ -48,7 +57,7 @@ type rule struct {
 func (t *table) version() (string, error) {
 	h := sha256.New()
 	for _, s := range t.sets {
-		fmt.Fprintf(h, "set %s %s %s\n", s.name, s.key.Name, s.value.Name)
+		fmt.Fprintf(h, "set %s %s %t %s %s %d\n", s.name, s.key.Name, s.concat, s.value.Name, s.timeout, s.size)
 	}
 	for _, c := range t.chains {
 		fmt.Fprintf(h, "chain %s %s %d\n", c.name, c.typ, c.prio)

@@ -4,6 +4,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"seedbed"
 )
 
 // The places of what the rules look at, in bytes from the start of the header
@@ -15,10 +17,19 @@ func arpTpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 
 func ipSource() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 12, 4) }
 func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2, 8+28, 6) }
 
+// The sets of ports whose network goes without a protection (seedbed.Allowance).
+const (
+	mayAddress   = "may-address"
+	mayDHCP      = "may-dhcp"
+	mayAdvertise = "may-advertise"
+	mayClaim     = "may-claim"
+)
+
 // bridgeTable proves who sent a frame: nothing leaves a guest's port but
-// frames with the port's own MAC and IPv4 address, and those to the metadata
-// address carry the port's mark. The rules are the same on every host; who
-// may send what is in the sets.
+// frames with the port's own MAC and IPv4 address, or a link-local IPv6
+// address, and those to the metadata addresses carry the port's mark. The rules
+// are the same on every host; who may send what is in the sets, so that what
+// one network allows opens no port of another.
 //
 // A guest's interface that is not in the sets, or not any more, is closed. It is
 // told by its name, "sb" and a digit, so that somebody else's port of such a
@@ -26,52 +37,81 @@ func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2
 // belongs to cannot be asked for on every kernel (nft_meta_bridge). Other ports
 // are left alone. The bridges themselves may have any name, since what the host
 // sends through one does not pass prerouting.
-func bridgeTable(p *plan) *table {
-	ports, who := map[string]string{}, map[string]string{}
-	addrs, gates := map[string]string{}, map[string]string{}
-	macs := map[string]string{}
-	for _, n := range p.networks {
-		macs[n.Bridge] = string(n.MAC[:])
-	}
-	for _, t := range p.ports {
-		ports[string(ifname(t.Tap))] = ""
-		who[string(macKey(t.Tap, t.MAC))] = string(markValue(t.Mark))
-		addrs[string(addrKey(t.Tap, t.Addr))] = ""
-		gates[string(ifname(t.Tap))] = macs[t.Bridge]
-	}
-	name, mac, ip := nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeIPAddr
+func bridgeTable() *table {
 	return &table{
 		family: nftables.TableFamilyBridge,
-		sets: []set{
-			{name: "ports", key: name, elements: ports},
-			{name: "who", key: nftables.MustConcatSetType(name, mac), concat: true, value: nftables.TypeMark, elements: who},
-			{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, elements: addrs},
-			{name: "gates", key: name, value: mac, elements: gates},
-		},
+		sets:   bridgeSets(),
 		chains: []chain{
 			{name: "pre", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, prio: -300, rules: preRules()},
+			{name: "guest", rules: guestRules()},
 			{name: "arp", rules: arpRules()},
 			{name: "ip6", rules: ip6Rules()},
+			{name: "nd", rules: ndRules()},
 			{name: "local", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, prio: -300, rules: localRules()},
+			{name: "sources", rules: sourceRules()},
+			{name: "answers", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, prio: -300, rules: answerRules()},
 		},
 	}
 }
 
+func bridgeSets() []set {
+	name, mac, ip, mark := nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeIPAddr, nftables.TypeMark
+	allowed := func(of string, in func(seedbed.Allowance) bool) set {
+		return set{name: of, key: name, of: func(p *plan, t *port) (string, string, bool) {
+			return string(t.tap[:]), "", in(p.networks[t.network].Allow)
+		}}
+	}
+	return append([]set{
+		// Listed are the ports that the rules speak of; the value is the MAC of the port's bridge.
+		{name: "gates", key: name, value: mac, of: func(p *plan, t *port) (string, string, bool) {
+			m := p.networks[t.network].MAC
+			return string(t.tap[:]), string(m[:]), true
+		}},
+		{name: "who", key: nftables.MustConcatSetType(name, mac), concat: true, value: mark, of: func(_ *plan, t *port) (string, string, bool) {
+			return string(t.tap[:]) + string(t.mac[:]) + "\x00\x00", string(markValue(t.mark)), true
+		}},
+		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
+			return string(t.tap[:]) + string(t.addr[:]), "", true
+		}},
+		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
+			return string(t.tap[:]) + string(markValue(t.mark)), "", true
+		}},
+		allowed(mayAddress, func(a seedbed.Allowance) bool { return a.Addresses }),
+		allowed(mayDHCP, func(a seedbed.Allowance) bool { return a.DHCPServer }),
+		allowed(mayAdvertise, func(a seedbed.Allowance) bool { return a.RouterAdvertisements }),
+		allowed(mayClaim, func(a seedbed.Allowance) bool { return a.MetadataAddresses }),
+	}, sourceSets()...)
+}
+
+// may and mayNot ask whether the frame's port is in one of the sets of allowances.
+func may(set string) exprs    { return in(expr.MetaKeyIIFNAME, set) }
+func mayNot(set string) exprs { return notIn(expr.MetaKeyIIFNAME, set) }
+
 func preRules() []rule {
+	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
+	return []rule{
+		{"a guest's port", cat(listed, gotoChain("guest"))},
+		{"a guest's port that is not listed", cat(iifGuest(), drop())},
+	}
+}
+
+func guestRules() []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	return []rule{
-		{"a guest's port that is not listed", cat(iifGuest(), notIn(expr.MetaKeyIIFNAME, "ports"), drop())},
-		{"not a guest's port", cat(notIn(expr.MetaKeyIIFNAME, "ports"), accept())},
 		{"another's MAC", cat(notPair(etherSaddr(), "who"), drop())},
 		{"ARP", cat(ethertype(unix.ETH_P_ARP), gotoChain("arp"))},
 		{"IPv6", cat(ethertype(unix.ETH_P_IPV6), gotoChain("ip6"))},
 		{"VLAN tags and other protocols", cat(not(ethertype(unix.ETH_P_IP)), drop())},
-		{"a guest as DHCP server", cat(sport(udp, 67), drop())},
+		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
+		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
 		{"DHCP for itself, no address yet", cat(dport(udp, 67), ipSaddr(zeroAddr), pair(dhcpChaddr(), "who"), accept())},
 		{"DHCP for itself", cat(dport(udp, 67), pair(dhcpChaddr(), "who"), pair(ipSource(), "addrs"), accept())},
-		{"DHCP for another", cat(dport(udp, 67), drop())},
-		{"another's address", cat(notPair(ipSource(), "addrs"), drop())},
-		{"ICMP redirects", cat(icmp(5), drop())},
+		{"DHCP for another", cat(dport(udp, 67), mayNot(mayDHCP), drop())},
+		{"the metadata address as its own", cat(ipSaddr(MetadataAddr), may(mayClaim), accept())},
+		{"from the metadata address", cat(ipSaddr(MetadataAddr), drop())},
+		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
+		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
 		{"fragments to the metadata address", cat(ipDaddr(MetadataAddr), ipFragment(), drop())},
 		{"metadata: mark, and off the wire", cat(ipDaddr(MetadataAddr), dport(tcp, 80), markAndTake())},
 	}
@@ -97,31 +137,45 @@ func markAndTake() exprs {
 // claim the gateway, the metadata address or a neighbour's. A probe (RFC 5227)
 // has no sender address; it too may only ask for the guest's own.
 func arpRules() []rule {
+	claim, probe := network(14, MetadataAddr.AsSlice()...), cat(network(14, 0, 0, 0, 0), network(24, MetadataAddr.AsSlice()...))
 	return []rule{
 		{"ARP of another kind than IPv4 on Ethernet", cat(not(network(0, 0, 1, 8, 0, 6, 4)), drop())},
 		{"ARP with another's MAC", cat(notPair(arpSha(), "who"), drop())},
+		{"ARP claim of the metadata address, allowed", cat(claim, may(mayClaim), accept())},
+		{"ARP claim of the metadata address", cat(claim, drop())},
+		{"ARP probe of the metadata address", cat(probe, mayNot(mayClaim), drop())},
 		{"ARP from its own address", cat(pair(arpSpa(), "addrs"), accept())},
 		{"ARP probe of its own address", cat(network(14, 0, 0, 0, 0), pair(arpTpa(), "addrs"), accept())},
-		{"ARP for another's address", drop()},
-	}
-}
-
-// ip6Rules keep guests from configuring their neighbours. Between themselves
-// they may use link-local addresses.
-func ip6Rules() []rule {
-	return []rule{
-		{"router advertisements", cat(icmp6(134), drop())},
-		{"ICMPv6 redirects", cat(icmp6(137), drop())},
-		{"a guest as DHCPv6 server", cat(sport(unix.IPPROTO_UDP, 547), drop())},
+		{"ARP for another's address", cat(mayNot(mayAddress), drop())},
 	}
 }
 
 // localRules close the way past the bridge: frames to 01:80:c2:00:00:0X skip
 // prerouting and reach the host as if the port stood alone (br_handle_frame).
-// Those to :0e skip this as well; the inet table stops what they carry.
+// Those to :0e skip this as well; the inet table stops what they carry. IPv6 that
+// is for the host is looked at once more, see sourceRules.
 func localRules() []rule {
+	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
 	return []rule{
-		{"link-local group addresses", cat(in(expr.MetaKeyIIFNAME, "ports"), toGroup(), drop())},
+		{"link-local group addresses", cat(listed, toGroup(), drop())},
 		{"link-local group addresses from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
+		{"IPv6 of a guest to the host", cat(ethertype(unix.ETH_P_IPV6), listed, gotoChain("sources"))},
 	}
+}
+
+// answerRules let an answer of the metadata service leave by the port of the
+// guest alone that the connection's mark names. A neighbour that took over the
+// guest's link-local address after the connection was made, or a frame that the
+// bridge floods, brings it to nobody else. What has no mark is for callers that no rule saw.
+func answerRules() []rule {
+	marked := not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
+	elsewhere := exprs{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyMARK, Register: 2},
+		&expr.Lookup{SourceRegister: 1, SetName: "answers", Invert: true}}
+	rules := []rule{{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())}}
+	for _, a := range metadata6() {
+		rules = append(rules, rule{"metadata of another guest, from " + a.String(),
+			cat(ethertype(unix.ETH_P_IPV6), ip6Saddr(a), sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())})
+	}
+	return rules
 }

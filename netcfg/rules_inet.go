@@ -18,22 +18,12 @@ func markValue(m uint32) []byte { return binary.NativeEndian.AppendUint32(nil, m
 // inetTable protects the host from its guests and lets their traffic out. It
 // decides only about packets from or to a managed bridge.
 func inetTable(p *plan) *table {
-	ports, bridges := map[string]string{}, map[string]string{}
-	for _, t := range p.ports {
-		ports[string(ifname(t.Tap))] = ""
-	}
-	for _, n := range p.networks {
-		bridges[string(ifname(n.Bridge))] = ""
-	}
-	for _, b := range p.closed {
-		bridges[string(ifname(b))] = ""
-	}
 	filter, nat := nftables.ChainTypeFilter, nftables.ChainTypeNAT
-	return &table{
+	t := &table{
 		family: nftables.TableFamilyINet,
 		sets: []set{
-			{name: "ports", key: nftables.TypeIFName, elements: ports},
-			{name: "bridges", key: nftables.TypeIFName, elements: bridges},
+			{name: "ports", key: nftables.TypeIFName, of: func(_ *plan, t *port) (string, string, bool) { return string(t.tap[:]), "", true }},
+			{name: "bridges", key: nftables.TypeIFName, fixed: bridgeElements},
 		},
 		chains: []chain{
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},
@@ -42,6 +32,42 @@ func inetTable(p *plan) *table {
 			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: snatRules(p)},
 		},
 	}
+	if p.metadataPort == 80 {
+		t.chains = append(t.chains,
+			chain{name: "untracked-requests", typ: filter, hook: nftables.ChainHookPrerouting, prio: -300, rules: untracked(expr.MetaKeyIIFNAME)},
+			chain{name: "untracked-answers", typ: filter, hook: nftables.ChainHookOutput, prio: -300, rules: untracked(expr.MetaKeyOIFNAME)})
+	}
+	return t
+}
+
+// bridgeElements are the bridges that the host is protected from.
+func bridgeElements(p *plan) []string {
+	var out []string
+	for _, n := range p.networks {
+		out = append(out, string(ifname(n.Bridge)))
+	}
+	for _, b := range p.closed {
+		out = append(out, string(ifname(b)))
+	}
+	return out
+}
+
+// untracked keeps connections to the metadata service out of the connection
+// table, where a guest could fill the place of others, and where equal
+// addresses on two bridges would be one connection. NAT to another port needs the table.
+func untracked(key expr.MetaKey) []rule {
+	match := func(addr func(netip.Addr) exprs, port func(byte, uint16) exprs, family exprs, a netip.Addr) rule {
+		return rule{"metadata at " + a.String(), cat(in(key, "bridges"), family, addr(a), port(unix.IPPROTO_TCP, 80), exprs{&expr.Notrack{}})}
+	}
+	v4, v6, port := ipDaddr, ip6Daddr, dport
+	if key == expr.MetaKeyOIFNAME {
+		v4, v6, port = ipSaddr, ip6Saddr, sport
+	}
+	rules := []rule{match(v4, port, ipv4(), MetadataAddr)}
+	for _, a := range metadata6() {
+		rules = append(rules, match(v6, port, ipv6(), a))
+	}
+	return rules
 }
 
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
@@ -50,22 +76,31 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 const statusDNAT = 1 << 5
 
 // inputRules: guests reach the host's ping, DHCP, metadata, and those of
-// their own DNS servers that are the host's. A port outside its bridge reaches nothing.
+// their own DNS servers that are the host's; over IPv6, metadata and what finds
+// its MAC. A port outside its bridge reaches nothing.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
-	metadata := cat(ipv4(), ipDaddr(MetadataAddr), dport(tcp, p.metadataPort))
+	marked := exprs{}
 	if p.metadataPort != 80 {
-		metadata = cat(metadata, ctStatus(statusDNAT)) // only what was marked on its way to port 80
+		marked = ctStatus(statusDNAT) // only what was marked on its way to port 80
 	}
 	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"not from a managed bridge", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), accept())},
 		{"answers", cat(ctState(known), accept())},
-		{"IPv6 to the host", cat(not(ipv4()), drop())},
-		{"ping", cat(icmp(8), accept())},
-		{"DHCP", cat(dport(udp, 67), accept())},
-		{"metadata", cat(metadata, accept())},
+		{"neighbour discovery", cat(ipv6(), icmp6Types(neighbourSolicitation, neighbourAdvertisement), accept())},
+	}
+	for _, a := range metadata6() {
+		rules = append(rules, rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), ip6Daddr(a), dport(tcp, p.metadataPort), marked, accept())})
+	}
+	rules = append(rules,
+		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
+		rule{"ping", cat(icmp(8), accept())},
+		rule{"DHCP", cat(dport(udp, 67), accept())})
+	for _, n := range p.networks {
+		rules = append(rules, rule{"metadata of " + n.Name + ", from the link", cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix),
+			ipDaddr(MetadataAddr), dport(tcp, p.metadataPort), marked, accept())})
 	}
 	for _, n := range p.networks {
 		for _, d := range n.DNS {
@@ -107,13 +142,20 @@ func dnatRules(p *plan) []rule {
 	if p.metadataPort == 80 {
 		return nil
 	}
-	to := exprs{
-		&expr.Immediate{Register: 1, Data: MetadataAddr.AsSlice()},
-		&expr.Immediate{Register: 2, Data: be16(p.metadataPort)},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1, RegProtoMin: 2, Specified: true},
+	to := func(a netip.Addr, family uint32) exprs {
+		return exprs{
+			&expr.Immediate{Register: 1, Data: a.AsSlice()},
+			&expr.Immediate{Register: 2, Data: be16(p.metadataPort)},
+			&expr.NAT{Type: expr.NATTypeDestNAT, Family: family, RegAddrMin: 1, RegProtoMin: 2, Specified: true},
+		}
 	}
-	return []rule{{"metadata on another port", cat(in(expr.MetaKeyIIFNAME, "bridges"), ipv4(),
-		ipDaddr(MetadataAddr), dport(unix.IPPROTO_TCP, 80), to)}}
+	bridges := in(expr.MetaKeyIIFNAME, "bridges")
+	rules := []rule{{"metadata on another port", cat(bridges, ipv4(), ipDaddr(MetadataAddr), dport(unix.IPPROTO_TCP, 80), to(MetadataAddr, unix.NFPROTO_IPV4))}}
+	for _, a := range metadata6() {
+		rules = append(rules, rule{"metadata at " + a.String() + " on another port",
+			cat(bridges, ipv6(), ip6Daddr(a), dport(unix.IPPROTO_TCP, 80), to(a, unix.NFPROTO_IPV6))})
+	}
+	return rules
 }
 
 func snatRules(p *plan) []rule {

@@ -50,7 +50,7 @@ func TestTapThatIsNotListed(t *testing.T) {
 // not come by prerouting.
 func TestTapThatIsNotListedPastTheBridge(t *testing.T) {
 	m := open(t)
-	apply(t, m, State{Networks: []seedbed.Network{network0()}}, Options{})
+	apply(t, m, lists{Networks: []seedbed.Network{network0()}}, Options{})
 	g := guest(t, "sb1", mac1, ip1)
 	netnstest.Run(t, "sysctl", "-w", "net.ipv4.conf.sb1.rp_filter=0")
 	var tx int

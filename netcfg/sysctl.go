@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,31 +20,55 @@ const (
 
 func keyConf(iface, name string) string { return "net/ipv4/conf/" + iface + "/" + name }
 
+func keyConf6(iface, name string) string { return "net/ipv6/conf/" + iface + "/" + name }
+
 // hostSysctls sets what holds for the whole namespace. Nothing here is ever
 // switched off again: others may rely on it by then.
-func hostSysctls(p *plan) error {
+func (m *Manager) hostSysctls(p *plan) error {
 	if len(p.networks) == 0 {
 		return nil
 	}
-	if err := setSysctl(keyFwmarkAccept, 1); err != nil {
+	if err := m.setSysctl(keyFwmarkAccept, 1, m.applied == nil); err != nil {
 		return err
 	}
 	if p.nat() {
-		return setSysctl(keyForward, 1)
+		return m.setSysctl(keyForward, 1, m.applied == nil)
 	}
 	return nil
 }
 
-// bridgeSysctls sets what holds for one bridge.
-func bridgeSysctls(bridge string) error {
-	if err := setSysctl(keyConf(bridge, "accept_local"), 1); err != nil {
-		return err
-	}
+// bridgeSysctls sets what holds for one bridge, which may be a new one.
+func (m *Manager) bridgeSysctls(bridge string, fresh bool) error {
 	all, err := readSysctl(keyRPFilterAll)
 	if err != nil {
 		return err
 	}
-	return setSysctl(keyConf(bridge, "rp_filter"), wantRPFilter(all))
+	want := []struct {
+		key   string
+		value int
+	}{
+		{keyConf(bridge, "accept_local"), 1},
+		{keyConf(bridge, "rp_filter"), wantRPFilter(all)},
+		// It speaks of its own addresses alone: the host's others may be a guest's on this bridge.
+		{keyConf(bridge, "arp_ignore"), 1},
+		{keyConf(bridge, "arp_announce"), 2},
+		// Over IPv6 it has the metadata addresses, and learns nothing from guests.
+		{keyConf6(bridge, "addr_gen_mode"), 1},
+		{keyConf6(bridge, "accept_dad"), 0},
+		{keyConf6(bridge, "accept_ra"), 0},
+		{keyConf6(bridge, "autoconf"), 0},
+		{keyConf6(bridge, "accept_redirects"), 0},
+	}
+	for _, w := range want {
+		err := m.setSysctl(w.key, w.value, fresh || m.applied == nil)
+		if errors.Is(err, seedbed.ErrNotFound) && strings.HasPrefix(w.key, "net/ipv6/") {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wantRPFilter is the bridge's own rp_filter. The kernel takes the greater of
@@ -56,8 +81,9 @@ func wantRPFilter(all int) int {
 	return 0
 }
 
-// setSysctl writes a value only when it differs, and reads it back.
-func setSysctl(key string, want int) error {
+// setSysctl writes a value only when it differs, and reads it back. Unless it
+// is the first time, somebody has changed it, which is logged.
+func (m *Manager) setSysctl(key string, want int, first bool) error {
 	have, err := readSysctl(key)
 	if err != nil || have == want {
 		return err
@@ -66,8 +92,12 @@ func setSysctl(key string, want int) error {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "sysctl %s is %d and cannot be set to %d (%v): set it, or let this program write /proc/sys/net",
 			sysctlName(key), have, want, err)
 	}
-	if have, err = readSysctl(key); err == nil && have != want {
-		err = seedbed.Errorf(seedbed.ErrUnavailable, "sysctl %s is %d after %d was written", sysctlName(key), have, want)
+	now, err := readSysctl(key)
+	if err == nil && now != want {
+		err = seedbed.Errorf(seedbed.ErrUnavailable, "sysctl %s is %d after %d was written", sysctlName(key), now, want)
+	}
+	if err == nil && !first {
+		m.log.Warn("somebody changed a switch; it is set again", "sysctl", sysctlName(key), "was", have, "is", want)
 	}
 	return err
 }

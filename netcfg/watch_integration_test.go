@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -102,32 +101,44 @@ func TestFreePrefixAvoidsRoutes(t *testing.T) {
 	free("192.168.213.0/24")
 }
 
+// TestPortHolder: who keeps an address from being bound, other than ourselves.
 func TestPortHolder(t *testing.T) {
 	m := open(t)
-	me, err := os.ReadFile("/proc/self/comm")
-	if err != nil {
+	own, err := net.Listen("tcp4", "169.254.169.254:8099")
+	if err == nil {
+		t.Fatal("the address is there before the bridge")
+	}
+	apply(t, m, state0(), Options{})
+	if own, err = net.Listen("tcp4", "169.254.169.254:8099"); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("%s (pid %d)", strings.TrimSpace(string(me)), os.Getpid())
-	asked := netip.MustParseAddrPort("169.254.169.254:8099")
-	for name, tt := range map[string]struct{ network, addr, want string }{
-		"nobody":             {"", "", ""},
-		"every IPv4 address": {"tcp4", "0.0.0.0:8099", want},
-		"dual stack":         {"tcp", "[::]:8099", want},
-		"IPv6 alone":         {"tcp6", "[::]:8099", ""},
-		"another address":    {"tcp4", "127.0.0.1:8099", ""},
-		"another port":       {"tcp4", "0.0.0.0:8098", ""},
+	if got, err := m.PortHolder(netip.MustParseAddrPort("169.254.169.254:8099")); err != nil || got != "" {
+		t.Errorf("our own listener: %q, %v", got, err)
+	}
+	own.Close()
+	const listen = "import socket,sys; s = socket.socket(getattr(socket, sys.argv[1])); s.setsockopt(1, 2, 1); s.setsockopt(41, 26, int(sys.argv[4])) if sys.argv[1] == 'AF_INET6' else 0; s.bind((sys.argv[2], int(sys.argv[3]))); s.listen(); print('ready', flush=True); sys.stdin.read()"
+	for name, tt := range map[string]struct {
+		family, addr, port, v6only string
+		v4, v6                     bool
+	}{
+		"every IPv4 address": {"AF_INET", "0.0.0.0", "8099", "0", true, false},
+		"dual stack":         {"AF_INET6", "::", "8099", "0", true, true},
+		"IPv6 alone":         {"AF_INET6", "::", "8099", "1", false, true},
+		"the IPv6 address":   {"AF_INET6", "fd00:ec2::254", "8099", "1", false, true},
+		"another address":    {"AF_INET", "127.0.0.1", "8099", "0", false, false},
+		"another port":       {"AF_INET", "0.0.0.0", "8098", "0", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tt.addr != "" {
-				l, err := net.Listen(tt.network, tt.addr)
-				if err != nil {
-					t.Fatal(err)
+			other := netnstest.Background(t, "python3", "-c", listen, tt.family, tt.addr, tt.port, tt.v6only)
+			for addr, held := range map[string]bool{"169.254.169.254:8099": tt.v4, "[fd00:ec2::254]:8099": tt.v6} {
+				h, err := m.PortHolder(netip.MustParseAddrPort(addr))
+				want := ""
+				if held {
+					want = fmt.Sprintf("python3 (pid %d)", other.PID)
 				}
-				defer l.Close()
-			}
-			if got, err := m.PortHolder(asked); err != nil || got != tt.want {
-				t.Errorf("PortHolder = %q, %v, want %q", got, err, tt.want)
+				if err != nil || h != want {
+					t.Errorf("PortHolder(%s) = %q, %v, want %q", addr, h, err, want)
+				}
 			}
 		})
 	}
@@ -178,6 +189,12 @@ func TestFollow(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	m := open(t)
+	netnstest.Run(t, "sysctl", "-w", "net.ipv4.tcp_fwmark_accept=0")
+	for _, c := range m.Check(t.Context()) {
+		if !c.OK {
+			t.Errorf("before there is a network: %+v", c)
+		}
+	}
 	apply(t, m, state0(), Options{})
 	bad := func() string {
 		var out []string
@@ -197,7 +214,26 @@ func TestCheck(t *testing.T) {
 	netnstest.Run(t, "sysctl", "-w", "net.ipv4.ip_forward=0", "net.ipv4.tcp_fwmark_accept=0", "net.ipv4.conf.seedbed0.rp_filter=1")
 	netnstest.Run(t, "nft", "add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }")
 	t.Cleanup(func() { netnstest.Run(t, "nft", "delete table ip filter") })
-	if got, want := bad(), "tcp_fwmark_accept, ip_forward, other firewalls, bridge seedbed0"; got != want {
+	if got, want := bad(), "tcp_fwmark_accept, other firewalls, ip_forward, bridge seedbed0"; got != want {
 		t.Errorf("not OK: %s, want %s", got, want)
+	}
+}
+
+func TestHasLink(t *testing.T) {
+	m := open(t)
+	netnstest.Run(t, "ip", "link", "add", "sb4000000000", "type", "ifb")
+	for range 2 {
+		for name, want := range map[string]bool{"sb4000000000": true, "sb4": false, "sb400000000": false, "lo": true} {
+			if got, err := m.HasLink(t.Context(), name); got != want || err != nil {
+				t.Errorf("%s: %v, %v, want %v", name, got, err, want)
+			}
+		}
+	}
+	netnstest.Run(t, "ip", "link", "del", "sb4000000000")
+	if got, err := m.HasLink(t.Context(), "sb4000000000"); got || err != nil {
+		t.Errorf("after it went: %v, %v", got, err)
+	}
+	if _, err := m.HasLink(t.Context(), "a name that is too long"); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("a name that no link has: %v", err)
 	}
 }

@@ -4,6 +4,7 @@
 package netnstest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,6 +98,9 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
+// PID names the namespace for ip link … netns.
+func (n *Namespace) PID() string { return strconv.Itoa(n.tid) }
+
 // Do runs f in the namespace: its own system calls and the processes that it starts.
 func (n *Namespace) Do(f func()) {
 	done := make(chan struct{})
@@ -143,4 +148,35 @@ func Veth(t testing.TB, name string, n *Namespace, mac string) {
 	t.Cleanup(func() { run("ip", "link", "del", name) })
 	Run(t, "ip", "link", "set", name, "up")
 	n.Run(t, "ip", "link", "set", "eth0", "up")
+}
+
+// Process is a program that runs beside the test.
+type Process struct {
+	PID  int
+	Stop func() // ends its input and waits for it
+}
+
+// Background starts a program in the host's namespace that prints a line once
+// it is ready, and ends when its input does. It is stopped with the test.
+func Background(t testing.TB, name string, args ...string) Process {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop := sync.OnceFunc(func() { in.Close(); cmd.Wait() })
+	t.Cleanup(stop)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%s said %q, %v", name, line, err)
+	}
+	return Process{PID: cmd.Process.Pid, Stop: stop}
 }

@@ -1,0 +1,141 @@
+package netcfg
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/nftables"
+
+	"seedbed"
+)
+
+// checkFwmark looks at what makes the mark known to the server; it is needed once
+// there is a network, and set then.
+func checkFwmark(needed bool) seedbed.Check {
+	const name = "tcp_fwmark_accept"
+	v, err := readSysctl(keyFwmarkAccept)
+	switch {
+	case err != nil:
+		return failed(name, err, "without it the metadata server cannot tell guests apart: use Linux 3.15 or newer")
+	case v != 1 && !needed:
+		return passed(name, "%s is set to 1 with the first network", sysctlName(keyFwmarkAccept))
+	case v != 1:
+		return failed(name, fmt.Errorf("%s is %d", sysctlName(keyFwmarkAccept), v), "sysctl -w "+sysctlName(keyFwmarkAccept)+"=1, and find out what sets it back")
+	}
+	return passed(name, "%s is 1", sysctlName(keyFwmarkAccept))
+}
+
+// checkNeighbours compares the size of the ARP or ND table, which the whole
+// host shares, with the number of guests. Beyond gc_thresh3 finding a guest
+// fails, and metadata with it; above gc_thresh2 entries are thrown away while they are in use.
+func checkNeighbours(family string, ports int) seedbed.Check {
+	name := "neighbour table"
+	if family == "net/ipv6" {
+		name += ", IPv6"
+	}
+	soft, err := readSysctl(family + "/neigh/default/gc_thresh2")
+	if err == nil {
+		var hard int
+		if hard, err = readSysctl(family + "/neigh/default/gc_thresh3"); err == nil && (ports > hard/2 || ports > soft) {
+			base := strings.ReplaceAll(family, "/", ".") + ".neigh.default.gc_thresh"
+			n := max(1024, ports)
+			return failed(name, fmt.Errorf("%s2 is %d and %s3 is %d for %d guest ports", base, soft, base, hard, ports),
+				fmt.Sprintf("sysctl -w %s1=%d %s2=%d %s3=%d, and keep that in /etc/sysctl.d", base, n, base, 2*n, base, 4*n))
+		}
+	}
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound): // it belongs to the first network namespace alone
+		return passed(name, "its size is set outside this network namespace")
+	case err != nil:
+		return failed(name, err, "")
+	}
+	return passed(name, "large enough for %s", count(ports, "guest port"))
+}
+
+func checkForwarding() seedbed.Check {
+	v, err := readSysctl(keyForward)
+	if err == nil && v != 1 {
+		err = fmt.Errorf("%s is %d", sysctlName(keyForward), v)
+	}
+	if err != nil {
+		return failed("ip_forward", err, "sysctl -w net.ipv4.ip_forward=1: guests reach nothing outside without it")
+	}
+	return passed("ip_forward", "%s is 1", sysctlName(keyForward))
+}
+
+// bridgedByNetfilter tells whether br_netfilter hands frames between two ports
+// of a bridge to the firewalls of IPv4.
+func bridgedByNetfilter() bool {
+	v, err := readSysctl("net/bridge/bridge-nf-call-iptables")
+	return err == nil && v == 1
+}
+
+// checkForeignChains looks for other firewalls that drop what they do not
+// know: our accept cannot overrule them.
+func checkForeignChains(bridged bool) seedbed.Check {
+	const name = "other firewalls"
+	c, err := dialNFT(0)
+	if err != nil {
+		return failed(name, err, "")
+	}
+	defer c.CloseLasting()
+	chains, err := c.ListChains()
+	if err != nil {
+		return failed(name, fmt.Errorf("list nftables chains: %w", err), "")
+	}
+	var closed []string
+	for _, ch := range chains {
+		if ch.Table.Name != tableName && ch.Hooknum != nil && *ch.Hooknum == *nftables.ChainHookForward &&
+			(ch.Table.Family == nftables.TableFamilyIPv4 || ch.Table.Family == nftables.TableFamilyINet) &&
+			ch.Policy != nil && *ch.Policy == nftables.ChainPolicyDrop {
+			closed = append(closed, ch.Table.Name+" "+ch.Name)
+		}
+	}
+	hint := "allow the managed bridges there, in both directions (for Docker: in chain DOCKER-USER)"
+	what := "drops forwarded packets by default"
+	if bridged {
+		what += ", and br_netfilter sends it what guests of one bridge send each other"
+		hint += ", or sysctl -w net.bridge.bridge-nf-call-iptables=0"
+	}
+	if len(closed) > 0 {
+		return failed(name, fmt.Errorf("%s %s", strings.Join(closed, ", "), what), hint)
+	}
+	return passed(name, "no nftables chain drops forwarded packets by default")
+}
+
+// checkSwitches looks at what decides whether a bridge answers its guests. Of
+// rp_filter and arp_ignore the kernel takes the greater of the bridge's own
+// value and conf/all.
+func checkSwitches(bridge string) (problem error, hint string) {
+	for _, s := range []struct {
+		name string
+		bad  func(all, own int) bool
+		fix  func(all int) (iface string, value int)
+	}{
+		{"rp_filter", func(all, own int) bool { return max(all, own) == 1 }, func(int) (string, int) { return bridge, 2 }},
+		{"accept_local", func(all, own int) bool { return all == 0 && own == 0 }, func(int) (string, int) { return bridge, 1 }},
+		// 2 wants the guest in the subnet of the metadata address, 8 answers nobody.
+		{"arp_ignore", func(all, own int) bool { return max(all, own) == 2 || max(all, own) == 8 }, func(all int) (string, int) {
+			if all == 2 || all == 8 {
+				return "all", 1
+			}
+			return bridge, 1
+		}},
+	} {
+		all, err := readSysctl(keyConf("all", s.name))
+		if err != nil {
+			return err, ""
+		}
+		own, err := readSysctl(keyConf(bridge, s.name))
+		if err != nil {
+			return err, ""
+		}
+		if s.bad(all, own) {
+			iface, value := s.fix(all)
+			return fmt.Errorf("%s is in the way of metadata (all %d, %s %d)", s.name, all, bridge, own),
+				fmt.Sprintf("sysctl -w %s=%d", sysctlName(keyConf(iface, s.name)), value)
+		}
+	}
+	return nil, ""
+}

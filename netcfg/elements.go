@@ -1,0 +1,141 @@
+package netcfg
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+
+	"github.com/google/nftables"
+)
+
+// digest identifies the elements of all sets of both tables. It is kept in the
+// kernel beside them, in the comment of a rule that is written in the same
+// batch, so that a listing of that one rule tells whether they are the wanted ones.
+func (p *plan) digest() string {
+	if p.sum != "" {
+		return p.sum
+	}
+	h := sha256.New()
+	for _, n := range p.networks {
+		fmt.Fprintf(h, "network %s %s %v\n", n.Bridge, n.MAC, n.Allow)
+	}
+	for _, b := range p.closed {
+		fmt.Fprintf(h, "closed %s\n", b)
+	}
+	var b []byte
+	for i := range p.ports {
+		t := &p.ports[i]
+		b = append(append(append(b[:0], t.tap[:]...), t.mac[:]...), t.addr[:]...)
+		b = binary.LittleEndian.AppendUint32(b, t.mark)
+		b = binary.LittleEndian.AppendUint32(b, uint32(t.network))
+		h.Write(b)
+	}
+	p.sum = hex.EncodeToString(h.Sum(nil)[:12])
+	return p.sum
+}
+
+// each calls fn with every element of the set, ports by tap.
+func (s *set) each(p *plan, fn func(key, value string)) {
+	switch {
+	case s.timeout != 0:
+		return // it is the rules' own
+	case s.of == nil:
+		for _, key := range s.fixed(p) {
+			fn(key, "")
+		}
+		return
+	}
+	for i := range p.ports {
+		if key, value, ok := s.of(p, &p.ports[i]); ok {
+			fn(key, value)
+		}
+	}
+}
+
+// change is what to take out of a set and then to add to it, in this order. A
+// key whose value changes is in both.
+type change struct {
+	gone, added []nftables.SetElement
+}
+
+func (c *change) take(key, value string) { c.gone = append(c.gone, element(key, value)) }
+func (c *change) add(key, value string)  { c.added = append(c.added, element(key, value)) }
+
+func element(key, value string) nftables.SetElement {
+	return nftables.SetElement{Key: []byte(key), Val: []byte(value)}
+}
+
+// between is the difference of the elements that two plans give a set, by memory alone.
+func (s *set) between(before, after *plan) change {
+	var c change
+	if s.of == nil {
+		have := map[string]string{}
+		s.each(before, func(k, v string) { have[k] = v })
+		return s.against(after, have)
+	}
+	a, b := before.ports, after.ports
+	alike := reflect.DeepEqual(before.networks, after.networks)
+	for len(a) > 0 || len(b) > 0 {
+		if alike && len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+			a, b = a[1:], b[1:]
+			continue
+		}
+		order := 0
+		switch {
+		case len(a) == 0:
+			order = 1
+		case len(b) == 0:
+			order = -1
+		default:
+			order = bytes.Compare(a[0].tap[:], b[0].tap[:])
+		}
+		var oldKey, oldValue, newKey, newValue string
+		var had, has bool
+		if order <= 0 {
+			oldKey, oldValue, had = s.of(before, &a[0])
+			a = a[1:]
+		}
+		if order >= 0 {
+			newKey, newValue, has = s.of(after, &b[0])
+			b = b[1:]
+		}
+		if had && has && oldKey == newKey && oldValue == newValue {
+			continue
+		}
+		if had {
+			c.take(oldKey, oldValue)
+		}
+		if has {
+			c.add(newKey, newValue)
+		}
+	}
+	return c
+}
+
+// against is the difference to the elements that the kernel has.
+func (s *set) against(p *plan, have map[string]string) change {
+	var c change
+	kept := 0
+	s.each(p, func(key, value string) {
+		v, ok := have[key]
+		if ok && v == value {
+			kept++
+			return
+		}
+		c.add(key, value)
+	})
+	if kept == len(have) {
+		return c
+	}
+	want := make(map[string]string, len(have))
+	s.each(p, func(key, value string) { want[key] = value })
+	for key, value := range have {
+		if w, ok := want[key]; !ok || w != value {
+			c.take(key, value)
+		}
+	}
+	return c
+}

@@ -1,0 +1,143 @@
+package netcfg
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// fewPorts is the number of ports up to which the elements are always listed
+// and compared, which takes milliseconds then. With more, their digest is
+// believed, until Verify writes them anew.
+const fewPorts = 2000
+
+// filters is what a Manager knows of the tables in the kernel.
+type filters struct {
+	// plan is what this process last made them say; nil before the first time.
+	plan *plan
+	// generation is that of the ruleset after that; 0 when it is not known, as
+	// when somebody else wrote at the same moment.
+	generation uint32
+	// believed is true while the elements were taken for right by their digest alone.
+	believed bool
+}
+
+// applyRules makes both tables what the plan needs, in one atomic batch. Rules
+// that are right are left alone, and of the elements only the difference is
+// written. With thorough, the kernel's elements are compared one by one, or
+// written anew where they are many, whatever is known of them.
+func (m *Manager) applyRules(p *plan, thorough bool) error {
+	c, err := dialNFT(len(p.ports))
+	if err != nil {
+		return err
+	}
+	defer c.CloseLasting()
+	before, err := generation()
+	if err != nil {
+		return err
+	}
+	untouched := m.filters.plan != nil && m.filters.generation == before && before != 0
+	if untouched && !thorough {
+		err := m.writeDifference(c, p, before)
+		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		m.log.Warn("the filters are not what was written; comparing them", "err", err)
+	}
+	existing, err := listTables(c)
+	if err != nil {
+		return err
+	}
+	b := batch{log: m.log, thorough: thorough || len(p.ports) <= fewPorts, old: m.filters.plan}
+	for _, t := range []*table{bridgeTable(), inetTable(p)} {
+		if err := b.table(c, t, existing[t.family], p); err != nil {
+			return fmt.Errorf("table %s: %w", tableName, err)
+		}
+	}
+	if b.wrote {
+		if err := flush(c); err != nil {
+			return err
+		}
+	}
+	return m.filters.now(p, before, b.wrote, b.believed)
+}
+
+// writeDifference is for tables that nobody touched since this process wrote
+// them: the difference of two plans is that of the tables.
+func (m *Manager) writeDifference(c *nftables.Conn, p *plan, before uint32) error {
+	b := batch{log: m.log}
+	old := m.filters.plan
+	tables, olds := []*table{bridgeTable(), inetTable(p)}, []*table{bridgeTable(), inetTable(old)}
+	for i, t := range tables {
+		if err := b.difference(c, t, olds[i], old, p); err != nil {
+			return fmt.Errorf("table %s: %w", tableName, err)
+		}
+	}
+	if b.wrote {
+		if err := flush(c); err != nil {
+			m.filters = filters{}
+			return err
+		}
+	}
+	return m.filters.now(p, before, b.wrote, m.filters.believed)
+}
+
+// now notes what the kernel has since a batch was sent, or found to be right.
+func (f *filters) now(p *plan, before uint32, wrote, believed bool) error {
+	after, err := generation()
+	if err != nil {
+		return err
+	}
+	want := before
+	if wrote {
+		want++ // each batch makes one
+	}
+	if after != want {
+		after = 0
+	}
+	*f = filters{plan: p, generation: after, believed: believed}
+	return nil
+}
+
+// generation is the number of the present ruleset of the namespace, which every
+// change by anybody makes another (NFT_MSG_GETGEN of linux/netfilter/nf_tables.h).
+func generation() (uint32, error) {
+	c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return 0, fmt.Errorf("open nftables: %w", err)
+	}
+	defer c.Close()
+	msgs, err := c.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request},
+		Data:   make([]byte, 4), // struct nfgenmsg
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ask for the generation of the nftables rules: %w", err)
+	}
+	for _, msg := range msgs {
+		if g, ok := parseGeneration(msg.Data); ok {
+			return g, nil
+		}
+	}
+	return 0, errors.New("the kernel does not tell the generation of the nftables rules")
+}
+
+func parseGeneration(b []byte) (uint32, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	ad, err := netlink.NewAttributeDecoder(b[4:])
+	if err != nil {
+		return 0, false
+	}
+	for ad.Next() {
+		if v := ad.Bytes(); ad.Type() == unix.NFTA_GEN_ID && len(v) == 4 {
+			return binary.BigEndian.Uint32(v), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,128 @@
+package netcfg
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"seedbed"
+)
+
+// port is a Port as a plan keeps it: a host may have a hundred thousand, and two plans are in memory at a time.
+type port struct {
+	tap     [16]byte // padded with zeros, as the kernel compares it
+	mac     seedbed.MAC
+	addr    [4]byte
+	mark    uint32
+	network int32 // index into the plan's networks
+}
+
+func (t *port) name() string {
+	n := bytes.IndexByte(t.tap[:], 0)
+	return string(t.tap[:n])
+}
+
+func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
+
+// newPorts checks the ports and puts them in order.
+func newPorts(ports iter.Seq[Port], networks []seedbed.Network) ([]port, error) {
+	index := map[string]int32{}
+	for i, n := range networks {
+		index[n.Bridge] = int32(i)
+	}
+	var out []port
+	var err error
+	ports(func(t Port) bool {
+		at, ok := index[t.Bridge]
+		if !ok {
+			err = badPort(&t, "bridge %q belongs to no network of the state", t.Bridge)
+		} else {
+			err = checkPort(&t, networks[at])
+		}
+		if err == nil {
+			out = append(out, port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, addr: t.Addr.As4(), mark: t.Mark, network: at})
+		}
+		return err == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, byTap)
+	for i := 1; i < len(out); i++ {
+		if out[i].tap == out[i-1].tap {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "port %q: given twice", out[i].name())
+		}
+	}
+	return out, nil
+}
+
+func badPort(t *Port, format string, args ...any) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "port %q: "+format, append([]any{t.Tap}, args...)...)
+}
+
+func checkPort(t *Port, n seedbed.Network) error {
+	switch {
+	case !validIfname(t.Tap):
+		return badPort(t, "not an interface name: want 1 to 15 characters without blanks, '/' or ':'")
+	case !unicast(t.MAC):
+		return badPort(t, "MAC %s is not a unicast address", t.MAC)
+	case t.Mark == 0:
+		return badPort(t, "mark 0 names nobody")
+	case !host(n.Prefix, t.Addr) || t.Addr == n.Gateway:
+		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
+	}
+	return nil
+}
+
+// only is the plan with those networks that keep says, and their ports.
+func (p *plan) only(keep func(seedbed.Network) bool) *plan {
+	out := *p
+	out.networks, out.sum = nil, ""
+	moved := make([]int32, len(p.networks))
+	for i, n := range p.networks {
+		moved[i] = -1
+		if keep(n) {
+			moved[i] = int32(len(out.networks))
+			out.networks = append(out.networks, n)
+		}
+	}
+	if len(out.networks) == len(p.networks) {
+		return &out
+	}
+	out.ports = nil
+	for _, t := range p.ports {
+		if t.network = moved[t.network]; t.network >= 0 {
+			out.ports = append(out.ports, t)
+		}
+	}
+	return &out
+}
+
+// with is the plan without the ports of some taps, and then with others.
+func (p *plan) with(gone []string, ports []Port) (*plan, error) {
+	added, err := newPorts(slices.Values(ports), p.networks)
+	if err != nil {
+		return nil, err
+	}
+	out := *p
+	out.sum, out.ports = "", make([]port, 0, len(p.ports)+len(added))
+	leave := make(map[[16]byte]bool, len(gone)+len(added))
+	for _, tap := range gone {
+		leave[[16]byte(ifname(tap))] = true
+	}
+	for _, t := range added {
+		leave[t.tap] = true
+	}
+	rest := added
+	for _, t := range p.ports {
+		if leave[t.tap] {
+			continue
+		}
+		for len(rest) > 0 && byTap(rest[0], t) < 0 {
+			out.ports, rest = append(out.ports, rest[0]), rest[1:]
+		}
+		out.ports = append(out.ports, t)
+	}
+	out.ports = append(out.ports, rest...)
+	return &out, nil
+}

@@ -1,0 +1,115 @@
+package netcfg
+
+import (
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Places in the IPv6 header and behind it (RFC 8200, RFC 4861): those of the
+// transport header are from the start of ICMPv6.
+func ip6Saddr(a netip.Addr) exprs { return network(8, a.AsSlice()...) }
+func ip6Daddr(a netip.Addr) exprs { return network(24, a.AsSlice()...) }
+func ndTarget(a netip.Addr) exprs { return transport(8, a.AsSlice()...) }
+func ip6Length(n uint16) exprs    { return network(4, be16(n)...) }
+func icmp6Types(from, to byte) exprs {
+	return cat(l4proto(unix.IPPROTO_ICMPV6), transportRange(0, from, to))
+}
+func ndOptionMAC(at uint32) exprs {
+	return notPair(load(expr.PayloadBaseTransportHeader, 2, at+2, 6), "who")
+}
+func isLinkLayerOption(at uint32) exprs { return transportRange(at, 1, 2) }
+
+// linkLocal matches a source in fe80::/10.
+func linkLocal() exprs { return masked(network(8, 0xfe, 0x80), 0xff, 0xc0) }
+
+// ip6Fragment matches a packet with a fragment header anywhere.
+func ip6Fragment() exprs {
+	return exprs{
+		&expr.Exthdr{DestRegister: 1, Type: unix.IPPROTO_FRAGMENT, Len: 1, Flags: unix.NFT_EXTHDR_F_PRESENT, Op: expr.ExthdrOpIpv6},
+		compare(expr.CmpOpEq, 1),
+	}
+}
+
+// The types of ICMPv6 (RFC 4861, RFC 2710, RFC 3810).
+const (
+	mldReport, mldDone       = 131, 132
+	routerSolicitation       = 133
+	routerAdvertisement      = 134
+	neighbourSolicitation    = 135
+	neighbourAdvertisement   = 136
+	icmp6Redirect            = 137
+	mld2Report               = 143
+	optionAt, soleOptionSize = 24, 8
+)
+
+// ip6Rules let guests use link-local addresses, which nobody hands out, and
+// keep them from configuring their neighbours. Between themselves they may take
+// each other's: over IPv6 the metadata service goes by the mark, and its
+// answers leave by the marked port alone. The metadata addresses are nobody's.
+//
+// A packet whose header chain does not end in its first fragment says nothing
+// of what it is (RFC 7113); it is dropped, and so are its other fragments.
+func ip6Rules() []rule {
+	const udp, tcp, nobody = unix.IPPROTO_UDP, unix.IPPROTO_TCP, mayClaim
+	var rules []rule
+	for _, a := range metadata6() {
+		name := a.String()
+		rules = append(rules,
+			rule{"from " + name, cat(ip6Saddr(a), mayNot(nobody), drop())},
+			rule{"advertisement of " + name, cat(icmp6(neighbourAdvertisement), ndTarget(a), mayNot(nobody), drop())},
+			rule{"probe of " + name, cat(icmp6(neighbourSolicitation), ip6Saddr(zero6), ndTarget(a), mayNot(nobody), drop())},
+			rule{"claimed: " + name, cat(ip6Saddr(a), gotoChain("nd"))})
+	}
+	rules = append(rules,
+		rule{"router advertisements", cat(icmp6(routerAdvertisement), mayNot(mayAdvertise), drop())},
+		rule{"ICMPv6 redirects", cat(icmp6(icmp6Redirect), mayNot(mayAdvertise), drop())},
+		rule{"a guest as DHCPv6 server", cat(sport(udp, 547), mayNot(mayDHCP), drop())},
+		rule{"to DHCPv6 clients", cat(dport(udp, 546), mayNot(mayDHCP), drop())},
+		rule{"solicitations before there is an address", cat(ip6Saddr(zero6), icmp6(routerSolicitation), gotoChain("nd"))},
+		rule{"duplicate address detection", cat(ip6Saddr(zero6), icmp6(neighbourSolicitation), gotoChain("nd"))},
+		rule{"group reports before there is an address", cat(ip6Saddr(zero6), icmp6Types(mldReport, mldDone), accept())},
+		rule{"group reports before there is an address, MLDv2", cat(ip6Saddr(zero6), icmp6(mld2Report), accept())},
+		rule{"no link-local address", cat(not(linkLocal()), mayNot(mayAddress), drop())})
+	for _, a := range metadata6() {
+		name := a.String()
+		rules = append(rules,
+			rule{"fragments to " + name, cat(ip6Daddr(a), ip6Fragment(), drop())},
+			rule{"metadata at " + name + ": mark, and off the wire", cat(ip6Daddr(a), dport(tcp, 80), markAndTake())})
+	}
+	return append(rules, rule{"the rest", gotoChain("nd")})
+}
+
+// ndRules look at neighbour discovery: it must be plain ICMPv6 with at most one
+// option, and a link-layer address in that must be the port's own.
+func ndRules() []rule {
+	solicitations := icmp6(routerSolicitation)
+	neighbours := icmp6Types(neighbourSolicitation, neighbourAdvertisement)
+	notPlain := not(network(6, unix.IPPROTO_ICMPV6))
+	return []rule{
+		{"neighbour discovery behind other headers", cat(icmp6Types(routerSolicitation, icmp6Redirect), notPlain, drop())},
+		{"neighbour discovery with several options", cat(neighbours, not(ip6Length(optionAt)), not(ip6Length(optionAt+soleOptionSize)), drop())},
+		{"neighbour discovery with another's MAC", cat(neighbours, ip6Length(optionAt+soleOptionSize), isLinkLayerOption(optionAt), ndOptionMAC(optionAt), drop())},
+		{"router solicitation with several options", cat(solicitations, not(ip6Length(8)), not(ip6Length(8+soleOptionSize)), drop())},
+		{"router solicitation with another's MAC", cat(solicitations, ip6Length(8+soleOptionSize), isLinkLayerOption(8), ndOptionMAC(8), drop())},
+		{"a whole header chain", cat(anyProtocol(), transportRange(0, 0, 255), accept())},
+		{"a later fragment", cat(anyProtocol(), ip6LaterFragment(), accept())},
+		{"a header chain that is cut short", drop()},
+	}
+}
+
+// ip6LaterFragment matches a fragment that is not the first of its packet.
+func ip6LaterFragment() exprs {
+	return not(masked(exprs{
+		&expr.Exthdr{DestRegister: 1, Type: unix.IPPROTO_FRAGMENT, Offset: 2, Len: 2, Op: expr.ExthdrOpIpv6},
+		compare(expr.CmpOpEq, 0, 0),
+	}, 0xff, 0xf8))
+}
+
+// anyProtocol matches what the kernel found the end of the header chain in.
+// That end may be past the end of the packet.
+func anyProtocol() exprs {
+	return exprs{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{0}, ToData: []byte{255}}}
+}

@@ -1,0 +1,46 @@
+package netcfg
+
+import (
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// A guest chooses its IPv6 addresses, and the host notes each that it hears from
+// in its neighbour table, which all guests share. So a port may use sourceBurst
+// addresses towards the host, and sourceRate more in a minute; each is remembered
+// for sourceTime. Between themselves guests are not bounded by this.
+const (
+	sourceBurst = 16
+	sourceRate  = 4
+	sourceTime  = 5 * time.Minute
+	// sourcesSize bounds what is remembered of all ports, and comersSize of how
+	// many ports the rate is known: what is more than a host has.
+	sourcesSize = 1 << 20
+	comersSize  = 1 << 18
+)
+
+func sourceSets() []set {
+	name, ip := nftables.TypeIFName, nftables.TypeIP6Addr
+	return []set{
+		{name: "sources", key: nftables.MustConcatSetType(name, ip), concat: true, size: sourcesSize, timeout: sourceTime},
+		{name: "newcomers", key: name, size: comersSize, timeout: sourceTime},
+	}
+}
+
+// sourceRules decide on a guest's IPv6 packet to the host. What there is no room
+// to remember is dropped.
+func sourceRules() []rule {
+	iif := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
+	from := exprs{iif, load(expr.PayloadBaseNetworkHeader, 2, 8, 16)}
+	tooMany := &expr.Dynset{SrcRegKey: 1, SetName: "newcomers", Operation: unix.NFT_DYNSET_OP_UPDATE,
+		Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: sourceRate, Unit: expr.LimitTimeMinute, Burst: sourceBurst, Over: true}}}
+	return []rule{
+		{"an IPv6 address that was used", cat(from, exprs{&expr.Lookup{SourceRegister: 1, SetName: "sources"}}, accept())},
+		{"too many IPv6 addresses", cat(exprs{iif, tooMany}, drop())},
+		{"another IPv6 address", cat(from, exprs{&expr.Dynset{SrcRegKey: 1, SetName: "sources", Operation: unix.NFT_DYNSET_OP_ADD, Timeout: sourceTime}}, accept())},
+		{"no room for another IPv6 address", drop()},
+	}
+}

@@ -35,11 +35,27 @@ type Records interface {
 	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
 }
 
+// Notices are what the endpoints of the installation were told, and are told.
+type Notices interface {
+	CountOutgoing(ctx context.Context, before time.Time) (int, error)
+	DropOutgoing(ctx context.Context, before time.Time) (int, error)
+	// CleanupFinished tells how many things each task took away.
+	CleanupFinished(ctx context.Context, taken map[string]int) error
+}
+
+// Trail is the record of what was changed through the API.
+type Trail interface {
+	CountAudit(ctx context.Context, before time.Time) (int, error)
+	DropAudit(ctx context.Context, before time.Time) (int, error)
+}
+
 // CleanupStore is everything that the cleanup asks of the database.
 type CleanupStore interface {
 	Presence
 	Leases
 	Records
+	Trail
+	Notices
 }
 
 // Inventory says what there is on the node.
@@ -53,8 +69,12 @@ type CleanupConfig struct {
 	// Grace is how long a domain must have been missed before its addresses are
 	// taken back. Default 10 min.
 	Grace time.Duration
-	// Deliveries and Access are how long webhook deliveries and guest events are kept. Default 7 days.
+	// Deliveries and Access are how long webhook deliveries, in and out, and guest events are kept. Default 7 days.
 	Deliveries, Access time.Duration
+	// Audit is how long the record of what was changed is kept. Default a year.
+	Audit time.Duration
+	// Trash is purged of what is over; nil leaves it.
+	Trash TrashBin
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -77,14 +97,15 @@ type Report struct {
 
 // Item is one thing that the cleanup took away.
 type Item struct {
-	Task    string `json:"name"`    // mappings, leases, deliveries or access
-	Action  string `json:"action"`  // release or delete
+	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, audit or trash
+	Action  string `json:"action"`  // release, delete or purge
 	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
 	Detail  string `json:"detail"`
 }
 
 // Cleaner is the task "mappings": it takes back addresses whose domain is gone,
-// expired leases and old records. It deletes nothing but Seedbed's bookkeeping.
+// expired leases and old records. Besides Seedbed's bookkeeping it deletes only
+// what has been in a pool's trash for its time.
 type Cleaner struct {
 	cfg    CleanupConfig
 	store  CleanupStore
@@ -106,6 +127,7 @@ func NewCleaner(cfg CleanupConfig, store CleanupStore, worker Inventory) *Cleane
 	def(&cfg.Grace, 10*time.Minute)
 	def(&cfg.Deliveries, 7*24*time.Hour)
 	def(&cfg.Access, 7*24*time.Hour)
+	def(&cfg.Audit, 365*24*time.Hour)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -123,6 +145,10 @@ func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 	defer c.running.Unlock()
 	now := c.cfg.Now().UTC()
 	present, refused, err := c.present(ctx, opt.Force)
+	var due []seedbed.TrashItem
+	if err == nil && refused == "" {
+		due, refused = c.overdue(ctx, now)
+	}
 	if err != nil || refused != "" {
 		return Report{Refused: refused, Items: []Item{}}, err
 	}
@@ -135,6 +161,10 @@ func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 	if err != nil {
 		return Report{Items: []Item{}}, err
 	}
+	began := time.Now()
+	for _, item := range due {
+		todo = append(todo, c.purge(item, began))
+	}
 	report := Report{Items: []Item{}}
 	for _, job := range todo {
 		done := true
@@ -146,6 +176,16 @@ func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 		if done {
 			report.Items = append(report.Items, job.Item)
 		}
+	}
+	if opt.DryRun || len(report.Items) == 0 {
+		return report, nil
+	}
+	taken := map[string]int{}
+	for _, i := range report.Items {
+		taken[i.Task]++
+	}
+	if err := c.store.CleanupFinished(ctx, taken); err != nil {
+		return report, fmt.Errorf("tell of the cleanup: %w", err)
 	}
 	return report, nil
 }

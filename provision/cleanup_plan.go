@@ -59,7 +59,9 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, present []seedbed.Ins
 		drop       func(context.Context, time.Time) (int, error)
 	}{
 		{"deliveries", "webhook deliveries", c.cfg.Deliveries, c.store.CountDeliveries, c.store.DropDeliveries},
+		{"outgoing", "outgoing deliveries", c.cfg.Deliveries, c.store.CountOutgoing, c.store.DropOutgoing},
 		{"access", "guest events", c.cfg.Access, c.store.CountGuestEvents, c.store.DropGuestEvents},
+		{"audit", "audit entries", c.cfg.Audit, c.store.CountAudit, c.store.DropAudit},
 	}
 	for _, r := range records {
 		before := now.Add(-r.age)

@@ -170,7 +170,7 @@ func (l *lab) note() {
 func (l *lab) oldRecords(all []seedbed.Instance) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	_, err := l.db.CreateHook(ctx, seedbed.Hook{Name: "ci", Key: make([]byte, 32), Tolerance: time.Minute})
+	_, err := l.db.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Tolerance: time.Minute})
 	l.ok(err)
 	now := time.Now()
 	old := now.Add(-8 * 24 * time.Hour)

@@ -68,7 +68,7 @@ func TestKillWhileRemoving(t *testing.T) {
 	t.Parallel()
 	for _, at := range []deathPoint{
 		{"DestroyDomain", ""}, {"step", "stop"}, {"retract", ""}, {"step", "retract"}, {"UndefineDomain", ""}, {"step", "undefine"},
-		{"RemoveVolume", ""}, {"step", "delete"}, {"finish", ""},
+		{"TrashVolume", ""}, {"step", "delete"}, {"finish", ""},
 	} {
 		for _, point := range points {
 			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ func createPlan() []stage {
 		{name: "volumes", run: makeVolumes, undo: undoVolumes},
 		{name: "define", run: defineDomain, undo: undefineDomain},
 		{name: "publish", run: publish, undo: retract},
-		{name: "start", run: startDomain, undo: destroyDomain, state: seedbed.InstanceRunning,
+		{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
 			guards: "not undone, because the domain could not be switched off"},
 		{name: "ready", run: awaitGuest},
 	}
@@ -28,8 +29,12 @@ func makeVolumes(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return t.makeVolumes(ctx, inst)
+}
+
+func (t *task) makeVolumes(ctx context.Context, inst seedbed.Instance) error {
 	t.event("info", 0, "making %d volume(s)", len(inst.Volumes))
-	_, err = t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
+	_, err := t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
 		t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
 	})
 	return err
@@ -57,19 +62,19 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 	return disks, nil
 }
 
-// removeVolumes removes the instance's volumes. It tries each, whatever happens
-// to the others.
-func removeVolumes(t *task, ctx context.Context) error { return t.dropVolumes(ctx, false) }
-
-// undoVolumes is removeVolumes for a job that failed: what stands in a volume's
-// place and is not ours was there before us, and stays.
-func undoVolumes(t *task, ctx context.Context) error { return t.dropVolumes(ctx, true) }
-
-func (t *task) dropVolumes(ctx context.Context, skipForeign bool) error {
+// undoVolumes removes the volumes of an instance that has not come to be.
+func undoVolumes(t *task, ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
 	}
+	return t.dropVolumes(ctx, inst)
+}
+
+// dropVolumes removes volumes that nothing was written to. It tries each,
+// whatever happens to the others. What stands in a volume's place and is not
+// ours was there before us, and stays.
+func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	for i, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
@@ -78,7 +83,7 @@ func (t *task) dropVolumes(ctx context.Context, skipForeign bool) error {
 		switch {
 		case err == nil:
 			t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is removed", v.Name)
-		case skipForeign && errors.Is(err, seedbed.ErrConflict):
+		case errors.Is(err, seedbed.ErrConflict):
 			t.event("warn", (i+1)*100/len(inst.Volumes), "left untouched: %s", err)
 		default:
 			failed = append(failed, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err))
@@ -96,6 +101,11 @@ func defineDomain(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return t.define(ctx, inst, disks)
+}
+
+// define makes the instance's domain known to the hypervisor.
+func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
 	bridges := map[string]string{}
 	for _, nic := range inst.NICs {
 		network, err := t.engine.store.Network(ctx, nic.Network)
@@ -105,7 +115,7 @@ func defineDomain(t *task, ctx context.Context) error {
 		bridges[nic.Network] = network.Bridge
 	}
 	spec := domainOf(inst, t.ref.ID, disks, bridges)
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.engine.worker.DefineDomain(ctx, call, spec)
 	})
 	if err != nil {
@@ -132,16 +142,33 @@ func publish(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	revision, err := t.engine.store.Publish(ctx, t.ref, inst.Node, GuestOf(inst), inst.UserData)
+	revision, err := t.publish(ctx, inst)
 	if err != nil {
-		return fmt.Errorf("publish: %w", fromStore(err))
+		return err
 	}
-	t.event("info", 50, "published as revision %d; waiting for seedbed-metadata on node %s", revision, inst.Node)
 	if err := t.applied(ctx, inst.Node, revision); err != nil {
 		return err
 	}
 	t.event("info", 100, "node %s serves the instance", inst.Node)
 	return nil
+}
+
+// publish hands the instance to the node's guest plane, as the revision that it gives.
+func (t *task) publish(ctx context.Context, inst seedbed.Instance) (revision int64, err error) {
+	renderer := t.engine.cfg.Renderer
+	docs := seedbed.Documents{UserData: inst.UserData, VendorData: inst.VendorData}
+	_, err = t.engine.store.Publish(ctx, t.ref, inst.Node, renderer.Of(inst, seedbed.Guest{}), docs)
+	if err != nil {
+		return 0, fmt.Errorf("publish: %w", fromStore(err))
+	}
+	// Once more, from the instance as it is in that transaction: what was changed
+	// since it was read found no record to go into.
+	revision, err = t.engine.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
+	if err != nil {
+		return 0, fmt.Errorf("publish: %w", fromStore(err))
+	}
+	t.event("info", 50, "published as revision %d; waiting for seedbed-metadata on node %s", revision, inst.Node)
+	return revision, nil
 }
 
 // applied waits until node has applied the revision.
@@ -162,14 +189,14 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 	}
 }
 
+// node is the hypervisor of the job's instance.
+func (t *task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
+
 // retract has the guest plane forget the instance. A guest plane that is down
 // does not hold it up: the tombstone is the first thing that it will read, and
 // by then no domain is left that could ask.
 func retract(t *task, ctx context.Context) error {
-	node := t.job.Node
-	if node == "" {
-		node = t.engine.cfg.Node
-	}
+	node := t.node()
 	revision, err := t.engine.store.Retract(ctx, t.ref, node, t.job.Instance)
 	if err != nil {
 		return fmt.Errorf("retract: %w", fromStore(err))

@@ -28,7 +28,9 @@ type Config struct {
 	Attempts int
 	// StageTimeout bounds one attempt of a stage, by stage name. Default 10 min.
 	StageTimeout map[string]time.Duration
-	Log          *slog.Logger
+	// Renderer makes the records that are published.
+	Renderer Renderer
+	Log      *slog.Logger
 }
 
 // Engine claims jobs and runs them. One process has one.
@@ -47,19 +49,21 @@ type pace struct {
 	cancelPoll         time.Duration // how soon a cancel is seen
 	settle             time.Duration // between two looks at the store after a hint
 	applied            time.Duration // between two looks at what the guest plane has applied
+	ask                time.Duration // between two requests to a guest to shut down
 	domain             time.Duration // between two looks at a domain whose guest is awaited
 	resync             time.Duration // between two inventories
 	call               time.Duration // one question to the worker, or one write
 	undo               time.Duration // one stage's undo, all tries
 	retract            time.Duration // for the guest plane to forget an instance
+	announce           time.Duration // for the guest plane to tell a guest of its end
 }
 
 func defaultPace() pace {
 	return pace{
 		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
 		cancelPoll: time.Second, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
-		domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
-		undo: 2 * time.Minute, retract: 30 * time.Second,
+		ask: 10 * time.Second, domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
+		undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
 	}
 }
 

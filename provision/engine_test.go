@@ -266,7 +266,7 @@ func TestRemoveFailure(t *testing.T) {
 	l.tune = func(c *Config, _ *pace) { c.Attempts = 3 }
 	var calls atomic.Int32
 	l.pool.Fail(func(_ context.Context, name string, at drivertest.Point) error {
-		if name == "RemoveVolume" && at == drivertest.Before {
+		if name == "TrashVolume" && at == drivertest.Before {
 			calls.Add(1)
 			return seedbed.Errorf(seedbed.ErrConflict, "not ours")
 		}

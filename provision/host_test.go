@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -56,11 +57,11 @@ func (h *host) ImportImage(ctx context.Context, call seedbed.Call, spec seedbed.
 	return h.pool.ImportImage(ctx, call.Job, spec, progress)
 }
 
-func (h *host) RemoveImage(ctx context.Context, call seedbed.Call, _, name string) error {
+func (h *host) RemoveImage(ctx context.Context, call seedbed.Call, _, name string, of seedbed.JobID) error {
 	if err := h.fence(call); err != nil {
 		return err
 	}
-	return h.pool.RemoveImage(ctx, call.Job, name)
+	return h.pool.RemoveImage(ctx, cmp.Or(of, call.Job), name)
 }
 
 func (h *host) DefineDomain(ctx context.Context, call seedbed.Call, spec seedbed.DomainSpec) error {
@@ -75,6 +76,13 @@ func (h *host) StartDomain(ctx context.Context, call seedbed.Call, id seedbed.In
 		return err
 	}
 	return h.hv.StartDomain(ctx, id)
+}
+
+func (h *host) ShutdownDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.ShutdownDomain(ctx, id)
 }
 
 func (h *host) DestroyDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
@@ -191,14 +199,23 @@ func (m *mortal) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Eve
 	return m.around("event", e.Stage, func() error { return m.DB.LogEvent(ctx, ref, e) })
 }
 
-func (m *mortal) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (rev int64, err error) {
-	err = m.around("publish", "", func() error { rev, err = m.DB.Publish(ctx, ref, node, g, userData); return err })
+func (m *mortal) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (rev int64, err error) {
+	err = m.around("publish", "", func() error { rev, err = m.DB.Publish(ctx, ref, node, g, docs); return err })
+	return rev, err
+}
+
+func (m *mortal) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (rev int64, err error) {
+	err = m.around("refresh", "", func() error { rev, err = m.DB.Refresh(ctx, node, id, render); return err })
 	return rev, err
 }
 
 func (m *mortal) Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (rev int64, err error) {
 	err = m.around("retract", "", func() error { rev, err = m.DB.Retract(ctx, ref, node, id); return err })
 	return rev, err
+}
+
+func (m *mortal) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
+	return m.around("exchange", string(to), func() error { return m.DB.Exchange(ctx, ref, to) })
 }
 
 func (m *mortal) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {

@@ -56,13 +56,16 @@ func roundSize(b seedbed.Bytes) string {
 	return (b / seedbed.MiB * seedbed.MiB).String()
 }
 
-func removeImage(t *task, ctx context.Context) error {
+func removeImage(t *task, ctx context.Context) error { return dropImage(t, ctx, t.ref.ID) }
+
+// dropImage removes the job's image from its pool, if the job of made it.
+func dropImage(t *task, ctx context.Context, of seedbed.JobID) error {
 	image, err := t.engine.store.Image(ctx, t.job.Subject)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
 	}
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.RemoveImage(ctx, call, image.Pool, image.Name)
+		return t.engine.worker.RemoveImage(ctx, call, image.Pool, image.Name, of)
 	})
 	if err != nil {
 		return fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err)

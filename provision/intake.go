@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/template"
 )
 
 // Accepter records an accepted request in one transaction.
@@ -25,6 +27,12 @@ type Definitions interface {
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 }
 
+// Addresses tells which address a new instance would get.
+type Addresses interface {
+	// FreeAddr is the lowest free address of a network; seedbed.ErrFull when there is none.
+	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
+}
+
 // Existing is what was accepted before.
 type Existing interface {
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
@@ -38,17 +46,20 @@ type IntakeStore interface {
 	Accepter
 	Definitions
 	Existing
+	Addresses
+	Compositions
 }
 
 // Intake checks what is asked for and records it as a job.
 type Intake struct {
-	store IntakeStore
-	node  string
+	store   IntakeStore
+	serving Serving
+	node    string
 }
 
-// NewIntake makes an intake that places instances on node.
-func NewIntake(store IntakeStore, node string) *Intake {
-	return &Intake{store: store, node: node}
+// NewIntake makes an intake.
+func NewIntake(store IntakeStore, serving Serving) *Intake {
+	return &Intake{store: store, serving: serving, node: serving.Node}
 }
 
 // macDraws is how often a taken MAC is drawn anew: 2^24 addresses make a second
@@ -80,8 +91,16 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return in.create(ctx, req, delivery)
 	case "remove":
 		return in.remove(ctx, req, delivery)
+	case seedbed.DoStart:
+		return in.power(ctx, seedbed.JobStart, req, delivery)
+	case seedbed.DoStop:
+		return in.power(ctx, seedbed.JobStop, req, delivery)
+	case seedbed.DoReboot:
+		return in.power(ctx, seedbed.JobReboot, req, delivery)
+	case seedbed.DoRebuild:
+		return in.rebuild(ctx, req, delivery)
 	}
-	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create or remove", clip(req.Action))
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot", clip(req.Action))
 }
 
 // repeated finds the receipt of a delivery that was accepted before; cause is
@@ -89,7 +108,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error) (seedbed.Receipt, error) {
 	first, err := in.store.Delivery(ctx, d.Hook, d.ID)
 	switch {
-	case err != nil:
+	case err != nil, first.Job == "": // it was refused before, too
 		return seedbed.Receipt{}, cause
 	case first.SHA256 != d.SHA256:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "delivery %s came before with another body: want a new webhook-id for a new request", d.ID)
@@ -102,24 +121,7 @@ func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error)
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
-	profile, err := in.profile(ctx, req.Profile)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	s, err := shapeOf(profile, req.Params)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	image, err := in.image(ctx, profile, s)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if _, err := in.store.Network(ctx, profile.Network); errors.Is(err, seedbed.ErrNotFound) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses network %s, which does not exist", profile.Name, profile.Network)
-	} else if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	inst, err := in.newInstance(req.Name, profile, image, s)
+	inst, compose, _, err := in.prepare(ctx, req)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -128,6 +130,7 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node},
 			Delivery: delivery,
 			Instance: &inst,
+			Compose:  compose,
 		})
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws {
 			return receipt, err
@@ -137,6 +140,37 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 		}
 		inst.NICs[0].MAC = seedbed.NewMAC()
 	}
+}
+
+// prepare makes the instance that a create asks for, with what its documents
+// are composed by and the image that it is cloned from, and writes nothing.
+func (in *Intake) prepare(ctx context.Context, req seedbed.Request) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), image seedbed.Image, err error) {
+	profile, err := in.profile(ctx, req.Profile)
+	if err != nil {
+		return inst, nil, image, err
+	}
+	s, err := shapeOf(profile, req.Params)
+	if err != nil {
+		return inst, nil, image, err
+	}
+	made, err := in.sourcesOf(profile.Ready, s).read()
+	if err != nil {
+		return inst, nil, image, err
+	}
+	if err := s.checkRest(made); err != nil {
+		return inst, nil, image, err
+	}
+	image, err = in.image(ctx, profile, s)
+	if err != nil {
+		return inst, nil, image, err
+	}
+	if _, err := in.store.Network(ctx, profile.Network); errors.Is(err, seedbed.ErrNotFound) {
+		return inst, nil, image, seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses network %s, which does not exist", profile.Name, profile.Network)
+	} else if err != nil {
+		return inst, nil, image, err
+	}
+	inst, compose, err = in.newInstance(req.Name, profile, image, s, made)
+	return inst, compose, image, err
 }
 
 func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, error) {
@@ -177,14 +211,21 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 	return image, err
 }
 
-func (in *Intake) newInstance(name string, p seedbed.Profile, image seedbed.Image, s shape) (seedbed.Instance, error) {
+// newInstance is the instance; compose is set where its documents need the
+// addresses that it gets in the database.
+func (in *Intake) newInstance(name string, p seedbed.Profile, image seedbed.Image, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
 	var token string
 	if p.Ready == seedbed.ReadyReport {
 		token = newReportToken()
 	}
-	userData, err := composeUserData(p.Ready, s.userData, token)
-	if err != nil {
-		return seedbed.Instance{}, err
+	values := func(inst seedbed.Instance) template.Values {
+		return template.Values{Guest: Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(inst, seedbed.Guest{}), Params: s.rest}
+	}
+	var docs seedbed.Documents
+	if len(made.templates()) > 0 {
+		compose = func(inst seedbed.Instance) (seedbed.Documents, error) { return made.fill(token, values(inst)) }
+	} else if docs, err = made.fill(token, template.Values{}); err != nil {
+		return inst, nil, err
 	}
 	id, disk := seedbed.NewInstanceID(), s.disk
 	if disk == 0 {
@@ -192,26 +233,18 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, image seedbed.Imag
 	}
 	return seedbed.Instance{
 		ID: id, Name: name, Profile: p.Name, Image: image.Name, Node: in.node, State: seedbed.InstanceProvisioning,
-		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: userData, SSHKeys: s.sshKeys, ReportToken: token,
+		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys, ReportToken: token,
+		Datasource: s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
 		NICs:    []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: p.Network}},
 		Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: image.Pool, Size: disk, Image: image.Name}},
-	}, nil
+	}, compose, nil
 }
 
-// remove asks for an instance's end. A profile, when given, must be the
-// instance's own: a hook that is bound to profiles names it.
+// remove asks for an instance's end.
 func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
-	if len(req.Params) > 0 {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action remove takes no params")
-	}
-	inst, err := in.store.InstanceByName(ctx, req.Name)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", req.Name)
-	} else if err != nil {
+	inst, err := in.existing(ctx, req)
+	if err != nil {
 		return seedbed.Receipt{}, err
-	}
-	if req.Profile != "" && req.Profile != inst.Profile {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "instance %s is not of profile %q", inst.Name, clip(req.Profile))
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node},

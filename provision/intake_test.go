@@ -19,7 +19,7 @@ func TestParams(t *testing.T) {
 		VCPUs: 2, Memory: seedbed.GiB, DiskSize: 10 * seedbed.GiB,
 		UserData: []byte("#!/bin/sh\n"), SSHKeys: []string{"ssh-ed25519 AAAA a"},
 	}
-	base := shape{vcpus: 2, memory: seedbed.GiB, disk: 10 * seedbed.GiB, userData: profile.UserData, sshKeys: profile.SSHKeys}
+	base := shape{vcpus: 2, memory: seedbed.GiB, disk: 10 * seedbed.GiB, userData: profile.UserData, sshKeys: profile.SSHKeys, datasource: seedbed.DatasourceEC2}
 	with := func(change func(*shape)) shape { s := base; change(&s); return s }
 	tests := []struct {
 		name, params string
@@ -28,12 +28,30 @@ func TestParams(t *testing.T) {
 	}{
 		{"none", `{}`, base, ""},
 		{"all", `{"vcpus":4,"memory":"2GiB","disk":"20G","user_data":"x","ssh_keys":["ssh-rsa BBBB b"]}`,
-			shape{4, 2 * seedbed.GiB, 20 * seedbed.GiB, []byte("x"), []string{"ssh-rsa BBBB b"}}, ""},
+			shape{vcpus: 4, memory: 2 * seedbed.GiB, disk: 20 * seedbed.GiB, userData: []byte("x"), sshKeys: []string{"ssh-rsa BBBB b"}, datasource: seedbed.DatasourceEC2}, ""},
+		{"any bytes", `{"user_data_base64":"AP8=","vendor_data_base64":"/w=="}`, with(func(s *shape) { s.userData, s.vendorData = []byte{0, 255}, []byte{255} }), ""},
+		{"vendor-data", `{"vendor_data":"#cloud-config\n","vendor_data_in_user_data":true}`, with(func(s *shape) { s.vendorData, s.vendorInUser = []byte("#cloud-config\n"), true }), ""},
+		{"datasource", `{"datasource":"nocloud"}`, with(func(s *shape) { s.datasource = seedbed.DatasourceNoCloud }), ""},
+		{"metadata options", `{"http_endpoint":"disabled","http_tokens":"required","http_put_response_hop_limit":64,"instance_metadata_tags":"disabled","instance_id":"uuid"}`,
+			with(func(s *shape) {
+				s.metadata = seedbed.MetadataOptions{Endpoint: "disabled", Tokens: "required", HopLimit: 64, Tags: "disabled", InstanceID: "uuid"}
+			}), ""},
+		{"tags", `{"tags":{"a":"b","role":null}}`, with(func(s *shape) { s.tags = map[string]string{"a": "b"} }), ""},
+		{"a document twice", `{"user_data":"x","user_data_base64":"eA=="}`, shape{}, "are the same document"},
+		{"no base64", `{"user_data_base64":"%"}`, shape{}, "param user_data_base64 is no base64"},
+		{"unknown datasource", `{"datasource":"azure"}`, shape{}, `datasource "azure" is unknown: want ec2, openstack, nocloud or none`},
+		{"unknown tokens", `{"http_tokens":"yes"}`, shape{}, `http_tokens is "yes": want optional or required`},
+		{"hop limit 0", `{"http_put_response_hop_limit":0}`, shape{}, "want 1 to 64"},
+		{"hop limit 65", `{"http_put_response_hop_limit":65}`, shape{}, "want 1 to 64"},
+		{"tags as a list", `{"tags":["a"]}`, shape{}, "param tags is an array"},
+		{"tag of a number", `{"tags":{"a":1}}`, shape{}, "param tags has at \"a\""},
+		{"tag with a slash", `{"tags":{"a/b":"c"}}`, shape{}, "has no usable key"},
+		{"vendor_data_in_user_data", `{"vendor_data_in_user_data":"yes"}`, shape{}, "want true or false"},
 		{"sizes as numbers", `{"memory":134217728,"disk":1073741824}`, with(func(s *shape) { s.memory, s.disk = 128*seedbed.MiB, seedbed.GiB }), ""},
 		{"no keys, no user-data", `{"ssh_keys":[],"user_data":""}`, with(func(s *shape) { s.sshKeys, s.userData = nil, []byte{} }), ""},
 		{"largest", `{"vcpus":255}`, with(func(s *shape) { s.vcpus = 255 }), ""},
 		{"smallest", `{"memory":"64MiB"}`, with(func(s *shape) { s.memory = 64 * seedbed.MiB }), ""},
-		{"unknown", `{"cpus":4}`, shape{}, `param "cpus" is unknown: want disk, memory, ssh_keys, user_data, vcpus`},
+		{"unknown", `{"cpus":4}`, shape{}, `param "cpus" is unknown: want datasource, disk, http_endpoint, `},
 		{"other case", `{"VCPUs":4}`, shape{}, `param "VCPUs" is unknown`},
 		{"vcpus as a string", `{"vcpus":"4"}`, shape{}, "param vcpus is a string: want a whole number from 1 to 255"},
 		{"vcpus with a fraction", `{"vcpus":1.5}`, shape{}, "param vcpus is a number that does not fit"},
@@ -68,6 +86,9 @@ func TestParams(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := shapeOf(profile, params)
+			if err == nil {
+				err = got.checkRest(recipe{})
+			}
 			if tt.err != "" {
 				if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("got %v; want one that says %q", err, tt.err)
@@ -111,6 +132,7 @@ func TestSubmit(t *testing.T) {
 	want := seedbed.Instance{
 		Name: "web1", Profile: "small", Image: "debian", Node: testNode, State: seedbed.InstanceProvisioning,
 		VCPUs: 2, Memory: 512 * seedbed.MiB, Ready: seedbed.ReadyReport, SSHKeys: []string{"ssh-ed25519 AAAA someone"},
+		Datasource: seedbed.DatasourceEC2, Metadata: seedbed.MetadataOptions{}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{},
 		Volumes: []seedbed.Volume{{Name: string(got.ID) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}},
 	}
 	got.ID, got.UserData, got.ReportToken, got.NICs, got.Revision, got.Created, got.Changed = "", nil, "", nil, 0, time.Time{}, time.Time{}
@@ -129,7 +151,7 @@ func TestSubmitRefused(t *testing.T) {
 		kind error
 		want string
 	}{
-		{"action", seedbed.Request{Action: "reboot", Name: "web1"}, seedbed.ErrInvalid, `action "reboot" is unknown: want create or remove`},
+		{"action", seedbed.Request{Action: "pause", Name: "web1"}, seedbed.ErrInvalid, `action "pause" is unknown: want create, remove, rebuild, start, stop or reboot`},
 		{"no action", seedbed.Request{Name: "web1"}, seedbed.ErrInvalid, `action "" is unknown`},
 		{"name", seedbed.Request{Action: "create", Name: "Web_1", Profile: "small"}, seedbed.ErrInvalid, "is not a host name"},
 		{"profile", seedbed.Request{Action: "create", Name: "web1", Profile: "big"}, seedbed.ErrInvalid, `profile "big" does not exist; there are: small`},
@@ -178,7 +200,7 @@ func TestSubmitRefused(t *testing.T) {
 func TestRepeatedDelivery(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Key: make([]byte, 32), Actions: []string{"create", "remove"}, Tolerance: time.Minute})
+	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Actions: []string{"create", "remove"}, Tolerance: time.Minute})
 	l.ok(err)
 	submit := func(id, action string, sum byte) (seedbed.Receipt, error) {
 		return l.intake.Submit(t.Context(), seedbed.Request{Action: action, Name: "web1", Profile: "small"},
@@ -224,20 +246,20 @@ func (s *asked) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery
 func TestRepeatedDeliveryIsLookedUp(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Key: make([]byte, 32), Actions: []string{"create"}, Tolerance: time.Minute})
+	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Actions: []string{"create"}, Tolerance: time.Minute})
 	l.ok(err)
 	s := &asked{IntakeStore: l.db}
 	d := seedbed.Delivery{Hook: "ci", ID: "msg_1", Received: time.Now()}
 	request := seedbed.Request{Action: "create", Name: "web1", Profile: "small"}
-	first, err := NewIntake(s, testNode).Submit(t.Context(), request, &d)
+	first, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), request, &d)
 	l.ok(err)
 	request.Profile = "gone"
-	again, err := NewIntake(s, testNode).Submit(t.Context(), request, &d)
+	again, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), request, &d)
 	if err != nil || !again.Duplicate || again.Job != first.Job || s.deliveries != 1 {
 		t.Errorf("%+v, %v, %d questions", again, err, s.deliveries)
 	}
 	d.ID = "msg_2"
-	if _, err := NewIntake(s, testNode).Submit(t.Context(), request, &d); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), request, &d); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("a new delivery: %v", err)
 	}
 }
@@ -266,7 +288,7 @@ func TestMACIsTaken(t *testing.T) {
 		want  error
 	}{{"web1", 3, nil}, {"web2", 4, seedbed.ErrExists}} {
 		s := &taken{IntakeStore: l.db, left: tt.taken, seen: map[seedbed.MAC]bool{}}
-		_, err := NewIntake(s, testNode).Submit(t.Context(), seedbed.Request{Action: "create", Name: tt.name, Profile: "small"}, nil)
+		_, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), seedbed.Request{Action: "create", Name: tt.name, Profile: "small"}, nil)
 		if !errors.Is(err, tt.want) || len(s.seen) != 4 {
 			t.Errorf("%d taken: %v after %d addresses", tt.taken, err, len(s.seen))
 		}

@@ -48,7 +48,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 	t.Helper()
 	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: 15 * time.Second, tune: func(*Config, *pace) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, epochs: map[seedbed.JobID]int64{}}
-	l.intake = NewIntake(db, testNode)
+	l.intake = NewIntake(db, Serving{Node: testNode})
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() { l.plane(stop) })
@@ -146,9 +146,9 @@ func (l *lab) start(arm ...func(*process)) *process {
 		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
 	}
 	p := pace{
-		retryMin: 2 * time.Millisecond, retryMax: 20 * time.Millisecond, cancelPoll: 20 * time.Millisecond,
+		ask: 20 * time.Millisecond, retryMin: 2 * time.Millisecond, retryMax: 20 * time.Millisecond, cancelPoll: 20 * time.Millisecond,
 		settle: time.Millisecond, applied: 5 * time.Millisecond, domain: 20 * time.Millisecond,
-		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 500 * time.Millisecond, retract: 10 * time.Second,
+		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 500 * time.Millisecond, retract: 10 * time.Second, announce: 10 * time.Second,
 	}
 	l.tune(&cfg, &p)
 	e := NewEngine(cfg, m, l.host)
@@ -219,10 +219,22 @@ func (l *lab) history(id seedbed.JobID) string {
 	return b.String()
 }
 
+// steady reads again while the database is away, as it is for a moment after a crash.
+func steady[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	for {
+		v, err := read()
+		if !errors.Is(err, seedbed.ErrUnavailable) || ctx.Err() != nil {
+			return v, err
+		}
+		sleep(ctx, 5*time.Millisecond) // between two looks
+	}
+}
+
 // checkEvents holds that a history has no gap and nothing after the end.
 func (l *lab) checkEvents(id seedbed.JobID) {
 	l.t.Helper()
-	events, err := l.db.Events(l.t.Context(), id, 0, 0)
+	ctx := l.t.Context()
+	events, err := steady(ctx, func() ([]seedbed.Event, error) { return l.db.Events(ctx, id, 0, 0) })
 	l.ok(err)
 	ends := 0
 	for i, e := range events {
@@ -277,7 +289,7 @@ func (l *lab) up(name string) {
 func (l *lab) whole(name string, state seedbed.InstanceState) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	inst, err := l.db.InstanceByName(ctx, name)
+	inst, err := steady(ctx, func() (seedbed.Instance, error) { return l.db.InstanceByName(ctx, name) })
 	l.ok(err)
 	if inst.State != state {
 		l.t.Errorf("instance is %s; want %s", inst.State, state)
@@ -291,7 +303,7 @@ func (l *lab) whole(name string, state seedbed.InstanceState) {
 		len(spec.NICs) != 1 || spec.NICs[0].Bridge != "seedbed0" || spec.NICs[0].Tap != inst.NICs[0].ID.Tap() {
 		l.t.Errorf("domain spec %+v", spec)
 	}
-	page, err := l.db.FeedPage(ctx, testNode, 0, "")
+	page, err := steady(ctx, func() (seedbed.FeedPage, error) { return l.db.FeedPage(ctx, testNode, 0, "") })
 	l.ok(err)
 	served := 0
 	for _, c := range page.Changes {

@@ -2,9 +2,7 @@ package provision
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +13,7 @@ import (
 const (
 	maxSSHKeys = 100
 	maxSSHKey  = 16 * seedbed.KiB
+	maxParam   = 4096 // bytes of a param that only a template reads
 )
 
 // shape is what a request may choose of an instance.
@@ -24,6 +23,14 @@ type shape struct {
 	disk     seedbed.Bytes // zero means the image's size
 	userData []byte
 	sshKeys  []string
+
+	vendorData   []byte
+	vendorInUser bool
+	datasource   seedbed.Datasource
+	metadata     seedbed.MetadataOptions
+	tags         map[string]string
+	// rest are the params that only a template can want.
+	rest map[string]any
 }
 
 // params sets the fields of a shape by parameter name.
@@ -43,13 +50,55 @@ var params = map[string]func(*shape, any) error{
 		}
 		return err
 	},
-	"user_data": func(s *shape, v any) error {
-		text, ok := v.(string)
+	"user_data": func(s *shape, v any) (err error) { s.userData, err = document64("user_data", v, false); return err },
+	"user_data_base64": func(s *shape, v any) (err error) {
+		s.userData, err = document64("user_data_base64", v, true)
+		return err
+	},
+	"vendor_data": func(s *shape, v any) (err error) { s.vendorData, err = document64("vendor_data", v, false); return err },
+	"vendor_data_base64": func(s *shape, v any) (err error) {
+		s.vendorData, err = document64("vendor_data_base64", v, true)
+		return err
+	},
+	"vendor_data_in_user_data": func(s *shape, v any) error {
+		on, ok := v.(bool)
 		if !ok {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param user_data is %s: want a string", kindOf(v))
+			return seedbed.Errorf(seedbed.ErrInvalid, "param vendor_data_in_user_data is %s: want true or false", kindOf(v))
 		}
-		s.userData = []byte(text)
+		s.vendorInUser = on
 		return nil
+	},
+	"datasource": func(s *shape, v any) (err error) {
+		name, err := word("datasource", v)
+		if err == nil {
+			s.datasource, err = seedbed.ParseDatasource(name)
+		}
+		return err
+	},
+	"tags": func(s *shape, v any) (err error) { s.tags, err = tags(s.tags, v); return err },
+	"http_endpoint": func(s *shape, v any) (err error) {
+		s.metadata.Endpoint, err = word("http_endpoint", v)
+		return err
+	},
+	"http_tokens": func(s *shape, v any) (err error) {
+		s.metadata.Tokens, err = word("http_tokens", v)
+		return err
+	},
+	"http_put_response_hop_limit": func(s *shape, v any) error {
+		n, ok := whole(v)
+		if !ok || n < 1 || n > seedbed.MaxHopLimit {
+			return seedbed.Errorf(seedbed.ErrInvalid, "param http_put_response_hop_limit is out of range or no number: want 1 to %d", seedbed.MaxHopLimit)
+		}
+		s.metadata.HopLimit = int(n)
+		return nil
+	},
+	"instance_metadata_tags": func(s *shape, v any) (err error) {
+		s.metadata.Tags, err = word("instance_metadata_tags", v)
+		return err
+	},
+	"instance_id": func(s *shape, v any) (err error) {
+		s.metadata.InstanceID, err = word("instance_id", v)
+		return err
 	},
 	"ssh_keys": func(s *shape, v any) error {
 		s.sshKeys = nil
@@ -73,11 +122,26 @@ var params = map[string]func(*shape, any) error{
 
 // shapeOf is the profile's shape with the request's parameters in place of its own.
 func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
-	s := shape{vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys}
+	s := shape{
+		vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys,
+		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags),
+	}
+	if s.datasource == "" {
+		s.datasource = seedbed.DatasourceEC2
+	}
+	for _, pair := range [][2]string{{"user_data", "user_data_base64"}, {"vendor_data", "vendor_data_base64"}} {
+		if given[pair[0]] != nil && given[pair[1]] != nil {
+			return shape{}, seedbed.Errorf(seedbed.ErrInvalid, "params %s and %s are the same document: want one of them", pair[0], pair[1])
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		set, ok := params[name]
 		if !ok {
-			return shape{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s", clip(name), strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+			if s.rest == nil {
+				s.rest = map[string]any{}
+			}
+			s.rest[name] = given[name]
+			continue
 		}
 		if err := set(&s, given[name]); err != nil {
 			return shape{}, err
@@ -88,6 +152,12 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 
 func (s shape) check() error {
 	if err := cmp.Or(seedbed.CheckVCPUs(s.vcpus), seedbed.CheckMemory(s.memory), seedbed.CheckDisk("disk", s.disk)); err != nil {
+		return err
+	}
+	if _, err := seedbed.ParseDatasource(string(s.datasource)); err != nil {
+		return err
+	}
+	if err := cmp.Or(s.metadata.Check(), seedbed.CheckTags(s.tags)); err != nil {
 		return err
 	}
 	if len(s.sshKeys) > maxSSHKeys {
@@ -101,62 +171,27 @@ func (s shape) check() error {
 	return nil
 }
 
-// size reads a size: a string such as "2GiB", or a whole number of bytes.
-func size(param string, v any) (seedbed.Bytes, error) {
-	if s, ok := v.(string); ok {
-		b, err := seedbed.ParseBytes(s)
-		if err != nil {
-			return 0, seedbed.Errorf(seedbed.ErrInvalid, "param %s: %s", param, err)
+// checkRest takes the params that a template of the recipe reads, as values
+// that it can use, and refuses the others.
+func (s shape) checkRest(made recipe) error {
+	for _, name := range slices.Sorted(maps.Keys(s.rest)) {
+		if !made.reads(name) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s, or one that a template reads", clip(name), strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		}
-		return b, nil
+		switch v := s.rest[name].(type) {
+		case bool:
+			continue
+		case string:
+			if len(v) <= maxParam {
+				continue
+			}
+		default:
+			if n, ok := whole(v); ok {
+				s.rest[name] = n
+				continue
+			}
+		}
+		return seedbed.Errorf(seedbed.ErrInvalid, "param %s has no value that a template can use: want a string of at most %d bytes, a whole number, true or false", clip(name), maxParam)
 	}
-	n, ok := whole(v)
-	if !ok || n < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want a size such as \"2GiB\", or a whole number of bytes", param, kindOf(v))
-	}
-	return seedbed.Bytes(n), nil
-}
-
-// whole reads a number as a JSON decoder or a Go caller may give it. Above 2^53
-// a float64 is not exact, so such a number is not taken.
-func whole(v any) (int64, bool) {
-	switch n := v.(type) {
-	case int:
-		return int64(n), true
-	case int64:
-		return n, true
-	case float64:
-		return int64(n), n == math.Trunc(n) && math.Abs(n) <= 1<<53
-	case json.Number:
-		i, err := n.Int64()
-		return i, err == nil
-	}
-	return 0, false
-}
-
-// kindOf describes a JSON value without repeating it.
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case []any, []string:
-		return "an array"
-	case map[string]any:
-		return "an object"
-	}
-	if n, ok := whole(v); ok && n < 0 {
-		return "negative"
-	}
-	return "a number that does not fit"
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
+	return nil
 }

@@ -64,6 +64,8 @@ func inVain(waitingFor, name string) error {
 // readiness says that the instance is ready, or else what it is waited for.
 func readiness(inst seedbed.Instance) (done, waitingFor string) {
 	switch {
+	case inst.Held:
+		return "the instance is defined", ""
 	case inst.Ready == seedbed.ReadyStarted:
 		return "the guest was started", ""
 	case inst.Ready == seedbed.ReadyReport && inst.Reported.IsZero():

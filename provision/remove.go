@@ -4,7 +4,7 @@ package provision
 // half-removed instance is no use to anyone, and removing can be asked for again.
 func removePlan() []stage {
 	return []stage{
-		{name: "stop", run: destroyDomain},
+		{name: "stop", run: stopDomain},
 		{name: "retract", run: retract},
 		{name: "undefine", run: undefineDomain},
 		{name: "delete", run: removeVolumes},

@@ -37,8 +37,11 @@ type History interface {
 
 // GuestPlane is the feed to the metadata servers. Revisions count per node.
 type GuestPlane interface {
-	// Publish makes the guest plane of node serve g with userData; nil serves none.
-	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, userData []byte) (revision int64, err error)
+	// Publish makes the guest plane of node serve g with its documents.
+	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error)
+	// Refresh makes the record of an instance anew where node serves it, from the
+	// instance as it is now; the revision is 0 when node does not.
+	Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error)
 	// Retract makes it forget the instance.
 	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error)
 	// Applied is the revision that node has acknowledged; 0 and the zero time when it never has.
@@ -67,6 +70,7 @@ type Store interface {
 	GuestPlane
 	Catalogue
 	Switch
+	Rebuilder
 }
 
 // Volumes makes and removes volumes. Both are idempotent, and touch only what
@@ -79,7 +83,8 @@ type Volumes interface {
 // Images makes and removes images. Both are idempotent per job.
 type Images interface {
 	ImportImage(ctx context.Context, call seedbed.Call, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error)
-	RemoveImage(ctx context.Context, call seedbed.Call, pool, name string) error
+	// RemoveImage removes the image that the job of made; without one, the call's job.
+	RemoveImage(ctx context.Context, call seedbed.Call, pool, name string, of seedbed.JobID) error
 }
 
 // Domains makes, switches and removes domains. All are idempotent, and refuse
@@ -105,7 +110,11 @@ type Observer interface {
 // that does not answer seedbed.ErrUnavailable.
 type Worker interface {
 	Volumes
+	Discarder
+	Snapshots
+	Flattener
 	Images
 	Domains
+	Asker
 	Observer
 }

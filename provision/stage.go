@@ -22,6 +22,14 @@ type stage struct {
 	// guards is set where the stages before this one must not be undone unless
 	// this one was: it says why they were not.
 	guards string
+	// asks is set where the stage waits for a guest that was asked to shut down: its
+	// time is the guest's, and what it takes to ask comes on top.
+	asks bool
+	// final is set for a last stage from which there is no way back: it is not
+	// cancelled, is tried again after any error, and failing leaves the job failed.
+	final bool
+	// flattens is set where the instance's volumes are clones of no image once the stage is done.
+	flattens bool
 }
 
 // planOf is the stages of a kind of job in order; nil for an unknown kind.
@@ -33,6 +41,22 @@ func planOf(kind seedbed.JobKind) []stage {
 		return removePlan()
 	case seedbed.JobImport:
 		return importPlan()
+	case seedbed.JobStart:
+		return startPlan()
+	case seedbed.JobStop:
+		return stopPlan()
+	case seedbed.JobReboot:
+		return rebootPlan()
+	case seedbed.JobRebuild:
+		return rebuildPlan()
+	case seedbed.JobFlatten:
+		return flattenPlan()
+	case seedbed.JobSnapshot:
+		return snapshotPlan()
+	case seedbed.JobSnapshotRemove:
+		return snapshotRemovePlan()
+	case seedbed.JobImageRemove:
+		return imageRemovePlan()
 	}
 	return nil
 }

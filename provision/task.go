@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,10 @@ type task struct {
 	// stage is the stage in hand, and progress its percentage as last told.
 	stage    string
 	progress int
+	// state is the instance's once the stage in hand is done, in place of the plan's; empty leaves that.
+	state seedbed.InstanceState
+	// off is when the time is over that the guest has to shut down; zero before it was asked.
+	off time.Time
 	// image is what an import found.
 	image *seedbed.ImageInfo
 }
@@ -70,8 +75,8 @@ func (t *task) run() error {
 		cause = fmt.Sprintf("stage %s: %s", t.stage, err)
 	}
 	t.event("error", t.progress, "%s", cause)
-	if t.job.Kind == seedbed.JobRemove { // forward only
-		return t.finish(t.hold.leased, seedbed.Outcome{State: seedbed.JobFailed, Error: cause, InstanceState: seedbed.InstanceFailed})
+	if s, _ := t.planned(t.stage); t.job.Kind.Forward() || s.final {
+		return t.finish(t.hold.leased, t.failure(cause, err))
 	}
 	if err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.ref, cause) }); err != nil {
 		return err
@@ -97,22 +102,29 @@ func (t *task) forward(ctx context.Context) error {
 		}
 	}
 	for ; n < len(plan); n++ {
+		if plan[n].final {
+			ctx = t.hold.leased
+		}
 		if err := t.pass(ctx, plan[n]); err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: plan[n].state, Image: t.image}
+		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Flattened: plan[n].flattens}
 		if n+1 < len(plan) {
-			step.Next = plan[n+1].name
+			step.Next, step.Final = plan[n+1].name, plan[n+1].final
 		}
+		t.state = ""
 		if err := t.step(ctx, step); err != nil {
 			return err
 		}
 	}
-	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: t.job.Kind == seedbed.JobRemove})
+	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: t.job.Kind == seedbed.JobRemove || t.job.Kind == seedbed.JobImageRemove})
 }
 
 // limit is the time of one attempt of a stage.
 func (t *task) limit(s stage) time.Duration {
+	if s.asks {
+		return t.grace() + 2*t.engine.pace.call
+	}
 	if limit := t.engine.cfg.StageTimeout[s.name]; limit > 0 {
 		return limit
 	}
@@ -127,7 +139,7 @@ func (t *task) pass(ctx context.Context, s stage) error {
 		err := t.perform(ctx, limit, s.run, unavailable)
 		var broken *storeError
 		if err == nil || ctx.Err() != nil || errors.Is(err, errLost) || errors.As(err, &broken) ||
-			t.job.Kind != seedbed.JobRemove || tries >= t.engine.cfg.Attempts {
+			!t.job.Kind.Forward() && !s.final || tries >= t.engine.cfg.Attempts {
 			return err
 		}
 		t.event("warn", t.progress, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)

@@ -49,7 +49,8 @@ func (t *task) backward(ctx context.Context) error {
 		cause = errCancelled.Error()
 	}
 	if len(left) == 0 {
-		return t.finish(ctx, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, Drop: true})
+		made := t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobImport // what it works on was not there before
+		return t.finish(ctx, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.restores(), Drop: made})
 	}
 	out := seedbed.Outcome{State: seedbed.JobIncomplete, Error: cause + "; left behind: " + strings.Join(left, "; ")}
 	if t.job.Kind == seedbed.JobCreate {

@@ -7,58 +7,82 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"seedbed"
 )
 
-// MaxUserData is the largest document that a guest is served.
-const MaxUserData = seedbed.MiB
-
 // reportURL is where cloud-init phones home; the token is the last element.
 const reportURL = "http://169.254.169.254/seedbed/report/"
 
-// CheckUserData checks an operator's user-data for a profile with that policy:
-// any bytes up to MaxUserData, and for ReadyReport a document that can be
-// combined with ours. The error is of kind seedbed.ErrInvalid.
-func CheckUserData(ready seedbed.Ready, data []byte) error {
-	_, err := composeUserData(ready, data, "00000000000000000000000000000000")
-	return err
-}
-
 // composeUserData makes what the guest is served: data itself, nil when it is
-// empty, or for ReadyReport a document of the operator's part and ours.
+// empty, or a document of several parts, where vendor-data goes with it or for
+// ReadyReport. Nothing of more than limit is served.
 //
 // cloud-init merges cloud-config parts in order, each by its own merge_how, by
-// default replacing top-level keys (cloudinit/handlers/cloud_config.py). Ours
-// comes last and has the single key phone_home, so it takes nothing from the
-// operator's, whose merge_how does not reach it.
-func composeUserData(ready seedbed.Ready, data []byte, token string) ([]byte, error) {
-	out := data
-	switch {
-	case len(data) == 0 && ready == seedbed.ReadyReport:
-		out = reportPart(token)
-	case len(data) == 0:
-		out = nil
-	case len(data) > int(MaxUserData): // before anything looks into it
-	case ready == seedbed.ReadyReport:
-		f, err := formatOf(data)
+// default replacing top-level keys (cloudinit/handlers/cloud_config.py). So
+// vendor-data comes first, for the operator's to prevail, and ours last: it has
+// the single key phone_home, so it takes nothing from the operator's, whose
+// merge_how does not reach it.
+func composeUserData(ready seedbed.Ready, data []byte, token string, limit seedbed.Bytes, vendor ...document) ([]byte, error) {
+	parts := append(slices.Clone(vendor), document{"user_data", data})
+	if ready == seedbed.ReadyReport {
+		parts = append(parts, document{"", reportPart(token)})
+	}
+	return compose("user_data", limit, ready, parts)
+}
+
+// document is a part with its name for messages; it has none when it is ours.
+type document struct {
+	name string
+	body []byte
+}
+
+// compose is the only part that is not empty, or all that are as one document.
+func compose(name string, limit seedbed.Bytes, ready seedbed.Ready, docs []document) ([]byte, error) {
+	docs = slices.DeleteFunc(docs, func(d document) bool { return len(d.body) == 0 })
+	for _, d := range docs { // before anything looks into them
+		if len(d.body) > int(limit) {
+			return nil, tooLarge(name, len(d.body), limit)
+		}
+	}
+	var parts []part
+	switch len(docs) {
+	case 0:
+		return nil, nil
+	case 1:
+		return docs[0].body, nil
+	}
+	for _, d := range docs {
+		if d.name == "" {
+			parts = append(parts, part{"text/cloud-config", d.body})
+			continue
+		}
+		f, err := formatOf(d.name, d.body)
 		if err != nil {
 			return nil, err
 		}
-		if err := checkKeys(f, data); err != nil {
-			return nil, err
+		if ready == seedbed.ReadyReport {
+			if err := checkKeys(d.name, f, d.body); err != nil {
+				return nil, err
+			}
 		}
-		out = mixed(part{f.mime, data}, part{"text/cloud-config", reportPart(token)})
+		parts = append(parts, part{f.mime, d.body})
 	}
-	if len(out) > int(MaxUserData) {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "user_data is %d bytes as it would be served: want at most %s", len(out), MaxUserData)
+	out := mixed(parts...)
+	if len(out) > int(limit) {
+		return nil, tooLarge(name, len(out), limit)
 	}
 	return out, nil
 }
 
+func tooLarge(name string, size int, limit seedbed.Bytes) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "%s is %d bytes as it would be served: want at most %s", name, size, limit)
+}
+
 // checkKeys refuses an operator's cloud-config that would keep the guest from
 // reporting in.
-func checkKeys(f format, data []byte) error {
+func checkKeys(name string, f format, data []byte) error {
 	if !f.config {
 		return nil
 	}
@@ -67,10 +91,10 @@ func checkKeys(f format, data []byte) error {
 		sets = archiveSetsKey
 	}
 	if sets(data, "phone_home") {
-		return seedbed.Errorf(seedbed.ErrInvalid, "user_data has its own phone_home, which ready report needs for itself: remove the key, or choose ready metadata or started")
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s has its own phone_home, which ready report needs for itself: remove the key, or choose ready metadata or started", name)
 	}
 	if sets(data, "cloud_final_modules") && !bytes.Contains(data, []byte("phone-home")) && !bytes.Contains(data, []byte("phone_home")) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "user_data sets cloud_final_modules without phone-home, so the guest would never report in: add phone-home, or choose ready metadata or started")
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s sets cloud_final_modules without phone-home, so the guest would never report in: add phone-home, or choose ready metadata or started", name)
 	}
 	return nil
 }

@@ -31,17 +31,17 @@ var formats = []format{
 	{"#!", "text/x-shellscript", false},
 }
 
-const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, #part-handler, #cloud-config-archive or ## template: jinja, or ready metadata or started, which serve any bytes as they are"
+const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, #part-handler, #cloud-config-archive or ## template: jinja; any bytes are served as they are where nothing is combined: with ready metadata or started, and without vendor-data in the user-data"
 
-// formatOf finds the format of an operator's document, or says why it cannot be
-// combined with ours. Case and leading white space do not count, as in cloud-init.
-func formatOf(data []byte) (format, error) {
+// formatOf finds the format of an operator's document, which messages call name,
+// or says why it cannot be combined with another. Case and leading white space do not count, as in cloud-init.
+func formatOf(name string, data []byte) (format, error) {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data is gzip, which ready report cannot combine with its own part: %s", combinable)
+		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is gzip, which cannot be combined with another part: %s", name, combinable)
 	}
 	head := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), 8192)], " \t\r\n\v\f"))
 	if isMIME(head) {
-		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data is a MIME document already, which ready report cannot combine with its own part: %s", combinable)
+		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is a MIME document already, which cannot be combined with another part: %s", name, combinable)
 	}
 	if !bytes.HasPrefix(head, []byte("#cloud-config-jsonp")) { // a patch, for which #cloud-config would match
 		for _, f := range formats {
@@ -54,7 +54,7 @@ func formatOf(data []byte) (format, error) {
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		what = "is binary"
 	}
-	return format{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data %s, so ready report cannot combine it with its own part: %s", what, combinable)
+	return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s %s, so it cannot be combined with another part: %s", name, what, combinable)
 }
 
 // isMIME tells whether head, in lower case, starts with mail headers.

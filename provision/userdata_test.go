@@ -95,7 +95,7 @@ func TestComposeReport(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			doc, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken)
+			doc, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken, seedbed.MiB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestComposeReport(t *testing.T) {
 			if d := cmp.Diff(want, readMIME(t, doc)); d != "" {
 				t.Errorf("parts (-want +got):\n%s\n%s", d, doc)
 			}
-			again, _ := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken)
+			again, _ := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken, seedbed.MiB)
 			if !bytes.Equal(doc, again) {
 				t.Error("two runs differ")
 			}
@@ -145,7 +145,7 @@ func TestComposeRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			err := CheckUserData(seedbed.ReadyReport, []byte(tt.data))
+			_, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken, seedbed.MiB)
 			if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want one that says %q", err, tt.want)
 			}
@@ -170,7 +170,7 @@ func TestComposeOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := composeUserData(tt.ready, []byte(tt.data), testToken)
+			got, err := composeUserData(tt.ready, []byte(tt.data), testToken, seedbed.MiB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestComposeOthers(t *testing.T) {
 			}
 		})
 	}
-	if err := CheckUserData(seedbed.ReadyStarted, make([]byte, MaxUserData+1)); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := composeUserData(seedbed.ReadyStarted, make([]byte, seedbed.MiB+1), testToken, seedbed.MiB); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("too large for any policy: got %v", err)
 	}
 }
@@ -188,7 +188,7 @@ func TestComposeOthers(t *testing.T) {
 // much stack to look at.
 func TestUserDataCost(t *testing.T) {
 	t.Parallel()
-	n := int(MaxUserData) - 4096
+	n := int(seedbed.MiB) - 4096
 	for name, body := range map[string]string{
 		"brackets": strings.Repeat("[", n), "dashes": strings.Repeat("- ", n/2), "questions": strings.Repeat("? ", n/2),
 		"keys": strings.Repeat("k: v\n", n/5), "braces": strings.Repeat("{a: ", n/4), "quote": "\"" + strings.Repeat("x ", n/2),
@@ -199,7 +199,7 @@ func TestUserDataCost(t *testing.T) {
 	} {
 		for _, head := range []string{"#cloud-config\n", "#cloud-config-archive\n"} {
 			began := time.Now()
-			CheckUserData(seedbed.ReadyReport, []byte(head+body))
+			composeUserData(seedbed.ReadyReport, []byte(head+body), testToken, seedbed.MiB)
 			if d := time.Since(began); d > 20*time.Second { // milliseconds, unless something grows with the square
 				t.Errorf("%s%s: %s", head, name, d)
 			}
@@ -220,7 +220,7 @@ func FuzzComposeUserData(f *testing.F) {
 	f.Add([]byte("#cloud-config-archive\n- a\n- {content: b, type: text/x-shellscript}\n"))
 	f.Add([]byte("#!/bin/sh\r\necho\r"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := composeUserData(seedbed.ReadyReport, data, testToken)
+		doc, err := composeUserData(seedbed.ReadyReport, data, testToken, seedbed.MiB)
 		if err != nil {
 			if !errors.Is(err, seedbed.ErrInvalid) {
 				t.Fatal(err)

@@ -45,7 +45,7 @@ func archiveSetsKey(doc []byte, key string) bool {
 		if !ok {
 			return lineSets(doc, key, true) // an alias or a tag: too clever to follow
 		}
-		if f, err := formatOf([]byte(s)); kind == "" && err == nil {
+		if f, err := formatOf("", []byte(s)); kind == "" && err == nil {
 			kind = f.mime
 		}
 		if (kind == "" || kind == "text/cloud-config" || kind == "text/jinja2") && setsKey([]byte(s), key) {

@@ -54,7 +54,9 @@ type Config struct {
 	WatcherFor time.Duration
 	// Reserve is the free space below which nothing new is made; zero means DefaultReserve.
 	Reserve seedbed.Bytes
-	Log     *slog.Logger
+	// Trash is how long a removed volume is kept in RBD's trash; zero removes it at once.
+	Trash time.Duration
+	Log   *slog.Logger
 }
 
 // word is what pools and users are named: nothing that librados' or QEMU's option syntax reads otherwise.
@@ -71,6 +73,7 @@ func (c Config) complete() (Config, error) {
 	c.Timeout = cmp.Or(max(c.Timeout, 0), DefaultTimeout)
 	c.WatcherFor = cmp.Or(max(c.WatcherFor, 0), DefaultWatcherFor)
 	c.Reserve = cmp.Or(max(c.Reserve, 0), DefaultReserve)
+	c.Trash = max(c.Trash, 0)
 	for _, f := range []struct{ what, value string }{{"Ceph pool", c.Pool}, {"user", c.User}, {"node", c.Node}} {
 		if !word.MatchString(f.value) {
 			return c, seedbed.Errorf(seedbed.ErrInvalid, "%s %q of pool %s is not usable: want letters, digits, '.', '_' or '-', starting with a letter or digit", f.what, f.value, c.Name)

@@ -4,14 +4,8 @@ package ceph
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/ceph/go-ceph/rbd"
 
@@ -25,7 +19,7 @@ import (
 // process that can be killed, then writes it into an RBD image, leaving out
 // zeros. Progress counts the bytes of the file twice, once for each half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
-	if err := checkSpec(spec); err != nil {
+	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
 	}
 	if progress == nil {
@@ -37,31 +31,13 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 	if err != nil || have != nil {
 		return p.imageOrZero(have), err
 	}
-	src, err := openSource(spec.Path)
+	src, err := image.OpenSource(spec)
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}
 	defer src.Close()
 	t, err := p.importFile(ctx, src, spec, job, progress)
-	if errors.Is(err, seedbed.ErrInvalid) {
-		err = fmt.Errorf("%s %w", spec.Path, err) // the text is a predicate
-	} else if err != nil {
-		err = fmt.Errorf("import %s: %w", spec.Path, err)
-	}
-	return p.imageOrZero(t), err
-}
-
-func checkSpec(spec seedbed.ImageSpec) error {
-	if err := seedbed.CheckName("image", spec.Name); err != nil {
-		return err
-	}
-	if !filepath.IsAbs(spec.Path) || strings.ContainsRune(spec.Path, 0) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "path %q of the image is not absolute", spec.Path)
-	}
-	if b, err := hex.DecodeString(spec.SHA256); err != nil || len(b) != 0 && len(b) != 32 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", spec.SHA256)
-	}
-	return nil
+	return p.imageOrZero(t), src.Failed(err)
 }
 
 // lookOwn finds the image of that name: nil when there is none, ErrConflict when it is another job's, or going.
@@ -76,36 +52,13 @@ func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name 
 	return have, nil
 }
 
-// openSource opens a file once; everything that follows reads this opening. It
-// does not wait for the other end of a FIFO.
-func openSource(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s on this host", path)
-	case err != nil:
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the image cannot be read: %v", err)
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: want a disk image", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // importFile makes the image. An ErrInvalid of its own is a predicate of the file.
-func (p *Pool) importFile(ctx context.Context, src *os.File, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
-	private, sum, size, err := p.copyIn(ctx, src, progress)
+func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
+	private, sum, err := p.copyIn(ctx, src, progress)
 	if err != nil {
 		return nil, err
 	}
 	defer private.Close()
-	if spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, sum) {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the SHA-256 digest %s: want %s", sum, strings.ToLower(spec.SHA256))
-	}
 	path := procPath(private)
 	info, err := image.Inspect(ctx, path)
 	if err != nil {
@@ -116,13 +69,11 @@ func (p *Pool) importFile(ctx context.Context, src *os.File, spec seedbed.ImageS
 		return nil, err
 	}
 	t := tag{Role: roleImage, Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum}
-	made, err := p.fill(ctx, t, path, room, func(percent float64) {
-		progress(seedbed.Progress{Done: size + seedbed.Bytes(percent/100*float64(size)), Total: 2 * size})
-	})
+	made, err := p.fill(ctx, t, path, room, func(percent float64) { progress(src.Second(percent)) })
 	if err != nil {
 		return nil, err
 	}
-	progress(seedbed.Progress{Done: 2 * size, Total: 2 * size})
+	progress(src.Second(100))
 	return made, nil
 }
 

@@ -68,6 +68,13 @@ func names(t *testing.T, c *lab.CephCluster, pool string) []string {
 func empty(t *testing.T, p *Pool) {
 	t.Helper()
 	err := p.do(context.Background(), "empty the pool", "", func(ctx context.Context, s *session) error {
+		trash, err := rbd.GetTrashList(s.io)
+		for _, e := range trash {
+			err = errors.Join(err, rbd.TrashRemove(s.io, e.Id, true))
+		}
+		if err != nil {
+			return err
+		}
 		names, err := rbd.GetImageNames(s.io)
 		slices.Reverse(names) // by name, so that volumes go before images
 		for _, name := range names {
@@ -82,12 +89,17 @@ func empty(t *testing.T, p *Pool) {
 
 func TestContract(t *testing.T) {
 	c := lab.Ceph(t)
-	cfg := config(t, c)
+	cfg, keep := config(t, c), config(t, c)
+	opened := func(t *testing.T, cfg Config) worker.Pool {
+		p := open(t, cfg)
+		t.Cleanup(func() { empty(t, p) }) // a Ceph pool takes seconds to make
+		return p
+	}
 	drivertest.TestPool(t, drivertest.PoolDriver{
-		Open: func(t *testing.T) worker.Pool {
-			p := open(t, cfg)
-			t.Cleanup(func() { empty(t, p) }) // a Ceph pool takes seconds to make
-			return p
+		Open: func(t *testing.T) worker.Pool { return opened(t, cfg) },
+		Keep: func(t *testing.T, d time.Duration) worker.Pool {
+			keep.Trash = d
+			return opened(t, keep)
 		},
 		Foreign: func(t *testing.T, p worker.Pool, name string) func() bool {
 			at := p.(*Pool).cfg.Pool + "/" + roleVolume.rbdName(name)

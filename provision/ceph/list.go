@@ -122,7 +122,7 @@ func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
 }
 
 // Health implements worker.Checker: whether the cluster answers, the room in
-// the pool, and the tool that imports need.
+// the pool, the tool that imports need, and the managers, who flatten volumes.
 func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	room := seedbed.Check{Name: "pool " + p.cfg.Name}
 	info, err := call(ctx, p, "ask for the room", "", func(_ context.Context, s *session) (seedbed.PoolInfo, error) {
@@ -152,7 +152,10 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	if err := command.Installed(image.Tool); err != nil {
 		tool.OK, tool.Detail, tool.Hint = false, err.Error(), "install the Debian packages qemu-utils and qemu-block-extra"
 	}
-	return []seedbed.Check{room, tool}
+	if !room.OK {
+		return []seedbed.Check{room, tool} // who cannot answer that need not be asked more
+	}
+	return []seedbed.Check{room, tool, p.managers(ctx)}
 }
 
 // hint is what to do about a pool that does not answer.

@@ -70,9 +70,15 @@ func (p *Pool) look(ctx context.Context, s *session, r role, name string) (*tag,
 // delete removes an RBD image, waiting for those that use it; one that is absent is removed already.
 // Also when the image cannot be opened, what a crash left of its name is removed.
 func (p *Pool) delete(ctx context.Context, s *session, name string) error {
+	return p.unused(ctx, s, name, func() error { return rbd.RemoveImage(s.io, name) })
+}
+
+// unused calls do until it does not find the RBD image in use any more, or for
+// long enough. An image that is absent is fine.
+func (p *Pool) unused(ctx context.Context, s *session, name string, do func() error) error {
 	end := time.Now().Add(p.cfg.WatcherFor)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		err := rbd.RemoveImage(s.io, name)
+		err := do()
 		switch {
 		case err == nil || is(err, enoent):
 			return nil
@@ -89,18 +95,47 @@ func (p *Pool) delete(ctx context.Context, s *session, name string) error {
 	}
 }
 
+// own finds an instance's volume: nil when there is none of that name, ErrConflict
+// when it is another's. The caller's call has the RBD name as its key.
+func (p *Pool) own(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
+	have, err := p.look(ctx, s, roleVolume, name)
+	if have != nil && (id == "" || have.Instance != id) {
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.cfg.Name, have.Instance, id)
+	}
+	return have, err
+}
+
+// there is own for a volume that has to be there.
+func (p *Pool) there(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return nil, err
+	}
+	have, err := p.own(ctx, s, name, id)
+	if have == nil && err == nil {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", name, p.cfg.Name)
+	}
+	return have, err
+}
+
 // watchers says who has an image open, for a message.
 func (s *session) watchers(name string) string {
+	if addr, err := s.watcher(name); err == nil && addr != "" {
+		return " by " + addr
+	}
+	return ""
+}
+
+// watcher is the address of one who has an image open; empty when nobody has, or there is no such image.
+func (s *session) watcher(name string) (addr string, err error) {
 	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
 	if err != nil {
-		return ""
+		return "", ignore(err, enoent)
 	}
-	defer img.Close()
 	all, err := img.ListWatchers()
-	if err != nil || len(all) == 0 {
-		return ""
+	if err := errors.Join(err, img.Close()); err != nil || len(all) == 0 {
+		return "", err
 	}
-	return " by " + all[0].Addr
+	return all[0].Addr, nil
 }
 
 // ignore is err unless it has one of the codes.

@@ -5,6 +5,7 @@ package ceph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/ceph/go-ceph/rbd"
@@ -61,13 +62,16 @@ func (p *Pool) noClones(s *session, name string) error {
 	if err != nil {
 		return err
 	}
-	pools, clones, err := img.ListChildren()
+	clones, err := img.ListChildrenAttributes()
 	if err := errors.Join(err, img.Close()); err != nil {
 		return err
 	}
 	if len(clones) == 0 {
 		return nil
 	}
-	one := strings.TrimPrefix(clones[0], roleVolume.rbdName(""))
-	return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has %d clones: volume %s in Ceph pool %s is one", name, p.cfg.Name, len(clones), one, pools[0])
+	one, hint := strings.TrimPrefix(clones[0].ImageName, roleVolume.rbdName("")), ""
+	if clones[0].Trash {
+		hint = fmt.Sprintf(", which is in the trash: purge it first (seedbed trash purge %s)", clones[0].ImageID)
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has %d clones: volume %s in Ceph pool %s is one%s", name, p.cfg.Name, len(clones), one, clones[0].PoolName, hint)
 }

@@ -101,7 +101,7 @@ func (p *Pool) sweepOne(ctx context.Context, name string) error {
 	return err
 }
 
-// emptyTrash removes what drop put into RBD's trash, as far as nothing uses it any more.
+// emptyTrash removes the images that RemoveImage put into RBD's trash, as far as nothing uses them any more.
 func (p *Pool) emptyTrash(ctx context.Context) error {
 	return p.do(ctx, "empty the trash", "", func(ctx context.Context, s *session) error {
 		all, err := rbd.GetTrashList(s.io)
@@ -112,10 +112,14 @@ func (p *Pool) emptyTrash(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if !strings.HasPrefix(e.Name, roleImage.rbdName("")) {
+			t, err := s.trashTag(e, roleImage)
+			if err != nil {
+				return err
+			}
+			if t == nil || t.State != stateRemoving { // a person has put it there
 				continue
 			}
-			err := rbd.TrashRemove(s.io, e.Id, false)
+			err = rbd.TrashRemove(s.io, e.Id, false)
 			if err := ignore(err, enoent, ebusy, enotempty, eperm); err != nil {
 				return err
 			}

@@ -23,6 +23,11 @@ type tag struct {
 	Size     int64              `json:"size"`               // virtual, in bytes
 	Format   string             `json:"format,omitempty"`   // of the file that an image was imported from
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
+
+	Flat      bool             `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
+	Snapshots []volumeSnapshot `json:"snapshots,omitempty"` // of a volume
+	// Trash is set for a volume in RBD's trash, and stays when it comes back.
+	Trash *trashMark `json:"trash,omitempty"`
 }
 
 // role is what an RBD image is to us.

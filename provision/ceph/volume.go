@@ -96,7 +96,7 @@ func (p *Pool) adopt(have *tag, want tag) error {
 	switch {
 	case have.Instance != want.Instance:
 		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.cfg.Name, have.Instance)
-	case have.Image != want.Image || have.Size != want.Size:
+	case have.Image != want.Image && !(have.Flat && want.Image == "") || have.Size != want.Size:
 		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
 			have.Name, p.cfg.Name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
 	}
@@ -178,21 +178,17 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 	}
 	rbdName := roleVolume.rbdName(name)
 	return p.do(ctx, "remove volume "+name, rbdName, func(ctx context.Context, s *session) error {
-		have, err := p.look(ctx, s, roleVolume, name)
+		have, err := p.own(ctx, s, name, id)
 		if err != nil {
 			return err
 		}
-		if have == nil {
-			return p.delete(ctx, s, rbdName) // a removal that was cut off leaves a name without an image
+		if have != nil {
+			err = p.opened(s, rbdName, func(img *rbd.Image) error { return p.dropSnapshots(img, have) })
+			if err != nil {
+				return err
+			}
 		}
-		if id == "" || have.Instance != id {
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.cfg.Name, have.Instance, id)
-		}
-		err = p.delete(ctx, s, rbdName)
-		if is(err, enotempty) {
-			return seedbed.Errorf(seedbed.ErrInUse, "volume %s has snapshots that are not seedbed's: remove them, with rbd snap purge %s/%s", name, p.cfg.Pool, rbdName)
-		}
-		return err
+		return p.delete(ctx, s, rbdName) // also of what a removal that was cut off left: a name without an image
 	})
 }
 
@@ -203,5 +199,6 @@ func (p *Pool) volume(s *session, t *tag) seedbed.VolumeInfo {
 			Type: "rbd", Source: p.cfg.Pool + "/" + t.Role.rbdName(t.Name), Format: string(image.Raw),
 			RBD: seedbed.RBDSource{Monitors: p.link.monitors(s), User: p.cfg.User, Secret: SecretID(p.cfg.Name, p.cfg.User)},
 		},
+		Restored: t.Trash != nil,
 	}
 }

@@ -2,6 +2,7 @@
 //
 //	images/<name>.qcow2     images, readable by all, as QEMU's user reads them as backing files
 //	volumes/<name>.qcow2    volumes, root's own until libvirt gives a running domain's to QEMU's user
+//	.trash/<id>.qcow2       volumes that were removed, until their time is over
 //	<file>.json             the file's tag: whose it is. A file without one is a stranger's, and never touched
 //	building/seedbed-*      what is not finished; swept when the pool is opened
 //	.lock                   held by the one process that uses the pool
@@ -19,6 +20,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,7 +42,9 @@ type Config struct {
 	// Reserve is the free space below which nothing new is made, since volumes grow
 	// as guests write; zero means DefaultReserve.
 	Reserve seedbed.Bytes
-	Log     *slog.Logger
+	// Trash is how long a removed volume is kept; zero removes it at once.
+	Trash time.Duration
+	Log   *slog.Logger
 }
 
 // Pool is an open pool. It satisfies worker.Pool.
@@ -48,6 +52,7 @@ type Pool struct {
 	name    string
 	path    string
 	reserve seedbed.Bytes
+	keep    time.Duration
 	log     *slog.Logger
 	lock    *os.File
 	// turn is held while names are looked at and changed; never while data is copied.
@@ -58,6 +63,7 @@ const (
 	images   = "images"
 	volumes  = "volumes"
 	building = "building"
+	trash    = ".trash"
 )
 
 // Open makes the directory ready, takes its lock, and sweeps what an earlier
@@ -73,7 +79,7 @@ func Open(c Config) (*Pool, error) {
 	if c.Reserve <= 0 {
 		c.Reserve = DefaultReserve
 	}
-	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, log: c.Log, turn: make(chan struct{}, 1)}
+	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), log: c.Log, turn: make(chan struct{}, 1)}
 	for _, d := range []struct {
 		path string
 		mode fs.FileMode
@@ -82,6 +88,7 @@ func Open(c Config) (*Pool, error) {
 		{filepath.Join(p.path, images), 0o711},
 		{filepath.Join(p.path, volumes), 0o711},
 		{filepath.Join(p.path, building), 0o700},
+		{filepath.Join(p.path, trash), 0o700},
 	} {
 		if err := makeDir(d.path, d.mode); err != nil {
 			return nil, fmt.Errorf("open pool %s: %w", c.Name, err)

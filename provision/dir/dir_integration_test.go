@@ -25,6 +25,9 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	drivertest.TestPool(t, drivertest.PoolDriver{
 		Open: func(t *testing.T) worker.Pool { return open(t, filepath.Join(t.TempDir(), "pool")) },
+		Keep: func(t *testing.T, d time.Duration) worker.Pool {
+			return openWith(t, Config{Path: filepath.Join(t.TempDir(), "keep"), Trash: d})
+		},
 		Foreign: func(t *testing.T, p worker.Pool, name string) func() bool {
 			path := p.(*Pool).file(volumes, name)
 			write(t, path, "a stranger's")

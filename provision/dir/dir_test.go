@@ -3,13 +3,13 @@ package dir
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/provision/worker"
@@ -25,7 +25,13 @@ var (
 
 func open(t *testing.T, path string) *Pool {
 	t.Helper()
-	p, err := Open(Config{Name: "default", Path: path, Reserve: seedbed.MiB, Log: slog.New(slog.DiscardHandler)})
+	return openWith(t, Config{Path: path})
+}
+
+func openWith(t *testing.T, c Config) *Pool {
+	t.Helper()
+	c.Name, c.Reserve, c.Log = "default", seedbed.MiB, slog.New(slog.DiscardHandler)
+	p, err := Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +131,66 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A crash in the middle of a move leaves the file under both names. The volume
+// stays, and nothing is in the trash twice.
+func TestSweepOfACutOffMove(t *testing.T) {
+	t.Parallel()
+	c := Config{Path: filepath.Join(t.TempDir(), "pool"), Trash: time.Hour}
+	for _, at := range []string{"removal", "restore"} {
+		t.Run(at, func(t *testing.T) {
+			c := c
+			c.Path += at
+			c.Name, c.Reserve, c.Log = "default", seedbed.MiB, slog.New(slog.DiscardHandler)
+			p, err := Open(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plant(t, p, volumes, tag{Name: "v", Instance: "i"})
+			plant(t, p, volumes, tag{Name: "other", Instance: "i"})
+			if _, err := p.TrashVolume(t.Context(), "other", "i"); err != nil {
+				t.Fatal(err)
+			}
+			half := tag{Name: "v", Instance: "i", Trash: &trashMark{ID: "cut", Removed: time.Now(), Expires: time.Now().Add(time.Hour)}}
+			err = errors.Join(p.writeTag(p.file(trash, "cut")+tagSuffix, half), os.Link(p.file(volumes, "v"), p.file(trash, "cut")))
+			if at == "restore" {
+				err = errors.Join(err, p.writeTag(p.file(volumes, "v")+tagSuffix, half))
+			}
+			if err = errors.Join(err, p.Close()); err != nil {
+				t.Fatal(err)
+			}
+			p = openWith(t, c)
+			items, err := p.Trash(t.Context())
+			if err != nil || len(items) != 1 || items[0].Name != "other" {
+				t.Errorf("trash %+v, %v", items, err)
+			}
+			all, err := p.Volumes(t.Context())
+			if err != nil || len(all) != 1 || all[0].Name != "v" || all[0].Restored != (at == "restore") {
+				t.Errorf("volumes %+v, %v", all, err)
+			}
+		})
+	}
+}
+
+// More snapshots than the tag has room for would make a stranger's file of the volume.
+func TestTooManySnapshots(t *testing.T) {
+	t.Parallel()
+	p := open(t, filepath.Join(t.TempDir(), "pool"))
+	long := strings.Repeat("n", 60)
+	full := tag{Name: long, Job: seedbed.NewJobID(), Instance: "i", Image: long, Snapshots: make([]snapshot, seedbed.MaxSnapshots)}
+	for n := range full.Snapshots {
+		full.Snapshots[n] = snapshot{Name: fmt.Sprintf("%s%03d", long, n), Job: seedbed.NewJobID(), Created: time.Now(), Ready: true}
+	}
+	plant(t, p, volumes, full)
+	_, err := p.CreateSnapshot(t.Context(), seedbed.NewJobID(), seedbed.SnapshotSpec{Volume: long, Instance: "i", Name: "more"})
+	if !errors.Is(err, seedbed.ErrFull) || !strings.Contains(err.Error(), "seedbed vm snapshot remove") {
+		t.Error(err)
+	}
+	all, err := p.Snapshots(t.Context(), long, "i")
+	if err != nil || len(all) != seedbed.MaxSnapshots {
+		t.Errorf("%d snapshots, %v", len(all), err)
+	}
+}
+
 func TestLook(t *testing.T) {
 	t.Parallel()
 	p := open(t, filepath.Join(t.TempDir(), "pool"))
@@ -204,62 +270,6 @@ func TestReserve(t *testing.T) {
 	}
 	if h := p.Health(t.Context()); h[0].OK || h[0].Hint == "" {
 		t.Errorf("health: %+v", h[0])
-	}
-}
-
-func TestOpenSource(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file, fifo, link := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	write(t, file, "x")
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(file, link)); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]error{file: nil, link: nil, fifo: seedbed.ErrInvalid, dir: seedbed.ErrInvalid,
-		"/dev/zero": seedbed.ErrInvalid, filepath.Join(dir, "none"): seedbed.ErrNotFound} {
-		f, err := openSource(path)
-		if !errors.Is(err, want) || (want == nil) != (err == nil) {
-			t.Errorf("%s: got %v; want %v", path, err, want)
-		}
-		if f != nil {
-			f.Close()
-		}
-	}
-}
-
-func TestCopySparse(t *testing.T) {
-	t.Parallel()
-	content := strings.Repeat("\x00", int(3*block)) + "end" + strings.Repeat("\x00", int(block))
-	for _, c := range []struct {
-		name, content string
-		size          int
-		want          error
-	}{
-		{"sparse", content, len(content), nil},
-		{"whole blocks", strings.Repeat("x", 2*int(block)), 2 * int(block), nil},
-		{"empty", "", 0, nil},
-		{"shrinks", content[:100], 200, seedbed.ErrInvalid},
-		{"grows", content, 100, seedbed.ErrInvalid},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dst, err := os.Create(filepath.Join(t.TempDir(), "dst"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer dst.Close()
-			_, err = copySparse(t.Context(), dst, strings.NewReader(c.content), seedbed.Bytes(c.size), func(seedbed.Bytes) {})
-			if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
-				t.Fatalf("got %v; want %v", err, c.want)
-			}
-			if err != nil {
-				return
-			}
-			got, err := io.ReadAll(dst)
-			if err != nil || string(got) != c.content {
-				t.Errorf("%d bytes, %v; want the %d of the source", len(got), err, len(c.content))
-			}
-		})
 	}
 }
 

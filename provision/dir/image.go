@@ -2,14 +2,7 @@ package dir
 
 import (
 	"context"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 
 	"seedbed"
 	"seedbed/provision/image"
@@ -20,7 +13,7 @@ import (
 // qcow2: the pool needs room for both for a while. Progress counts the bytes
 // of the file twice, once for each half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
-	if err := checkSpec(spec); err != nil {
+	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
 	}
 	if progress == nil {
@@ -30,31 +23,13 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 	if err != nil || have != nil {
 		return p.imageOrZero(have), err
 	}
-	src, err := openSource(spec.Path)
+	src, err := image.OpenSource(spec)
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}
 	defer src.Close()
 	t, err := p.importFile(ctx, src, spec, job, progress)
-	if errors.Is(err, seedbed.ErrInvalid) {
-		err = fmt.Errorf("%s %w", spec.Path, err) // the text is a predicate
-	} else if err != nil {
-		err = fmt.Errorf("import %s: %w", spec.Path, err)
-	}
-	return p.imageOrZero(t), err
-}
-
-func checkSpec(spec seedbed.ImageSpec) error {
-	if err := seedbed.CheckName("image", spec.Name); err != nil {
-		return err
-	}
-	if !filepath.IsAbs(spec.Path) || strings.ContainsRune(spec.Path, 0) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "path %q of the image is not absolute", spec.Path)
-	}
-	if b, err := hex.DecodeString(spec.SHA256); err != nil || len(b) != 0 && len(b) != 32 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", spec.SHA256)
-	}
-	return nil
+	return p.imageOrZero(t), src.Failed(err)
 }
 
 // importedBy finds the image of that name: nil when there is none, ErrConflict when it is another job's.
@@ -74,45 +49,20 @@ func (p *Pool) lookOwn(job seedbed.JobID, name string) (*tag, error) {
 	return have, err
 }
 
-// openSource opens a file once; everything that follows reads this opening. It
-// does not wait for the other end of a FIFO.
-func openSource(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s on this host", path)
-	case err != nil:
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the image cannot be read: %v", err)
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: want a disk image", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // importFile makes the image. An ErrInvalid of its own is a predicate of the file.
-func (p *Pool) importFile(ctx context.Context, src *os.File, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
-	private, sum, size, err := p.copyIn(ctx, src, progress)
+func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
+	private, sum, err := p.copyIn(ctx, src, progress)
 	if private != "" {
 		defer p.discard(private)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, sum) {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the SHA-256 digest %s: want %s", sum, strings.ToLower(spec.SHA256))
-	}
 	info, err := image.Inspect(ctx, private)
 	if err != nil {
 		return nil, err
 	}
-	result, err := p.convert(ctx, private, info.Format, func(percent float64) {
-		progress(seedbed.Progress{Done: size + seedbed.Bytes(percent/100*float64(size)), Total: 2 * size})
-	})
+	result, err := p.convert(ctx, private, info.Format, func(percent float64) { progress(src.Second(percent)) })
 	if result != "" {
 		defer p.discard(result)
 	}
@@ -130,7 +80,7 @@ func (p *Pool) importFile(ctx context.Context, src *os.File, spec seedbed.ImageS
 	if err := p.publish(result, images, 0o644, t); err != nil {
 		return nil, err
 	}
-	progress(seedbed.Progress{Done: 2 * size, Total: 2 * size})
+	progress(src.Second(100))
 	return &t, nil
 }
 
@@ -163,13 +113,19 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 	if have == nil || err != nil {
 		return err
 	}
-	clones, err := p.tags(volumes)
-	if err != nil {
-		return fmt.Errorf("remove image %s: %w", name, err)
-	}
-	for _, v := range clones {
-		if v.Image == name {
-			return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has clones: volume %s of instance %s is one", name, p.name, v.Name, v.Instance)
+	for kind, hint := range map[string]string{volumes: "", trash: ", which is in the trash: purge it first (seedbed trash purge %s)"} {
+		clones, err := p.tags(kind)
+		if err != nil {
+			return fmt.Errorf("remove image %s: %w", name, err)
+		}
+		for _, v := range clones {
+			if !v.clone(name) {
+				continue
+			}
+			if kind == trash {
+				hint = fmt.Sprintf(hint, v.Trash.ID)
+			}
+			return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has clones: volume %s of instance %s is one%s", name, p.name, v.Name, v.Instance, hint)
 		}
 	}
 	if err := p.withdraw(images, name); err != nil {

@@ -97,7 +97,8 @@ func (p *Pool) withdraw(kind, name string) error {
 	return os.Remove(path + tagSuffix)
 }
 
-// sweep removes what crashes left: unfinished files, and tags without a file.
+// sweep removes what crashes left: unfinished files, tags without a file, and the
+// second names of files that were being moved.
 func (p *Pool) sweep() error {
 	dir := filepath.Join(p.path, building)
 	entries, err := os.ReadDir(dir)
@@ -112,7 +113,7 @@ func (p *Pool) sweep() error {
 			}
 		}
 	}
-	return errors.Join(p.sweepTags(images), p.sweepTags(volumes))
+	return errors.Join(p.sweepTags(images), p.sweepTags(volumes), p.sweepTags(trash), p.sweepMoves())
 }
 
 func (p *Pool) sweepTags(kind string) error {

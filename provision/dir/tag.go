@@ -22,6 +22,22 @@ type tag struct {
 	Size     int64              `json:"size"`               // virtual, in bytes
 	Format   string             `json:"format,omitempty"`   // of the file that an image was imported from
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
+
+	Flat      bool       `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
+	Snapshots []snapshot `json:"snapshots,omitempty"` // inside a volume's file
+	// Trash is set for a volume in the trash, and stays when it comes back.
+	Trash *trashMark `json:"trash,omitempty"`
+}
+
+// clone tells whether the volume reads what it has not written from that image.
+func (t *tag) clone(image string) bool { return t.Image == image && image != "" && !t.Flat }
+
+// called tells whether the tag is that of the file of that name.
+func (t *tag) called(kind, name string) bool {
+	if kind == trash {
+		return t.Trash != nil && t.Trash.ID == name
+	}
+	return t.Name == name
 }
 
 const (
@@ -48,7 +64,7 @@ func (p *Pool) look(kind, name string) (*tag, error) {
 		return nil, err
 	}
 	if st.Mode().IsRegular() {
-		if t, err := readTag(path + tagSuffix); err != nil || t != nil && t.Name == name {
+		if t, err := readTag(path + tagSuffix); err != nil || t != nil && t.called(kind, name) {
 			return t, err
 		}
 	}
@@ -108,7 +124,7 @@ func (p *Pool) tags(kind string) ([]*tag, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t != nil && t.Name == name {
+		if t != nil && t.called(kind, name) {
 			all = append(all, t)
 		}
 	}

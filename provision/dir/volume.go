@@ -79,7 +79,7 @@ func (p *Pool) adopt(have *tag, want tag) (seedbed.VolumeInfo, error) {
 	switch {
 	case have.Instance != want.Instance:
 		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.name, have.Instance)
-	case have.Image != want.Image || have.Size != want.Size:
+	case have.Image != want.Image && !(have.Flat && want.Image == "") || have.Size != want.Size:
 		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
 			have.Name, p.name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
 	}
@@ -114,12 +114,9 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 		return fmt.Errorf("remove volume %s: %w", name, err)
 	}
 	defer p.leave()
-	have, err := p.look(volumes, name)
+	have, err := p.own(name, id)
 	if have == nil || err != nil {
 		return err
-	}
-	if id == "" || have.Instance != id {
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.name, have.Instance, id)
 	}
 	if err := p.withdraw(volumes, name); err != nil {
 		return fmt.Errorf("remove volume %s: %w", name, err)
@@ -129,10 +126,31 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 
 func (p *Pool) volume(t *tag) seedbed.VolumeInfo {
 	disk := seedbed.Disk{Type: "file", Source: p.file(volumes, t.Name), Format: string(image.QCOW2)}
-	if t.Image != "" {
+	if t.clone(t.Image) {
 		disk.Backing = p.file(images, t.Image)
 	}
 	return seedbed.VolumeInfo{
-		Pool: p.name, Name: t.Name, Instance: t.Instance, Job: t.Job, Size: seedbed.Bytes(t.Size), Disk: disk,
+		Pool: p.name, Name: t.Name, Instance: t.Instance, Job: t.Job, Size: seedbed.Bytes(t.Size), Disk: disk, Restored: t.Trash != nil,
 	}
+}
+
+// own finds an instance's volume: nil when there is none of that name, ErrConflict when it is another's.
+func (p *Pool) own(name string, id seedbed.InstanceID) (*tag, error) {
+	have, err := p.look(volumes, name)
+	if have != nil && (id == "" || have.Instance != id) {
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.name, have.Instance, id)
+	}
+	return have, err
+}
+
+// there is own for a volume that has to be there.
+func (p *Pool) there(name string, id seedbed.InstanceID) (*tag, error) {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return nil, err
+	}
+	have, err := p.own(name, id)
+	if have == nil && err == nil {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", name, p.name)
+	}
+	return have, err
 }

@@ -19,6 +19,8 @@ type Info struct {
 	// Subformat is the create type of a vmdk, and Extents are the files that hold its data.
 	Subformat string
 	Extents   []string
+	// Snapshots are the names of the snapshots inside a qcow2 file.
+	Snapshots []string
 }
 
 // ParseInfo reads the answer of qemu-img info --output=json (QEMU's
@@ -30,7 +32,10 @@ func ParseInfo(answer []byte) (Info, error) {
 		Backing     string `json:"backing-filename"`
 		FullBacking string `json:"full-backing-filename"`
 		Encrypted   bool   `json:"encrypted"`
-		Specific    struct {
+		Snapshots   []struct {
+			Name string `json:"name"`
+		} `json:"snapshots"`
+		Specific struct {
 			Data struct {
 				DataFile   string          `json:"data-file"`
 				Corrupt    bool            `json:"corrupt"`
@@ -55,6 +60,9 @@ func ParseInfo(answer []byte) (Info, error) {
 	}
 	for _, e := range d.Extents {
 		info.Extents = append(info.Extents, e.File)
+	}
+	for _, s := range a.Snapshots {
+		info.Snapshots = append(info.Snapshots, s.Name)
 	}
 	return info, nil
 }

@@ -10,9 +10,7 @@ import (
 )
 
 // DomainXML is the libvirt document of a domain (https://libvirt.org/formatdomain.html).
-// The SMBIOS system serial equals the UUID, which begins with "ec2": an
-// unmodified cloud-init then takes its EC2 datasource (ds-identify, function
-// dscheck_Ec2). The error is seedbed.ErrInvalid for a spec that no host can run.
+// The SMBIOS values announce the spec's datasource. The error is seedbed.ErrInvalid for a spec that no host can run.
 func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 	if err := checkSpec(spec); err != nil {
 		return "", err
@@ -36,7 +34,7 @@ func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 			Type:   &libvirtxml.DomainOSType{Arch: host.Arch, Machine: host.Machine, Type: "hvm"},
 			SMBios: &libvirtxml.DomainSMBios{Mode: "sysinfo"},
 		},
-		SysInfo: []libvirtxml.DomainSysInfo{{SMBIOS: smbios(spec.ID)}},
+		SysInfo: []libvirtxml.DomainSysInfo{{SMBIOS: smbios(spec.ID, spec.Datasource)}},
 		Features: &libvirtxml.DomainFeatureList{
 			ACPI:   &libvirtxml.DomainFeature{},
 			APIC:   &libvirtxml.DomainFeatureAPIC{},
@@ -73,21 +71,13 @@ func checkSpec(spec seedbed.DomainSpec) error {
 	if spec.Memory < seedbed.MiB {
 		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %s of memory: want at least 1MiB", spec.Name, spec.Memory)
 	}
+	if _, err := seedbed.ParseDatasource(string(spec.Datasource)); err != nil {
+		return err
+	}
 	if strings.ContainsFunc(spec.Profile+string(spec.Job), func(r rune) bool { return r < ' ' || r == '\uFFFD' }) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: profile or job has characters that XML cannot carry", spec.Name)
 	}
 	return nil
-}
-
-// smbios is the DMI system table. libvirt refuses a uuid that is not the domain's.
-func smbios(id seedbed.InstanceID) *libvirtxml.DomainSysInfoSMBIOS {
-	return &libvirtxml.DomainSysInfoSMBIOS{System: &libvirtxml.DomainSysInfoSystem{Entry: []libvirtxml.DomainSysInfoEntry{
-		{Name: "manufacturer", Value: "Seedbed"},
-		{Name: "product", Value: "Seedbed Instance"},
-		{Name: "serial", Value: string(id)},
-		{Name: "uuid", Value: string(id)},
-		{Name: "family", Value: "Virtual Machine"},
-	}}}
 }
 
 // cpu gives a KVM guest the host's model, with all that live migration can

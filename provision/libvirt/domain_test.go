@@ -55,11 +55,19 @@ func TestDomainXMLGolden(t *testing.T) {
 	rbd.Disks = []seedbed.Disk{rbdDisk()}
 	bare := spec()
 	bare.Disks, bare.NICs = nil, nil
+	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
+		s := spec()
+		s.Datasource = d
+		return s
+	}
 	for _, c := range []struct {
 		name string
 		spec seedbed.DomainSpec
 		host libvirt.Host
 	}{
+		{"openstack", announcing(seedbed.DatasourceOpenStack), host(libvirt.TypeKVM)},
+		{"nocloud", announcing(seedbed.DatasourceNoCloud), host(libvirt.TypeKVM)},
+		{"none", announcing(seedbed.DatasourceNone), host(libvirt.TypeKVM)},
 		{"kvm", spec(), host(libvirt.TypeKVM)},
 		{"qemu", spec(), host(libvirt.TypeQEMU)},
 		{"many", big, host(libvirt.TypeQEMU)},

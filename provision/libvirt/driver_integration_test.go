@@ -5,6 +5,7 @@ package libvirt_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -100,6 +101,53 @@ func TestGuestRuns(t *testing.T) {
 	}
 	if _, err := os.Stat(disk.Source); err != nil {
 		t.Errorf("the volume went with the domain: %v", err)
+	}
+}
+
+// TestGuestShutsDown: a guest that listens goes off when it is asked to, however
+// early it is asked; one that does not runs on until it is destroyed.
+func TestGuestShutsDown(t *testing.T) {
+	base := connect(t, system)
+	withBridge(t)
+	d := open(t, system)
+	events := watch(t, d)
+	for _, guest := range []struct {
+		name   string
+		code   []byte
+		listen bool
+	}{{"listens", obeys, true}, {"deaf", sayHello, false}} {
+		s := newSpec(t, base, seedbed.Disk{Type: "file", Format: "raw", Source: bootable(t, guest.code)})
+		for _, err := range []error{d.DefineDomain(t.Context(), s), d.ShutdownDomain(t.Context(), s.ID), d.StartDomain(t.Context(), s.ID)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		off := func() bool {
+			if err := d.ShutdownDomain(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+			info, err := d.DomainState(t.Context(), s.ID)
+			return err == nil && info.State == seedbed.DomainOff
+		}
+		if guest.listen {
+			until(t, "the guest is off", off)
+			wantEvent(t, events, "stopped", s.ID)
+		} else {
+			until(t, "the guest speaks on its console", func() bool {
+				text, err := d.Console(t.Context(), s.ID, seedbed.KiB)
+				return err == nil && bytes.Contains(text, []byte("seedbed says hello"))
+			})
+			if off() {
+				t.Errorf("a guest that does not listen went off")
+			}
+			if err := lookup(t, base, s.ID).Suspend(); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.ShutdownDomain(t.Context(), s.ID); !errors.Is(err, seedbed.ErrInUse) {
+				t.Errorf("shut down while paused: %v; want ErrInUse", err)
+			}
+		}
+		remove(t, d, s.ID)
 	}
 }
 

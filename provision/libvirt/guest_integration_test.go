@@ -32,6 +32,22 @@ var (
 		0xf4,       // halt: hlt
 		0xeb, 0xfd, // jmp halt
 	}, []byte("seedbed says hello\r\n\x00"))
+	// obeys waits for the power button, as the ACPI event registers that SeaBIOS has
+	// set up tell it (port 0x600, ACPI 4.8.3.1), and then goes to S5.
+	obeys = []byte{
+		0xba, 0x02, 0x06, // mov dx, 0x602 (PM1 enable)
+		0xb8, 0x00, 0x01, // mov ax, 0x0100 (PWRBTN_EN)
+		0xef,             // out dx, ax
+		0xba, 0x00, 0x06, // mov dx, 0x600 (PM1 status)
+		0xed,             // look: in ax, dx
+		0xf6, 0xc4, 0x01, // test ah, 1 (PWRBTN_STS)
+		0x74, 0xfa, // jz look
+		0xba, 0x04, 0x06, // mov dx, 0x604 (PM1 control)
+		0xb8, 0x00, 0x20, // mov ax, 0x2000 (SLP_EN, and the type of S5)
+		0xef,       // out dx, ax
+		0xf4,       // halt: hlt
+		0xeb, 0xfd, // jmp halt
+	}
 	// panics tells the pvpanic device (port 0x505, bit 0) that the guest has panicked, and halts.
 	panics = []byte{
 		0xba, 0x05, 0x05, // mov dx, 0x505

@@ -49,6 +49,38 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 	})
 }
 
+// ShutdownDomain asks the guest to shut down: through its agent when that is
+// connected, else by ACPI, as libvirt chooses (virDomainShutdownFlags, 0). One
+// that is off or absent is off already. Errors: ErrConflict when it is not
+// tagged, ErrInUse while it is paused, ErrUnavailable.
+func (d *Driver) ShutdownDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return d.do(ctx, "shut down domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		switch {
+		case errors.Is(err, seedbed.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		defer free(dom)
+		if err = dom.ShutdownFlags(lv.DOMAIN_SHUTDOWN_DEFAULT); err == nil || has(err, lv.ERR_NO_DOMAIN) {
+			return nil
+		}
+		state, _, stateErr := dom.GetState()
+		switch {
+		case has(stateErr, lv.ERR_NO_DOMAIN):
+			return nil
+		case stateErr != nil:
+			return err
+		case state == lv.DOMAIN_SHUTDOWN, state == lv.DOMAIN_SHUTOFF, state == lv.DOMAIN_CRASHED:
+			return nil // it was off already, or is about to be
+		case state == lv.DOMAIN_PAUSED, state == lv.DOMAIN_PMSUSPENDED:
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is paused, so that its guest cannot be asked: resume it, or switch it off", id)
+		}
+		return err
+	})
+}
+
 // DestroyDomain switches the domain off at once. One that is off or absent is
 // off already. Errors: ErrConflict when it is not tagged, ErrUnavailable.
 func (d *Driver) DestroyDomain(ctx context.Context, id seedbed.InstanceID) error {

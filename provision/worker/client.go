@@ -72,9 +72,10 @@ func (c *Client) ImportImage(ctx context.Context, call seedbed.Call, spec seedbe
 	return ask[seedbed.ImageInfo](ctx, c, exchange{effect: importImage, call: call, args: spec, progress: progress})
 }
 
-// RemoveImage removes an image that is tagged with the call's job: see ImageStore.
-func (c *Client) RemoveImage(ctx context.Context, call seedbed.Call, pool, name string) error {
-	_, err := ask[none](ctx, c, exchange{effect: removeImage, call: call, args: imageArgs{pool, name}})
+// RemoveImage removes an image that is tagged with the job of, or without one
+// with the call's: see ImageStore.
+func (c *Client) RemoveImage(ctx context.Context, call seedbed.Call, pool, name string, of seedbed.JobID) error {
+	_, err := ask[none](ctx, c, exchange{effect: removeImage, call: call, args: imageArgs{pool, name, of}})
 	return err
 }
 
@@ -87,6 +88,12 @@ func (c *Client) DefineDomain(ctx context.Context, call seedbed.Call, spec seedb
 // StartDomain starts a domain: see Power.
 func (c *Client) StartDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
 	_, err := ask[none](ctx, c, exchange{effect: startDomain, call: call, args: domainArgs{id}})
+	return err
+}
+
+// ShutdownDomain asks a domain's guest to shut down: see Power.
+func (c *Client) ShutdownDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
+	_, err := ask[none](ctx, c, exchange{effect: shutdownDomain, call: call, args: domainArgs{id}})
 	return err
 }
 

@@ -57,6 +57,9 @@ type Pool interface {
 	Remover
 	ImageStore
 	Lister
+	Snapshotter
+	Trash
+	Flattener
 }
 
 // Definer makes domains known to the hypervisor.
@@ -77,6 +80,11 @@ type Power interface {
 	// StartDomain starts the domain; one that runs is started already. ErrNotFound
 	// when it is not defined, ErrConflict when it is not tagged.
 	StartDomain(ctx context.Context, id seedbed.InstanceID) error
+	// ShutdownDomain asks the domain's guest to shut down, and does not wait until
+	// it has: a guest may take its time, or not listen. It may be asked again. One
+	// that is off or absent is off already. ErrConflict when it is not tagged, ErrInUse
+	// while it is paused.
+	ShutdownDomain(ctx context.Context, id seedbed.InstanceID) error
 	// DestroyDomain switches the domain off at once; one that is off or absent is
 	// off already. ErrConflict when it is not tagged.
 	DestroyDomain(ctx context.Context, id seedbed.InstanceID) error

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,7 +48,7 @@ func typed[A, R any](f func(context.Context, seedbed.Call, A, *outbox) (R, error
 
 // effects is the table of everything that a client can ask for.
 func (s *Server) effects() map[string]effect {
-	return map[string]effect{
+	table := map[string]effect{
 		cloneVolume: does(func(ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ *outbox) (info seedbed.VolumeInfo, err error) {
 			pool, err := s.pool(a.Pool)
 			if err == nil {
@@ -80,7 +81,7 @@ func (s *Server) effects() map[string]effect {
 			if err != nil {
 				return none{}, err
 			}
-			return none{}, pool.RemoveImage(ctx, c.Job, a.Name)
+			return none{}, pool.RemoveImage(ctx, cmp.Or(a.Of, c.Job), a.Name)
 		}),
 		defineDomain: does(func(ctx context.Context, _ seedbed.Call, a seedbed.DomainSpec, _ *outbox) (none, error) {
 			if err := checkInstance(a.ID); err != nil {
@@ -92,6 +93,7 @@ func (s *Server) effects() map[string]effect {
 			return none{}, s.hypervisor.DefineDomain(ctx, a)
 		}),
 		startDomain:    s.onDomain(s.hypervisor.StartDomain),
+		shutdownDomain: s.onDomain(s.hypervisor.ShutdownDomain),
 		destroyDomain:  s.onDomain(s.hypervisor.DestroyDomain),
 		undefineDomain: s.onDomain(s.hypervisor.UndefineDomain),
 		domainState: reads(func(ctx context.Context, a domainArgs) (seedbed.DomainInfo, error) {
@@ -115,6 +117,8 @@ func (s *Server) effects() map[string]effect {
 			return none{}, s.hypervisor.Watch(ctx, out.event)
 		})},
 	}
+	maps.Copy(table, s.volumeEffects())
+	return table
 }
 
 // onDomain is an effect on one domain by its ID.

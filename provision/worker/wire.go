@@ -54,6 +54,18 @@ type (
 	imageArgs struct {
 		Pool string `json:"pool"`
 		Name string `json:"name"`
+		// Of is the job that made it; empty means the call's.
+		Of seedbed.JobID `json:"of,omitempty"`
+	}
+	snapshotArgs struct {
+		seedbed.SnapshotSpec
+		// Of is the job that made it; empty means any.
+		Of seedbed.JobID `json:"of,omitempty"`
+	}
+	trashArgs struct {
+		Pool  string `json:"pool"`
+		ID    string `json:"id"`
+		Early bool   `json:"early,omitempty"`
 	}
 	domainArgs struct {
 		ID seedbed.InstanceID `json:"id"`
@@ -73,10 +85,21 @@ const (
 	removeImage    = "remove-image"
 	defineDomain   = "define-domain"
 	startDomain    = "start-domain"
+	shutdownDomain = "shutdown-domain"
 	destroyDomain  = "destroy-domain"
 	undefineDomain = "undefine-domain"
 	domainState    = "domain-state"
 	inventory      = "inventory"
+	createSnapshot = "create-snapshot"
+	removeSnapshot = "remove-snapshot"
+	snapshots      = "snapshots"
+	flattenVolume  = "flatten-volume"
+	stopFlatten    = "stop-flatten"
+	trashVolume    = "trash-volume"
+	trash          = "trash"
+	restoreVolume  = "restore-volume"
+	discardVolume  = "discard-volume"
+	purgeVolume    = "purge-volume"
 	console        = "console"
 	watch          = "watch"
 	health         = "health"

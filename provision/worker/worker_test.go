@@ -140,10 +140,14 @@ func TestEveryMethod(t *testing.T) {
 	if err != nil || len(checks) != 2 || !checks[0].OK || !checks[1].OK {
 		t.Errorf("health %+v, %v", checks, err)
 	}
+	must(t, "shut down", l.ShutdownDomain(ctx, call(1), domain.ID))
+	if off, err := l.DomainState(ctx, domain.ID); err != nil || off.State != seedbed.DomainOff {
+		t.Errorf("state once its guest has shut down: %+v, %v", off, err)
+	}
 	must(t, "destroy", l.DestroyDomain(ctx, call(1), domain.ID))
 	must(t, "undefine", l.UndefineDomain(ctx, call(1), domain.ID))
 	must(t, "remove volume", l.RemoveVolume(ctx, call(1), "default", spec.Name, spec.Instance))
-	must(t, "remove image", l.RemoveImage(ctx, call(1), "default", "base"))
+	must(t, "remove image", l.RemoveImage(ctx, call(1), "default", "base", ""))
 	inv, err = l.Inventory(ctx)
 	if err != nil || len(inv.Domains)+len(inv.Volumes)+len(inv.Images) != 0 {
 		t.Errorf("inventory %+v, %v", inv, err)

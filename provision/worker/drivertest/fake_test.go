@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/provision/worker"
@@ -13,6 +14,11 @@ import (
 func TestPoolInMemory(t *testing.T) {
 	drivertest.TestPool(t, drivertest.PoolDriver{
 		Open: func(*testing.T) worker.Pool { return drivertest.NewPool() },
+		Keep: func(_ *testing.T, d time.Duration) worker.Pool {
+			p := drivertest.NewPool()
+			p.SetTrash(d)
+			return p
+		},
 		Foreign: func(_ *testing.T, p worker.Pool, name string) func() bool {
 			pool := p.(*drivertest.Pool)
 			pool.AddForeign(name)

@@ -24,6 +24,7 @@ type domain struct {
 	spec    seedbed.DomainSpec
 	state   seedbed.DomainState
 	foreign bool
+	deaf    bool
 	console []byte
 }
 
@@ -66,6 +67,15 @@ func (h *Hypervisor) SetState(id seedbed.InstanceID, state seedbed.DomainState, 
 	if d, ok := h.domains[id]; ok {
 		d.state = state
 		h.send(d, event)
+	}
+}
+
+// SetDeaf has a domain's guest not listen when it is asked to shut down; others do so at once.
+func (h *Hypervisor) SetDeaf(id seedbed.InstanceID, deaf bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d, ok := h.domains[id]; ok {
+		d.deaf = deaf
 	}
 }
 
@@ -147,6 +157,24 @@ func (h *Hypervisor) StartDomain(ctx context.Context, id seedbed.InstanceID) err
 		if d.state != seedbed.DomainRunning {
 			d.state = seedbed.DomainRunning
 			h.send(d, "started")
+		}
+		return nil
+	})
+}
+
+// ShutdownDomain implements worker.Power.
+func (h *Hypervisor) ShutdownDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return h.effect(ctx, "ShutdownDomain", func() error {
+		d, err := h.ours(id)
+		if d == nil || err != nil {
+			return err
+		}
+		if d.state == seedbed.DomainPaused {
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is paused: its guest cannot be asked", d.spec.Name)
+		}
+		if d.state == seedbed.DomainRunning && !d.deaf {
+			d.state = seedbed.DomainOff
+			h.send(d, "shutdown")
 		}
 		return nil
 	})

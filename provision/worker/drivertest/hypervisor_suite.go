@@ -41,6 +41,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"name of another domain", testNameTaken},
 		{"domain without the tag", testForeignDomain},
 		{"running domain is not undefined", testUndefineRunning},
+		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},
 		{"console", testConsole},
@@ -105,6 +106,7 @@ func testTwice(t *testing.T, d HypervisorDriver) {
 func testAbsentDomain(t *testing.T, d HypervisorDriver) {
 	ctx, h, id := t.Context(), d.Open(t), seedbed.NewInstanceID()
 	is(t, "start", h.StartDomain(ctx, id), seedbed.ErrNotFound)
+	ok(t, "shut down", h.ShutdownDomain(ctx, id))
 	ok(t, "destroy", h.DestroyDomain(ctx, id))
 	ok(t, "undefine", h.UndefineDomain(ctx, id))
 	_, err := h.DomainState(ctx, id)
@@ -135,6 +137,7 @@ func testForeignDomain(t *testing.T, d HypervisorDriver) {
 	d.Foreign(t, spec.ID, spec.Name)
 	is(t, "define over it", h.DefineDomain(ctx, spec), seedbed.ErrConflict)
 	is(t, "start", h.StartDomain(ctx, spec.ID), seedbed.ErrConflict)
+	is(t, "shut down", h.ShutdownDomain(ctx, spec.ID), seedbed.ErrConflict)
 	is(t, "destroy", h.DestroyDomain(ctx, spec.ID), seedbed.ErrConflict)
 	is(t, "undefine", h.UndefineDomain(ctx, spec.ID), seedbed.ErrConflict)
 	_, err := h.DomainState(ctx, spec.ID)
@@ -158,6 +161,27 @@ func testUndefineRunning(t *testing.T, d HypervisorDriver) {
 	if got, err := h.DomainState(ctx, spec.ID); err != nil || got.State != seedbed.DomainRunning {
 		t.Fatalf("state after the refusal: %+v, %v", got, err)
 	}
+}
+
+// testShutdown holds that asking is not doing: the domain runs on or is off, as
+// its guest will have it, and can be asked again and destroyed either way.
+func testShutdown(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	ok(t, "shut down while off", h.ShutdownDomain(ctx, spec.ID))
+	ok(t, "start", h.StartDomain(ctx, spec.ID))
+	for range 2 {
+		ok(t, "shut down", h.ShutdownDomain(ctx, spec.ID))
+	}
+	got, err := h.DomainState(ctx, spec.ID)
+	if err != nil || got.State != seedbed.DomainRunning && got.State != seedbed.DomainOff {
+		t.Fatalf("state once asked: %+v, %v; want running or off", got, err)
+	}
+	ok(t, "destroy", h.DestroyDomain(ctx, spec.ID))
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	is(t, "shut down without a context", h.ShutdownDomain(ended, spec.ID), context.Canceled)
 }
 
 func testDefineTogether(t *testing.T, d HypervisorDriver) {

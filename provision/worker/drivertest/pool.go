@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"seedbed"
 )
@@ -24,11 +25,21 @@ type Pool struct {
 	full    bool
 	images  map[string]seedbed.ImageInfo
 	volumes map[string]volume
+	keep    time.Duration
+	trash   []trashed
+	trashed int // how many ever were
 }
 
 type volume struct {
 	seedbed.VolumeInfo
-	image string
+	image     string
+	flat      bool
+	snapshots []seedbed.SnapshotInfo
+}
+
+type trashed struct {
+	seedbed.TrashItem
+	volume volume
 }
 
 const poolSize = 1 * seedbed.TiB
@@ -91,7 +102,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 			return seedbed.Errorf(seedbed.ErrInvalid, "a blank volume needs a size")
 		}
 		if v, ok := p.volumes[spec.Name]; ok {
-			if v.Instance != spec.Instance || v.Size != size || v.image != spec.Image {
+			if v.Instance != spec.Instance || v.Size != size || v.image != spec.Image && !(v.flat && spec.Image == "") {
 				return seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", spec.Name)
 			}
 			info = v.VolumeInfo
@@ -200,8 +211,13 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 			return seedbed.Errorf(seedbed.ErrConflict, "image %s is another job's", name)
 		}
 		for _, v := range p.volumes {
-			if v.image == name {
+			if v.image == name && !v.flat {
 				return seedbed.Errorf(seedbed.ErrInUse, "image %s has clones", name)
+			}
+		}
+		for _, t := range p.trash {
+			if t.volume.image == name && !t.volume.flat {
+				return seedbed.Errorf(seedbed.ErrInUse, "image %s has clones in the trash", name)
 			}
 		}
 		delete(p.images, name)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/provision/worker"
@@ -19,11 +21,19 @@ import (
 type PoolDriver struct {
 	// Open makes an empty pool and opens it, and closes and deletes it with t.
 	Open func(t *testing.T) worker.Pool
+	// Keep is Open for a pool that keeps removed volumes in its trash for that long.
+	Keep func(t *testing.T, d time.Duration) worker.Pool
 	// Foreign puts a volume that does not carry Seedbed's tag into the pool, and
 	// returns what tells whether it is still there, unchanged.
 	Foreign func(t *testing.T, p worker.Pool, name string) (untouched func() bool)
 	// Leftovers counts unfinished things in the pool; nil when the driver can have none.
 	Leftovers func(t *testing.T, p worker.Pool) int
+}
+
+// poolCase is one case of TestPool, with an empty pool without a trash.
+type poolCase struct {
+	name string
+	test func(*testing.T, PoolDriver, worker.Pool)
 }
 
 // BootableSize is the size of the disk that BootableFile writes.
@@ -52,10 +62,7 @@ func file(t testing.TB, name string, data []byte) string {
 // TestPool is the contract of worker.Pool: every driver and the in-memory fake
 // pass it.
 func TestPool(t *testing.T, d PoolDriver) {
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, PoolDriver, worker.Pool)
-	}{
+	for _, c := range slices.Concat([]poolCase{
 		{"import", testImport},
 		{"import again", testImportAgain},
 		{"import what is no image", testImportRefused},
@@ -70,7 +77,7 @@ func TestPool(t *testing.T, d PoolDriver) {
 		{"volume without the tag", testForeignVolume},
 		{"ended context", testEndedPool},
 		{"room", testInfo},
-	} {
+	}, volumeCases) {
 		t.Run(c.name, func(t *testing.T) {
 			p := d.Open(t)
 			c.test(t, d, p)

@@ -1,0 +1,225 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+)
+
+// TrashVolume implements worker.Trash, with RBD's own trash. The tag learns of
+// it first, so that what stands in the trash says by itself what it is.
+func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
+	if p.cfg.Trash == 0 {
+		return nil, p.RemoveVolume(ctx, name, id)
+	}
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return nil, err
+	}
+	rbdName := roleVolume.rbdName(name)
+	return call(ctx, p, "move volume "+name+" into the trash", rbdName, func(ctx context.Context, s *session) (*seedbed.TrashItem, error) {
+		have, err := p.own(ctx, s, name, id)
+		if err != nil {
+			return nil, err
+		}
+		move := func() error {
+			// Unlike a removal, a move does not look for users by itself: it takes a running domain's disk away.
+			switch user, err := s.watcher(rbdName); {
+			case err != nil:
+				return err
+			case user != "":
+				return errBusy{}
+			}
+			return rbd.GetImage(s.io, rbdName).Trash(p.cfg.Trash)
+		}
+		if have == nil { // a move that was cut off leaves a name without an image
+			return nil, p.unused(ctx, s, rbdName, move)
+		}
+		t, imageID := *have, ""
+		err = p.opened(s, rbdName, func(img *rbd.Image) (err error) {
+			imageID, err = img.GetId()
+			return errors.Join(err, p.onlyOurs(img, have))
+		})
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now().UTC().Truncate(time.Second)
+		t.Trash = &trashMark{Removed: now, Expires: now.Add(p.cfg.Trash)}
+		if err := s.setTag(rbdName, t); err != nil {
+			return nil, err
+		}
+		if err := p.unused(ctx, s, rbdName, move); err != nil {
+			return nil, errors.Join(err, ignore(s.setTag(rbdName, *have), enoent))
+		}
+		item := p.item(imageID, &t)
+		return &item, nil
+	})
+}
+
+// errBusy is EBUSY as librbd would give it.
+type errBusy struct{}
+
+// Error implements error.
+func (errBusy) Error() string { return ebusy.Error() }
+
+// ErrorCode is the code that librbd's own errors have.
+func (errBusy) ErrorCode() int { return -int(ebusy) }
+
+// opened calls fn with the RBD image of that name.
+func (p *Pool) opened(s *session, rbdName string, fn func(*rbd.Image) error) error {
+	img, err := rbd.OpenImage(s.io, rbdName, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(img), img.Close())
+}
+
+func (p *Pool) item(imageID string, t *tag) seedbed.TrashItem {
+	return seedbed.TrashItem{
+		Pool: p.cfg.Name, ID: imageID, Name: t.Name, State: seedbed.Trashed, Instance: t.Instance, Size: seedbed.Bytes(t.Size),
+		Removed: t.Trash.Removed, Expires: t.Trash.Expires,
+	}
+}
+
+// Trash implements worker.Trash. What others have put into RBD's trash is not in it.
+func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
+	return call(ctx, p, "list the trash", "", func(ctx context.Context, s *session) ([]seedbed.TrashItem, error) {
+		entries, err := rbd.GetTrashList(s.io)
+		if err != nil {
+			return nil, err
+		}
+		var all []seedbed.TrashItem
+		for _, e := range entries {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			t, err := s.trashedVolume(e)
+			if err != nil {
+				return nil, err
+			}
+			if t != nil {
+				all = append(all, p.item(e.Id, t))
+			}
+		}
+		return all, nil
+	})
+}
+
+// trashTag reads the tag of what of that role is in the trash: nil for what is not ours, or is just going.
+func (s *session) trashTag(e rbd.TrashInfo, r role) (*tag, error) {
+	if !strings.HasPrefix(e.Name, r.rbdName("")) {
+		return nil, nil
+	}
+	img, err := rbd.OpenImageByIdReadOnly(s.io, e.Id, rbd.NoSnapshot)
+	if is(err, enoent) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := img.GetMetadata(tagKey)
+	if err := errors.Join(ignore(err, enoent), img.Close()); err != nil {
+		return nil, err
+	}
+	if is(err, enoent) {
+		return nil, nil
+	}
+	t, err := parseTag(e.Name, text)
+	if err != nil || !t.names(e.Name) {
+		return nil, err
+	}
+	return t, nil
+}
+
+// trashedVolume is trashTag for a volume: nil for one that Seedbed has not put there.
+func (s *session) trashedVolume(e rbd.TrashInfo) (*tag, error) {
+	t, err := s.trashTag(e, roleVolume)
+	if t == nil || err != nil || t.Trash == nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// trashed finds what has that ID in the trash; nil when nothing of ours has.
+func (s *session) trashed(id string) (*tag, error) {
+	entries, err := rbd.GetTrashList(s.io)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Id == id {
+			return s.trashedVolume(e)
+		}
+	}
+	return nil, nil
+}
+
+// keyOf is the key of calls for what has that ID in the trash: the name that it had, which its volume has again.
+func (p *Pool) keyOf(ctx context.Context, what, id string) (string, error) {
+	if err := seedbed.CheckName("trash item", id); err != nil {
+		return "", err
+	}
+	return call(ctx, p, what, "", func(_ context.Context, s *session) (string, error) {
+		t, err := s.trashed(id)
+		if t == nil || err != nil {
+			return "", err
+		}
+		return t.Role.rbdName(t.Name), nil
+	})
+}
+
+// RestoreVolume implements worker.Trash.
+func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo, error) {
+	what := "restore " + id + " from the trash"
+	rbdName, err := p.keyOf(ctx, what, id)
+	if err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	return call(ctx, p, what, rbdName, func(_ context.Context, s *session) (seedbed.VolumeInfo, error) {
+		t, err := s.trashed(id)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if t == nil {
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, p.cfg.Name)
+		}
+		err = rbd.TrashRestore(s.io, id, rbdName)
+		if is(err, eexist) {
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s is in pool %s again: it has to go before the one in the trash can come back", t.Name, p.cfg.Name)
+		}
+		return p.volume(s, t), err
+	})
+}
+
+// PurgeVolume implements worker.Trash.
+func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
+	what := "purge " + id + " from the trash"
+	key, err := p.keyOf(ctx, what, id)
+	if key == "" || err != nil {
+		return err
+	}
+	return p.do(ctx, what, key, func(_ context.Context, s *session) error {
+		t, err := s.trashed(id)
+		if t == nil || err != nil {
+			return err
+		}
+		if !early && time.Now().Before(t.Trash.Expires) {
+			return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.cfg.Name, t.Trash.Expires.Format(time.RFC3339))
+		}
+		img, err := rbd.OpenImageById(s.io, id, rbd.NoSnapshot)
+		if err != nil {
+			return ignore(err, enoent)
+		}
+		if err := errors.Join(p.dropSnapshots(img, t), img.Close()); err != nil {
+			return err
+		}
+		// RBD's own time is a second off at most, and ours is over.
+		return ignore(rbd.TrashRemove(s.io, id, true), enoent)
+	})
+}

@@ -1,0 +1,205 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"seedbed"
+)
+
+// withProvisioner adds what a provisioner profile "web" is made of: two NICs
+// with a MAC template, a clone and a blank disk, and user-data.
+func (l *lab) withProvisioner() *lab {
+	l.t.Helper()
+	l.withProfile(seedbed.ReadyStarted)
+	ctx := l.t.Context()
+	_, err := l.db.CreateNetwork(ctx, seedbed.Network{
+		Name: "200", Bridge: "br200", MAC: seedbed.NewMAC(), Prefix: netip.MustParsePrefix("10.8.0.0/24"), Gateway: netip.MustParseAddr("10.8.0.1"),
+	})
+	l.ok(err)
+	_, err = l.db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 2, Memory: 512 * seedbed.MiB})
+	l.ok(err)
+	_, err = l.db.CreateNetworkTemplate(ctx, "lan", "{prefix}:00:{vmid}0:{netid}0")
+	l.ok(err)
+	_, err = l.db.CreateStorageTemplate(ctx, "root")
+	l.ok(err)
+	_, err = l.db.CreateUserData(ctx, "cloud", "#cloud-config\n{}\n")
+	l.ok(err)
+	l.ok(l.db.AddTemplateNetwork(ctx, "lan", "default", false))
+	l.ok(l.db.AddTemplateNetwork(ctx, "lan", "200", false))
+	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB}))
+	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
+	_, err = l.db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{
+		Name: "web", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: seedbed.Empty,
+	})
+	l.ok(err)
+	return l
+}
+
+func (l *lab) compose(name string, start bool) seedbed.JobID {
+	l.t.Helper()
+	receipt, err := l.intake.Compose(l.t.Context(), seedbed.ComposeRequest{Name: name, Profile: "web", Start: start})
+	l.ok(err)
+	return receipt.Job
+}
+
+func TestCompositionRuns(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProvisioner()
+	job := l.runUntil(l.compose("web3", true), seedbed.JobSucceeded)
+	inst, err := l.db.InstanceByName(t.Context(), "web3")
+	l.ok(err)
+	if inst.State != seedbed.InstanceRunning || inst.Held || inst.VCPUs != 2 || inst.Memory != 512*seedbed.MiB || inst.Profile != "web" ||
+		inst.Image != "debian" || string(inst.UserData) != "#cloud-config\n{}\n" || inst.Metadata.InstanceID != seedbed.InstanceIDUUID {
+		t.Errorf("made %+v", inst)
+	}
+	spec, _ := l.hv.Spec(inst.ID)
+	if len(spec.NICs) != 2 || spec.NICs[0].Bridge != "seedbed0" || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" || spec.NICs[1].Bridge != "br200" || spec.NICs[1].MAC.String() != "52:54:01:00:30:10" {
+		t.Errorf("NICs %+v", spec.NICs)
+	}
+	if len(spec.Disks) != 2 || len(inst.Volumes) != 2 || inst.Volumes[0].Image != "debian" || inst.Volumes[1].Image != "" || inst.Volumes[1].Size != seedbed.GiB {
+		t.Errorf("disks %+v, volumes %+v", spec.Disks, inst.Volumes)
+	}
+	if d, err := l.hv.DomainState(t.Context(), inst.ID); err != nil || d.State != seedbed.DomainRunning {
+		t.Errorf("domain %+v, %v", d, err)
+	}
+	if string(job.Spec) != `{"profile":"web","revision":1,"start":true}` {
+		t.Errorf("spec %s", job.Spec)
+	}
+	l.runUntil(l.remove("web3"), seedbed.JobSucceeded)
+	if volumes, _ := l.pool.Volumes(t.Context()); len(volumes) > 0 {
+		t.Errorf("left behind: %v", volumes)
+	}
+}
+
+func TestCompositionHeld(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProvisioner()
+	l.runUntil(l.compose("web1", false), seedbed.JobSucceeded)
+	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	d, err := l.hv.DomainState(t.Context(), inst.ID)
+	if inst.State != seedbed.InstanceStopped || !inst.Held || err != nil || d.State != seedbed.DomainOff {
+		t.Errorf("instance is %s, held %t, its domain %+v, %v", inst.State, inst.Held, d, err)
+	}
+	receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoStart, Name: "web1"}, nil)
+	l.ok(err)
+	l.runUntil(receipt.Job, seedbed.JobSucceeded)
+	inst, err = l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	if inst.State != seedbed.InstanceRunning || inst.Held {
+		t.Errorf("started, the instance is %s, held %t", inst.State, inst.Held)
+	}
+}
+
+// A guest whose profile has no user-data is served an empty document, as PVC's are.
+func TestCompositionWithoutUserData(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProvisioner()
+	_, err := l.db.ChangeProvisionerProfile(t.Context(), "web", func(p *seedbed.ProvisionerProfile) { p.UserData = "" })
+	l.ok(err)
+	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
+	page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
+	l.ok(err)
+	if len(page.Changes) != 1 || page.Changes[0].Guest == nil || page.Changes[0].Guest.UserData == nil || page.Changes[0].Guest.UserData.Size != 0 {
+		t.Fatalf("served %+v", page.Changes)
+	}
+	if doc, err := l.db.Blob(t.Context(), page.Changes[0].Guest.UserData.SHA256); err != nil || len(doc) != 0 {
+		t.Errorf("%q, %v", doc, err)
+	}
+}
+
+func TestCompositionRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProvisioner()
+	l.intake.serving.Pools = []string{"default"}
+	ctx := t.Context()
+	profile := func(name string, disks []seedbed.TemplateDisk, change func(*seedbed.ProvisionerProfile)) {
+		t.Helper()
+		_, err := l.db.CreateStorageTemplate(ctx, name)
+		l.ok(err)
+		for _, d := range disks {
+			l.ok(l.db.AddTemplateDisk(ctx, name, d))
+		}
+		p := seedbed.ProvisionerProfile{Name: name, Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: name, Script: seedbed.Empty}
+		change(&p)
+		_, err = l.db.CreateProvisionerProfile(ctx, p)
+		l.ok(err)
+	}
+	same := func(*seedbed.ProvisionerProfile) {}
+	disk := seedbed.TemplateDisk{Name: "sda", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4"}
+	mounted := disk
+	mounted.Name, mounted.Mountpoint = "sdb", "/srv"
+	profile("script", []seedbed.TemplateDisk{disk, mounted}, same)
+	profile("pool", []seedbed.TemplateDisk{{Name: "sda", Pool: "fast", Size: seedbed.GiB}}, same)
+	_, err := l.db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "far", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv7", "hv8"}})
+	l.ok(err)
+	profile("node", nil, func(p *seedbed.ProvisionerProfile) { p.System = "far" })
+	_, err = l.db.CreateNetworkTemplate(ctx, "one", "{prefix}:00:00:{vmid}0")
+	l.ok(err)
+	l.ok(l.db.AddTemplateNetwork(ctx, "one", "default", false))
+	l.ok(l.db.AddTemplateNetwork(ctx, "one", "200", false))
+	profile("mac", nil, func(p *seedbed.ProvisionerProfile) { p.Network = "one" })
+	l.compose("web1", true)
+
+	for name, c := range map[string]struct {
+		req  seedbed.ComposeRequest
+		kind error
+		say  []string
+	}{
+		"a name":            {seedbed.ComposeRequest{Name: "Web_1", Profile: "web"}, seedbed.ErrInvalid, []string{"Web_1"}},
+		"an argument":       {seedbed.ComposeRequest{Name: "a", Profile: "web", Arguments: []string{"k"}}, seedbed.ErrInvalid, []string{"key=value"}},
+		"an unknown one":    {seedbed.ComposeRequest{Name: "a", Profile: "none"}, seedbed.ErrNotFound, []string{`"none"`}},
+		"one with a script": {seedbed.ComposeRequest{Name: "a", Profile: "script"}, seedbed.ErrInvalid, []string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "runs none"}},
+		"another pool":      {seedbed.ComposeRequest{Name: "a", Profile: "pool"}, seedbed.ErrInvalid, []string{`pool "fast" is not present`}},
+		"another node":      {seedbed.ComposeRequest{Name: "a", Profile: "node"}, seedbed.ErrInvalid, []string{"hv7, hv8", testNode}},
+		"one MAC for two":   {seedbed.ComposeRequest{Name: "a", Profile: "mac"}, seedbed.ErrInvalid, []string{"{netid}"}},
+		"a name in use":     {seedbed.ComposeRequest{Name: "web1", Profile: "web"}, seedbed.ErrExists, []string{"web1"}},
+		"a MAC in use":      {seedbed.ComposeRequest{Name: "web17", Profile: "web"}, seedbed.ErrExists, []string{"52:54:01:00:10:00", "web1"}},
+	} {
+		_, err := l.intake.Compose(ctx, c.req)
+		if !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, s := range c.say {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%s: %v does not say %q", name, err, s)
+			}
+		}
+	}
+	all, err := l.db.Instances(ctx)
+	l.ok(err)
+	if len(all) != 1 {
+		t.Errorf("%d instances: want web1 alone", len(all))
+	}
+}
+
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"web": 0, "web7": 7, "web15": 15, "web16": 0, "web-0017": 1, "7web": 0, "42": 10, "a" + strings.Repeat("9", 60): 15} {
+		if got := number(name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+func FuzzNumber(f *testing.F) {
+	f.Add("web12")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, name string) {
+		n := number(name)
+		if n < 0 || n > 15 {
+			t.Errorf("%q: %d", name, n)
+		}
+		if next := number(name + "0"); next != n*10&15 {
+			t.Errorf("%q: %d, and with a 0 %d", name, n, next)
+		}
+		if number(fmt.Sprintf("x%d", n)) != n {
+			t.Errorf("%d is not itself", n)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package dir
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// trashMark says when a volume was removed, and when it is purged.
+type trashMark struct {
+	ID      string    `json:"id"` // of the file in the trash
+	Removed time.Time `json:"removed"`
+	Expires time.Time `json:"expires"`
+}
+
+// trashID is a short name for a file in the trash; no two are the same.
+func trashID() string { return strings.ToLower(rand.Text()[:12]) }
+
+// TrashVolume implements worker.Trash. The tag goes first and the file follows:
+// a crash leaves at most a tag without a file.
+func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
+	if p.keep == 0 {
+		return nil, p.RemoveVolume(ctx, name, id)
+	}
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return nil, err
+	}
+	if err := p.enter(ctx); err != nil {
+		return nil, fmt.Errorf("move volume %s into the trash: %w", name, err)
+	}
+	defer p.leave()
+	have, err := p.own(name, id)
+	if have == nil || err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	t := *have
+	t.Trash = &trashMark{ID: trashID(), Removed: now, Expires: now.Add(p.keep)}
+	if err := p.move(volumes, name, trash, t.Trash.ID, t); err != nil {
+		return nil, fmt.Errorf("move volume %s into the trash: %w", name, p.room(err))
+	}
+	item := p.item(&t)
+	return &item, nil
+}
+
+// move gives a file of ours another place and tag. The pool's turn is held.
+func (p *Pool) move(fromKind, from, toKind, to string, t tag) error {
+	src, dst := p.file(fromKind, from), p.file(toKind, to)
+	if err := p.writeTag(dst+tagSuffix, t); err != nil {
+		return err
+	}
+	// Unlike a rename, a link never takes the place of something else.
+	if err := os.Link(src, dst); err != nil {
+		_ = os.Remove(dst + tagSuffix)
+		return err
+	}
+	if err := syncPath(filepath.Dir(dst)); err != nil {
+		return err
+	}
+	return p.withdraw(fromKind, from)
+}
+
+// Trash implements worker.Trash.
+func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
+	tags, err := p.list(ctx, trash)
+	if err != nil {
+		return nil, err
+	}
+	var all []seedbed.TrashItem
+	for _, t := range tags {
+		all = append(all, p.item(t))
+	}
+	return all, nil
+}
+
+func (p *Pool) item(t *tag) seedbed.TrashItem {
+	return seedbed.TrashItem{
+		Pool: p.name, ID: t.Trash.ID, Name: t.Name, State: seedbed.Trashed, Instance: t.Instance, Size: seedbed.Bytes(t.Size),
+		Removed: t.Trash.Removed, Expires: t.Trash.Expires,
+	}
+}
+
+// RestoreVolume implements worker.Trash.
+func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo, error) {
+	if err := seedbed.CheckName("trash item", id); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if err := p.enter(ctx); err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("restore %s from the trash: %w", id, err)
+	}
+	defer p.leave()
+	t, err := p.look(trash, id)
+	if err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if t == nil {
+		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, p.name)
+	}
+	_, err = os.Lstat(p.file(volumes, t.Name))
+	if err == nil {
+		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s is in pool %s again: it has to go before the one in the trash can come back", t.Name, p.name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = p.move(trash, id, volumes, t.Name, *t)
+	}
+	if err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("restore %s from the trash: %w", id, p.room(err))
+	}
+	return p.volume(t), nil
+}
+
+// PurgeVolume implements worker.Trash.
+func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
+	if err := seedbed.CheckName("trash item", id); err != nil {
+		return err
+	}
+	if err := p.enter(ctx); err != nil {
+		return fmt.Errorf("purge %s from the trash: %w", id, err)
+	}
+	defer p.leave()
+	t, err := p.look(trash, id)
+	if t == nil || err != nil {
+		return err
+	}
+	if !early && time.Now().Before(t.Trash.Expires) {
+		return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.name, t.Trash.Expires.Format(time.RFC3339))
+	}
+	if err := p.withdraw(trash, id); err != nil {
+		return fmt.Errorf("purge %s from the trash: %w", id, err)
+	}
+	return nil
+}
+
+// sweepMoves ends the moves to and from the trash that a crash cut off. The file
+// has both names then, and loses the one in the trash: a removal is asked for again by its job.
+func (p *Pool) sweepMoves() error {
+	tags, err := p.tags(trash)
+	if err != nil {
+		p.log.Warn("the trash is not swept", "pool", p.name, "err", err)
+		return nil
+	}
+	for _, t := range tags {
+		if have, err := p.look(volumes, t.Name); have == nil || err != nil || have.Instance != t.Instance {
+			continue
+		}
+		here, err := os.Lstat(p.file(volumes, t.Name))
+		if err != nil {
+			return err
+		}
+		there, err := os.Lstat(p.file(trash, t.Trash.ID))
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(here, there) {
+			continue
+		}
+		p.log.Info("unfinished move of the trash ended", "pool", p.name, "volume", t.Name, "id", t.Trash.ID)
+		if err := p.withdraw(trash, t.Trash.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

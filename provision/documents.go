@@ -1,0 +1,139 @@
+package provision
+
+import (
+	"cmp"
+	"slices"
+
+	"seedbed"
+	"seedbed/provision/template"
+)
+
+// Serving is what an installation serves its guests besides what profiles say.
+type Serving struct {
+	// Node is where instances are placed.
+	Node string
+	// Pools are where volumes may be; nil is unknown.
+	Pools []string
+	// VendorData is the installation's; nil means none.
+	VendorData []byte
+	// MaxUserData bounds the user-data of one guest as it is served. Default 1 MiB.
+	MaxUserData seedbed.Bytes
+	// Renderer makes the records, whose values templates read.
+	Renderer Renderer
+}
+
+// Check refuses an installation's vendor-data that no guest could be served.
+func (s Serving) Check() error {
+	_, err := sources{site: s.VendorData, limit: s.limit()}.read()
+	return err
+}
+
+func (s Serving) limit() seedbed.Bytes { return cmp.Or(s.MaxUserData, seedbed.MiB) }
+
+// sources are the documents from which a guest's are made.
+type sources struct {
+	ready seedbed.Ready
+	// user is the profile's or the request's, vendor the profile's or the
+	// request's, and site the installation's vendor-data.
+	user, vendor, site []byte
+	// inUser has vendor-data go out with the user-data.
+	inUser bool
+	limit  seedbed.Bytes
+}
+
+// sourcesOf are the sources of an instance of that shape.
+func (in *Intake) sourcesOf(ready seedbed.Ready, s shape) sources {
+	return sources{
+		ready: ready, user: s.userData, vendor: s.vendorData, site: in.serving.VendorData, limit: in.serving.limit(),
+		// The other datasources read vendor-data themselves.
+		inUser: s.vendorInUser && (s.datasource == seedbed.DatasourceEC2 || s.datasource == seedbed.DatasourceNone),
+	}
+}
+
+// recipe are sources whose templates were read.
+type recipe struct {
+	sources
+	user, vendor, site *template.Template // nil for what is no template
+}
+
+// read reads the templates among the sources.
+func (s sources) read() (r recipe, err error) {
+	r.sources = s
+	for _, d := range []struct {
+		name string
+		doc  []byte
+		into **template.Template
+	}{{"user_data", s.user, &r.user}, {"vendor_data", s.vendor, &r.vendor}, {"the installation's vendor-data", s.site, &r.site}} {
+		if err := seedbed.CheckDocument(d.name, d.doc); err != nil {
+			return r, err
+		}
+		if len(d.doc) > int(s.limit) {
+			return r, tooLarge(d.name, len(d.doc), s.limit)
+		}
+		if template.Is(d.doc) {
+			if *d.into, err = template.Parse(d.name, d.doc); err != nil {
+				return r, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// templates tells whether the documents depend on the instance.
+func (r recipe) templates() []*template.Template {
+	return slices.DeleteFunc([]*template.Template{r.user, r.vendor, r.site}, func(t *template.Template) bool { return t == nil })
+}
+
+// reads tells whether a template reads the param.
+func (r recipe) reads(param string) bool {
+	return slices.ContainsFunc(r.templates(), func(t *template.Template) bool { return t.Reads(param) })
+}
+
+// fill is the documents with the values in them.
+func (r recipe) fill(token string, v template.Values) (docs seedbed.Documents, err error) {
+	return r.documents(token, func(t *template.Template) ([]byte, error) { return t.Fill(v, r.limit) })
+}
+
+// check tries the documents as far as they are known before there is an instance:
+// with their templates as they stand.
+func (r recipe) check() error {
+	_, err := r.documents("00000000000000000000000000000000", func(t *template.Template) ([]byte, error) { return t.Body(), nil })
+	return err
+}
+
+func (r recipe) documents(token string, filled func(*template.Template) ([]byte, error)) (docs seedbed.Documents, err error) {
+	user, vendor, site := r.sources.user, r.sources.vendor, r.sources.site
+	for t, doc := range map[*template.Template]*[]byte{r.user: &user, r.vendor: &vendor, r.site: &site} {
+		if t == nil {
+			continue
+		}
+		if *doc, err = filled(t); err != nil {
+			return docs, err
+		}
+	}
+	vendors := []document{{"the installation's vendor-data", site}, {"vendor_data", vendor}}
+	if r.inUser {
+		docs.UserData, err = composeUserData(r.ready, user, token, r.limit, vendors...)
+		return docs, err
+	}
+	if docs.UserData, err = composeUserData(r.ready, user, token, r.limit); err != nil {
+		return docs, err
+	}
+	docs.VendorData, err = compose("vendor_data", r.limit, r.ready, vendors)
+	return docs, err
+}
+
+// CheckProfile checks what a profile says that the database cannot judge: its
+// documents, as far as they are known before there is an instance, its
+// datasource, metadata options and tags. The error is of kind seedbed.ErrInvalid.
+func (in *Intake) CheckProfile(p seedbed.Profile) error {
+	s, err := shapeOf(p, nil)
+	if err != nil {
+		return err
+	}
+	r, err := in.sourcesOf(p.Ready, s).read()
+	if err != nil {
+		return err
+	}
+	return r.check()
+}

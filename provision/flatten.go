@@ -1,0 +1,120 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// flattenPlan makes an instance's volumes independent of their image. That is
+// recorded last, so that the image counts as used as long as anything names it.
+func flattenPlan() []stage {
+	return []stage{
+		{name: "flatten", run: flattenVolumes, undo: stopFlatten},
+		{name: "redefine", run: redefineDomain, undo: defineFlat, flattens: true},
+	}
+}
+
+// flattenVolumes flattens one volume after the other. What an earlier attempt
+// has begun is gone on with.
+func flattenVolumes(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	var total, before seedbed.Bytes
+	for _, v := range inst.Volumes {
+		total += v.Size
+	}
+	report := t.percent("flattening")
+	for _, v := range inst.Volumes {
+		t.event("info", t.progress, "flattening volume %s of pool %s", v.Name, v.Pool)
+		_, err := t.flatten(ctx, v, inst.ID, func(p seedbed.Progress) {
+			report(seedbed.Progress{Done: before + p.Done, Total: total})
+		})
+		if err != nil {
+			return err
+		}
+		before += v.Size
+		t.event("info", seedbed.Progress{Done: before, Total: total}.Percent(), "volume %s stands alone", v.Name)
+	}
+	return nil
+}
+
+func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.InstanceID, progress func(seedbed.Progress)) (info seedbed.VolumeInfo, err error) {
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		info, err = t.engine.worker.FlattenVolume(ctx, call, v.Pool, v.Name, id, progress)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("flatten volume %s of pool %s: %w", v.Name, v.Pool, err)
+	}
+	return info, err
+}
+
+// stopFlatten ends what goes on. A volume that is flat already stays so: it is the same disk.
+func stopFlatten(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, v := range inst.Volumes {
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return t.engine.worker.StopFlatten(ctx, call, v.Pool, v.Name, inst.ID)
+		})
+		if err != nil {
+			failed = append(failed, fmt.Errorf("stop the flatten of volume %s of pool %s: %w", v.Name, v.Pool, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// flatDisks are the instance's disks, which are flat by now. Flattening them
+// again changes nothing, and makes none anew.
+func (t *task) flatDisks(ctx context.Context, inst seedbed.Instance) (disks []seedbed.Disk, named bool, err error) {
+	for _, v := range inst.Volumes {
+		info, err := t.flatten(ctx, v, inst.ID, nil)
+		if err != nil {
+			return nil, false, err
+		}
+		disks = append(disks, info.Disk)
+		named = named || info.Disk.Type == "file"
+	}
+	return disks, named, nil
+}
+
+// redefineDomain defines the domain anew where its definition names the image's file.
+func redefineDomain(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	disks, named, err := t.flatDisks(ctx, inst)
+	if err != nil || !named {
+		return err
+	}
+	err = undefineDomain(t, ctx)
+	if errors.Is(err, seedbed.ErrInUse) {
+		return seedbed.Errorf(seedbed.ErrInUse, "domain %s was started meanwhile, and its definition still names the image: switch it off and flatten it again", inst.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return t.define(ctx, inst, disks)
+}
+
+// defineFlat gives a domain back that redefineDomain may have left undefined.
+func defineFlat(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	disks, named, err := t.flatDisks(ctx, inst)
+	if err != nil || !named {
+		return err
+	}
+	return t.define(ctx, inst, disks)
+}

@@ -1,0 +1,173 @@
+package provision
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+func TestRenderer(t *testing.T) {
+	t.Parallel()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst := seedbed.Instance{
+		ID: "ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab", Name: "web1", Profile: "web", Image: "debian", Node: "hv1", State: seedbed.InstanceRunning,
+		VCPUs: 2, Memory: seedbed.GiB, UserData: []byte("x"), VendorData: []byte("y"), SSHKeys: []string{"k"}, ReportToken: "t", Password: "p",
+		Metadata: seedbed.MetadataOptions{Tokens: "required"}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{"a": "b"},
+		Spot:    &seedbed.Spot{Action: "stop"},
+		NICs:    []seedbed.NIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
+		Volumes: []seedbed.Volume{{Size: seedbed.GiB}, {Index: 1, Size: seedbed.MiB}},
+	}
+	r := Renderer{Region: "seedbed", Zone: "seedbed-local", Key: key}
+	got := r.Of(inst, seedbed.Guest{})
+	sum := sha256.Sum256(got.IdentityDocument())
+	if err := rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA256, sum[:], got.Signature); err != nil {
+		t.Error(err)
+	}
+	want := seedbed.Guest{
+		ID: inst.ID, Name: "web1", Profile: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, SSHKeys: []string{"k"},
+		NICs:    []seedbed.GuestNIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
+		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: seedbed.GiB}, {Device: "vdb", Size: seedbed.MiB}},
+		Options: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Region: "seedbed", Zone: "seedbed-local",
+		Spot: &seedbed.Spot{Action: "stop"}, Password: "p", ReportToken: "t", Node: "hv1", Signature: got.Signature,
+	}
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+		t.Error(d)
+	}
+
+	// A signature is kept while it is this key's of the same document.
+	old := got
+	old.Signature = nil
+	if again := r.Of(inst, old); cmp.Diff(got.Signature, again.Signature) != "" {
+		t.Error("another signature of the same document")
+	}
+	inst.State = seedbed.InstanceRemoving
+	if g := r.Of(inst, got); g.Action != seedbed.ActionShutdown {
+		t.Errorf("action %q", g.Action)
+	}
+	moved := Renderer{Region: "r2", Zone: "r2-a", Key: key}.Of(inst, got)
+	if cmp.Diff(got.Signature, moved.Signature) == "" {
+		t.Error("the signature is that of another document")
+	}
+	other, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Key = other
+	renewed := r.Of(inst, got)
+	sum = sha256.Sum256(renewed.IdentityDocument())
+	if err := rsa.VerifyPKCS1v15(&other.PublicKey, crypto.SHA256, sum[:], renewed.Signature); err != nil {
+		t.Errorf("after the key was changed: %v", err)
+	}
+	if g := (Renderer{}).Of(inst, got); g.Signature != nil {
+		t.Error("signed without a key")
+	}
+}
+
+func TestDiskDevice(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "vda", 1: "vdb", 25: "vdz", 26: "vdaa", 27: "vdab", 701: "vdzz", 702: "vdaaa"} {
+		if got := diskDevice(n); got != want {
+			t.Errorf("disk %d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestToldOfPower holds that a guest is told before it is switched off, and of
+// nothing any more once it starts again or could not be switched off.
+func TestToldOfPower(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.runUntil(l.create("web1"), seedbed.JobSucceeded)
+	served := func() string {
+		page, err := l.db.FeedPage(context.Background(), testNode, 0, "")
+		if err != nil || len(page.Changes) != 1 {
+			t.Errorf("feed: %+v, %v", page, err)
+			return ""
+		}
+		return page.Changes[0].Guest.Action
+	}
+	var seen []string
+	fail := true
+	l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+		if at == drivertest.Before && (effect == "DestroyDomain" || effect == "StartDomain") {
+			seen = append(seen, effect+" "+served())
+			if fail {
+				return seedbed.Errorf(seedbed.ErrConflict, "not now")
+			}
+		}
+		return nil
+	})
+	run := func(action string, want seedbed.JobState) {
+		t.Helper()
+		receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: action, Name: "web1"}, nil)
+		l.ok(err)
+		l.runUntil(receipt.Job, want)
+	}
+	run("stop", seedbed.JobRolledBack)
+	if a := served(); a != "" {
+		t.Errorf("after a stop that failed it is told %q", a)
+	}
+	fail = false
+	run("stop", seedbed.JobSucceeded)
+	run("start", seedbed.JobSucceeded)
+	if d := cmp.Diff([]string{"DestroyDomain shutdown", "DestroyDomain shutdown", "StartDomain "}, seen); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestToldOfItsEnd holds that the guest's record says shutdown before the
+// domain is switched off, and that a deaf guest plane holds nothing up.
+func TestToldOfItsEnd(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.intake = NewIntake(l.db, Serving{Node: testNode, VendorData: []byte("#cloud-config\n")})
+	for _, deaf := range []bool{false, true} {
+		id := l.create("web1")
+		p := l.start()
+		l.wait(id, seedbed.JobSucceeded)
+		p.stop()
+		l.deaf.Store(deaf)
+		var actions []string
+		l.tune = func(_ *Config, p *pace) {
+			if deaf {
+				p.announce, p.retract = 1, 1
+			}
+		}
+		l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+			if effect != "DestroyDomain" || at != drivertest.Before {
+				return nil
+			}
+			page, err := l.db.FeedPage(context.Background(), testNode, 0, "")
+			if err != nil || len(page.Changes) != 1 {
+				t.Errorf("feed before the end: %+v, %v", page, err)
+				return nil
+			}
+			g := page.Changes[0].Guest
+			if g.VendorData == nil || g.UserData == nil {
+				t.Errorf("the record lost its documents: %+v", g)
+			}
+			actions = append(actions, g.Action)
+			return nil
+		})
+		receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: "remove", Name: "web1"}, nil)
+		l.ok(err)
+		p = l.start()
+		l.wait(receipt.Job, seedbed.JobSucceeded)
+		p.stop()
+		if d := cmp.Diff([]string{seedbed.ActionShutdown}, actions); d != "" {
+			t.Errorf("deaf %v: %s", deaf, d)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package provision
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+// startUnlessHeld starts the domain of a new instance, unless it is to be
+// defined and no more.
+func startUnlessHeld(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	if !inst.Held {
+		return startDomain(t, ctx)
+	}
+	t.state = seedbed.InstanceStopped
+	t.event("info", 100, "the domain stays off, as was asked for: seedbed vm start %s starts it", inst.Name)
+	return nil
+}

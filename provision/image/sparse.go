@@ -1,0 +1,54 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+
+	"seedbed"
+)
+
+const block = 1 * seedbed.MiB
+
+// copySparse copies exactly size bytes, leaving out blocks of zeros, and
+// returns their SHA-256 digest. A source that has another size is ErrInvalid: somebody writes to it.
+func copySparse(ctx context.Context, dst *os.File, src io.Reader, size seedbed.Bytes, report func(done seedbed.Bytes)) (string, error) {
+	var (
+		digest = sha256.New()
+		buf    = make([]byte, block)
+		zeros  = make([]byte, block)
+		done   seedbed.Bytes
+	)
+	for {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		n, err := io.ReadFull(src, buf)
+		digest.Write(buf[:n])
+		if !bytes.Equal(buf[:n], zeros[:n]) {
+			if _, err := dst.WriteAt(buf[:n], int64(done)); err != nil {
+				return "", err
+			}
+		}
+		done += seedbed.Bytes(n)
+		if done > size || err != nil && done != size {
+			return "", changed(err, done, size)
+		}
+		report(done)
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil)), dst.Truncate(int64(size))
+}
+
+func changed(err error, done, size seedbed.Bytes) error {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read (%d bytes of %d): want a file that nobody writes to", done, size)
+}

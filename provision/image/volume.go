@@ -1,0 +1,64 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"seedbed"
+	"seedbed/internal/command"
+)
+
+// Describe tells what is in a qcow2 file of our own, also while a domain uses it.
+func Describe(ctx context.Context, path string) (Info, error) {
+	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
+		Args: []string{"info", "-U", "-f", string(QCOW2), "--output=json", "--", path}})
+	if err != nil {
+		return Info{}, err
+	}
+	return ParseInfo(out.Stdout)
+}
+
+// TakeSnapshot takes a snapshot inside the qcow2 file at path. The tool takes a
+// name twice: the caller looks first. ErrInUse while a domain has the file open, ErrFull without room.
+func TakeSnapshot(ctx context.Context, path, name string) error {
+	return snapshot(ctx, "-c", path, name)
+}
+
+// DropSnapshot removes a snapshot inside the qcow2 file at path. ErrInUse while a domain has the file open.
+func DropSnapshot(ctx context.Context, path, name string) error {
+	return snapshot(ctx, "-d", path, name)
+}
+
+func snapshot(ctx context.Context, what, path, name string) error {
+	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
+		Args: []string{"snapshot", "-q", what, name, path}})
+	return used(err)
+}
+
+// Flatten copies into the qcow2 file at path what it shares with its backing
+// file, and then forgets that file. It works in place: cut off anywhere, the file
+// is as before but larger, and a second call goes on. QEMU's own lock keeps
+// domains out meanwhile. The data is not yet synced. ErrInUse while a domain has the
+// file open, ErrFull without room.
+func Flatten(ctx context.Context, path string, progress func(percent float64)) error {
+	info, err := Describe(ctx, path)
+	if err != nil || info.Backing == "" {
+		return err
+	}
+	_, err = command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Stdout: &percents{report: progress},
+		Args: []string{"rebase", "-p", "-f", string(QCOW2), "-F", string(QCOW2), "-b", "", path}})
+	return used(err)
+}
+
+// locked is what the tool prints when another process has the file open.
+const locked = "Is another process using the image"
+
+// used makes ErrInUse of a tool that found the file open elsewhere.
+func used(err error) error {
+	e := (*command.Error)(nil)
+	if errors.As(err, &e) && e.Err == nil && (strings.Contains(e.Line, locked) || strings.Contains(e.Line, "Failed to get \"write\" lock")) {
+		return seedbed.Errorf(seedbed.ErrInUse, "a domain has it open: switch the domain off first (seedbed vm stop)")
+	}
+	return room(err)
+}

@@ -1,0 +1,50 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// imageRemovePlan takes an image away that nothing uses any more. It only goes
+// forward, and can be asked for again.
+func imageRemovePlan() []stage {
+	return []stage{{name: "delete-image", run: deleteImage}}
+}
+
+func (t *task) imageRemoval() (r seedbed.ImageRemoval, err error) {
+	if err = json.Unmarshal(t.job.Spec, &r); err != nil {
+		err = fmt.Errorf("read the job's input: %w", err)
+	}
+	return r, err
+}
+
+func deleteImage(t *task, ctx context.Context) error {
+	removal, err := t.imageRemoval()
+	if err != nil {
+		return err
+	}
+	if err := dropImage(t, ctx, removal.Import); err != nil {
+		return err
+	}
+	t.event("info", 100, "image %s is removed", t.job.Subject)
+	return nil
+}
+
+// failure is how a job ends that only goes forward. An image that could not go
+// because it has clones was not touched: it is again what it was.
+func (t *task) failure(cause string, err error) seedbed.Outcome {
+	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause}
+	switch t.job.Kind {
+	case seedbed.JobRemove:
+		out.InstanceState = seedbed.InstanceFailed
+	case seedbed.JobImageRemove:
+		if removal, bad := t.imageRemoval(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
+			out.ImageState = removal.Was
+		}
+	}
+	return out
+}

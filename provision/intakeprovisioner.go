@@ -1,0 +1,141 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"seedbed"
+)
+
+// Compositions are the provisioner profiles, and the jobs by the start of their IDs.
+type Compositions interface {
+	// Composition is a profile with all that it names, as of one moment.
+	Composition(ctx context.Context, profile string) (seedbed.Composition, error)
+	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+}
+
+// Compose accepts a request for a machine of a provisioner profile. The first
+// group of its job's ID is that of no other job: PVC's clients know it by that.
+// Errors: seedbed.ErrNotFound for a profile that is not there, else as of Submit.
+func (in *Intake) Compose(ctx context.Context, req seedbed.ComposeRequest) (seedbed.Receipt, error) {
+	if err := cmp.Or(seedbed.CheckInstanceName(req.Name), checkArguments(req.Arguments)); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	c, err := in.store.Composition(ctx, req.Profile)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	inst, compose, err := in.composed(ctx, req, c)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	spec, err := json.Marshal(seedbed.ComposedSpec{Profile: c.Profile.Name, Revision: c.Profile.Revision, Start: req.Start})
+	if err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the create of %s: %w", req.Name, err)
+	}
+	for draw := 1; ; draw++ {
+		id, err := in.distinctJob(ctx)
+		if err != nil {
+			return seedbed.Receipt{}, err
+		}
+		receipt, err := in.store.Accept(ctx, seedbed.Acceptance{
+			Job:      seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node, Spec: spec},
+			Instance: &inst,
+			Compose:  compose,
+		})
+		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || c.Network.MAC != "" {
+			return receipt, err
+		}
+		if _, nameErr := in.store.InstanceByName(ctx, req.Name); !errors.Is(nameErr, seedbed.ErrNotFound) {
+			return receipt, err // the name is taken, not an address
+		}
+		for i := range inst.NICs {
+			inst.NICs[i].MAC = seedbed.NewMAC()
+		}
+	}
+}
+
+// distinctJob is a new ID with a first group that no job's has.
+func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
+	for {
+		id := seedbed.NewJobID()
+		_, err := in.store.JobByPrefix(ctx, id.Short())
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return id, nil
+		}
+		if err != nil && !errors.Is(err, seedbed.ErrConflict) {
+			return "", err
+		}
+	}
+}
+
+// composed is the instance that a composition makes, and what its documents are
+// composed by where they need its addresses.
+func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c seedbed.Composition) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
+	if err := cmp.Or(checkScript(c), checkNode(c.System, in.node)); err != nil {
+		return inst, nil, err
+	}
+	nics, err := nics(c.Network, req.Name)
+	if err != nil {
+		return inst, nil, err
+	}
+	disks, err := in.volumes(ctx, c.Storage)
+	if err != nil {
+		return inst, nil, err
+	}
+	s := shape{
+		vcpus: c.System.VCPUs, memory: c.System.Memory, datasource: seedbed.DatasourceEC2,
+		// PVC's guests find their UUID there, and an empty document where there is none.
+		metadata: seedbed.MetadataOptions{InstanceID: seedbed.InstanceIDUUID}, userData: []byte{},
+	}
+	if c.UserData != nil {
+		s.userData = []byte(c.UserData.Data)
+	}
+	made, err := in.sourcesOf(seedbed.ReadyStarted, s).read()
+	if err != nil {
+		return inst, nil, err
+	}
+	profile := seedbed.Profile{Name: c.Profile.Name, Ready: seedbed.ReadyStarted}
+	inst, compose, err = in.newInstance(req.Name, profile, seedbed.Image{}, s, made)
+	if err != nil {
+		return inst, nil, err
+	}
+	if inst.UserData == nil && compose == nil {
+		inst.UserData = []byte{}
+	}
+	inst.NICs, inst.Volumes, inst.Held = nics, disks, !req.Start
+	for i := range inst.Volumes {
+		inst.Volumes[i].Name = fmt.Sprintf("%s-%d", inst.ID, i)
+	}
+	if len(disks) > 0 {
+		inst.Image = disks[0].Image
+	}
+	return inst, compose, nil
+}
+
+// volumes are those of a storage template, still without names.
+func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]seedbed.Volume, error) {
+	made := []seedbed.Volume{}
+	for i, d := range t.Disks {
+		if in.serving.Pools != nil && !slices.Contains(in.serving.Pools, d.Pool) {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "pool %q is not present on the cluster: disk %s of the storage template %q is in it", d.Pool, d.Name, t.Name)
+		}
+		v := seedbed.Volume{Pool: d.Pool, Index: i, Size: d.Size, Image: d.Source}
+		if d.Source != "" {
+			image, err := in.store.Image(ctx, d.Source)
+			if errors.Is(err, seedbed.ErrNotFound) {
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, d.Source)
+			}
+			if err != nil {
+				return nil, err
+			}
+			v.Size = image.Size
+		}
+		made = append(made, v)
+	}
+	return made, nil
+}

@@ -1,0 +1,160 @@
+//go:build integration
+
+package provision
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// commits stands between a store and its PostgreSQL server, and counts the
+// writing transactions that are committed. It can hold one of them up at its
+// commit: before the server has been told, or once the server has said that it
+// is done. The client never hears of either.
+type commits struct {
+	addr, server string
+
+	mu    sync.Mutex
+	n     int // since arm
+	at    int // the one to hold up; 0: none
+	after bool
+	// struck is closed when it came to that one, and resume when the connection is to break.
+	struck, resume chan struct{}
+}
+
+// newCommits makes a proxy to the server's unix socket.
+func newCommits(t *testing.T, server string) *commits {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &commits{addr: ln.Addr().String(), server: server}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { c.serve(client) })
+		}
+	})
+	t.Cleanup(func() { ln.Close(); group.Wait() }) // the store, which closes first, has ended its connections
+	return c
+}
+
+// arm has the nth commit from now held up.
+func (c *commits) arm(n int, after bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n, c.at, c.after = 0, n, after
+	c.struck, c.resume = make(chan struct{}), make(chan struct{})
+}
+
+// disarm tells whether a commit was held up.
+func (c *commits) disarm() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = 0
+	select {
+	case <-c.struck:
+		return true
+	default:
+		return false
+	}
+}
+
+// count counts a commit, and tells whether it is the one.
+func (c *commits) count() (hold, after bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return c.at > 0 && c.n == c.at, c.after
+}
+
+// strike says that it came to the commit, and waits until the connection is to break.
+func (c *commits) strike() {
+	close(c.struck)
+	<-c.resume
+}
+
+func (c *commits) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("unix", c.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	awaited := make(chan struct{}, 1) // a commit whose answer the client is not to get
+	var answers sync.WaitGroup
+	answers.Go(func() {
+		defer client.Close()
+		for {
+			m, err := message(server, true)
+			if err != nil {
+				return
+			}
+			if m[0] == 'C' && bytes.HasPrefix(m[5:], []byte("COMMIT")) {
+				select {
+				case <-awaited:
+					c.strike()
+					return
+				default:
+				}
+			}
+			if _, err := client.Write(m); err != nil {
+				return
+			}
+		}
+	})
+	defer answers.Wait()
+	defer server.Close()
+	writing := false
+	for typed := false; ; typed = true { // the first message has no type
+		m, err := message(client, typed)
+		if err != nil {
+			return
+		}
+		if typed && m[0] == 'Q' {
+			query := bytes.TrimRight(m[5:], "\x00")
+			switch {
+			case bytes.HasPrefix(query, []byte("begin")):
+				writing = !bytes.Contains(query, []byte("read only"))
+			case bytes.Equal(query, []byte("commit")) && writing:
+				if hold, after := c.count(); hold && !after {
+					c.strike()
+					return
+				} else if hold {
+					awaited <- struct{}{}
+				}
+			}
+		}
+		if _, err := server.Write(m); err != nil {
+			return
+		}
+	}
+}
+
+// message reads one message of PostgreSQL's protocol ("Message Formats" in its manual).
+func message(r io.Reader, typed bool) ([]byte, error) {
+	head := make([]byte, 4, 512)
+	if typed {
+		head = head[:5]
+	}
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head[len(head)-4:])
+	if size < 4 || size > 64<<20 {
+		return nil, fmt.Errorf("a message of %d bytes", size)
+	}
+	m := append(head, make([]byte, size-4)...)
+	_, err := io.ReadFull(r, m[len(head):])
+	return m, err
+}

@@ -1,0 +1,230 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// startPlan starts the domain of an instance that is there.
+func startPlan() []stage {
+	return []stage{{name: "start", run: restartDomain, state: seedbed.InstanceRunning}}
+}
+
+// stopPlan shuts the guest of an instance down, or switches it off; it stays
+// defined, and keeps its addresses and volumes.
+func stopPlan() []stage {
+	return []stage{
+		{name: "shutdown", asks: true, run: shutdownGuest, undo: reassure},
+		{name: "stop", run: switchOff, state: seedbed.InstanceStopped},
+	}
+}
+
+// rebootPlan does the same, and starts it again.
+func rebootPlan() []stage {
+	return []stage{
+		{name: "shutdown", asks: true, run: shutdownGuest, undo: strict(reassure)},
+		{name: "stop", run: switchOff, undo: strict(switchOn), state: seedbed.InstanceStopped},
+		{name: "start", run: restartDomain, state: seedbed.InstanceRunning},
+	}
+}
+
+// power is how the job switches its instance off.
+func (t *task) power() (p seedbed.PowerSpec, err error) {
+	if len(t.job.Spec) == 0 {
+		return p, nil
+	}
+	if err = json.Unmarshal(t.job.Spec, &p); err != nil { // a RebuildSpec has the same fields
+		err = fmt.Errorf("read the job's input: %w", err)
+	}
+	return p, err
+}
+
+// grace is how long the guest has to shut down.
+func (t *task) grace() time.Duration {
+	p, _ := t.power() // one that is not readable fails the stage
+	return cmp.Or(p.Grace, t.engine.cfg.StageTimeout["shutdown"], time.Minute)
+}
+
+// shutdownGuest tells the guest of its end, asks it to shut down, and waits until
+// it has. One that does not is left to the next stage.
+func shutdownGuest(t *task, ctx context.Context) error {
+	p, err := t.power()
+	if err != nil {
+		return err
+	}
+	action := seedbed.ActionShutdown
+	if t.job.Kind == seedbed.JobReboot {
+		action = seedbed.ActionReboot
+	}
+	if err := announce(t, ctx, action); err != nil {
+		return err
+	}
+	if p.Force {
+		t.event("info", 100, "the guest is not asked to shut down, as was asked for")
+		return nil
+	}
+	err = t.awaitOff(ctx, t.grace())
+	switch {
+	case err == nil:
+		return nil
+	case t.retried(ctx, err):
+		return err
+	case p.Soft:
+		return seedbed.Errorf(seedbed.ErrConflict, "%s; it was not switched off, as was asked for", err)
+	}
+	t.event("warn", 100, "%s: it is switched off", err)
+	return nil
+}
+
+// retried tells whether an error is about the job or the worker rather than about the guest.
+func (t *task) retried(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || unavailable(err) || errors.Is(err, seedbed.ErrStale) || errors.Is(err, errLost)
+}
+
+// awaitOff asks the guest to shut down, again and again because one that boots
+// does not hear it, and waits until its domain is off.
+func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
+	nudged, stop := t.engine.domains.listen(t.job.Instance)
+	defer stop()
+	if t.off.IsZero() { // else the worker did not answer meanwhile
+		t.off = time.Now().Add(grace)
+	}
+	over := time.NewTimer(time.Until(t.off))
+	defer over.Stop()
+	again := time.NewTicker(t.engine.pace.ask)
+	defer again.Stop()
+	due, asked := true, false
+	for {
+		off, err := t.isOff(ctx)
+		switch {
+		case err != nil:
+			return err
+		case off && asked:
+			t.event("info", 100, "the guest has shut down")
+			return nil
+		case off:
+			t.event("info", 100, "the guest is off already")
+			return nil
+		case asked && !time.Now().Before(t.off): // asking took what was left: no more of it
+			return fmt.Errorf("the guest has not shut down within %s", grace)
+		}
+		if due {
+			if err := t.askGuest(ctx); err != nil {
+				return fmt.Errorf("ask the guest of domain %s to shut down: %w", t.job.Subject, err)
+			}
+			if !asked {
+				t.event("info", 0, "the guest is asked to shut down, and has %s to do so", grace)
+			}
+			asked = true
+		}
+		due = false
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-over.C:
+			return fmt.Errorf("the guest has not shut down within %s", grace)
+		case <-again.C:
+			due = true
+		case <-nudged:
+		case <-time.After(t.engine.pace.domain):
+		}
+	}
+}
+
+// askGuest asks the guest to shut down. An agent that takes the request and never
+// answers has been asked.
+func (t *task) askGuest(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	defer cancel()
+	err := t.effect(short, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.ShutdownDomain(ctx, call, t.job.Instance)
+	})
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// isOff tells whether the domain does not run; one that is gone does not.
+func (t *task) isOff(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	defer cancel()
+	info, err := t.engine.worker.DomainState(ctx, t.job.Instance)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("state of domain %s: %w", t.job.Subject, err)
+	}
+	return info.State == seedbed.DomainOff || info.State == seedbed.DomainCrashed, nil
+}
+
+// switchOff makes sure that the domain is off.
+func switchOff(t *task, ctx context.Context) error {
+	off, err := t.isOff(ctx)
+	if err != nil {
+		return err
+	}
+	if !off {
+		t.event("info", 0, "the domain is switched off")
+	}
+	return destroyDomain(t, ctx)
+}
+
+// reassure has the guest told of no end any more. One that went off because it
+// was asked to, and was to come back, is started; one that is still about to
+// shut down cannot be held.
+func reassure(t *task, ctx context.Context) error {
+	if t.job.Kind == seedbed.JobStop {
+		return announce(t, ctx, "")
+	}
+	off, err := t.isOff(ctx)
+	if err != nil {
+		return err
+	}
+	if off {
+		return switchOn(t, ctx)
+	}
+	t.event("warn", 0, "the domain runs: its guest may still shut down, if it was asked to")
+	return announce(t, ctx, "")
+}
+
+// switchOn starts the domain again if it ran when the job came.
+func switchOn(t *task, ctx context.Context) error {
+	p, err := t.power()
+	if err != nil {
+		return err
+	}
+	if p.Was == seedbed.InstanceStopped {
+		return announce(t, ctx, "")
+	}
+	return restartDomain(t, ctx)
+}
+
+// strict is an undo that brings something back: what is absent, or stands in its
+// place, does not mean that all is undone, as it does where something is taken away.
+func strict(undo func(*task, context.Context) error) func(*task, context.Context) error {
+	return func(t *task, ctx context.Context) error {
+		err := undo(t, ctx)
+		if errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrConflict) {
+			return errors.New(err.Error())
+		}
+		return err
+	}
+}
+
+// restores is the state that an instance goes back to when a job of that kind
+// was undone; empty leaves it.
+func (t *task) restores() seedbed.InstanceState {
+	if t.job.Kind != seedbed.JobReboot && t.job.Kind != seedbed.JobRebuild {
+		return ""
+	}
+	p, _ := t.power()
+	return p.Was
+}

@@ -1,0 +1,232 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// ask submits a request about web1.
+func (l *lab) ask(action string, params map[string]any) seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{Action: action, Name: "web1", Params: params}, nil))
+}
+
+// calls records the effects on domains that are asked for, in order.
+func (l *lab) calls() func() string {
+	var seen []string
+	l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+		if at == drivertest.Before {
+			seen = append(seen, effect)
+		}
+		return nil
+	})
+	return func() string { return strings.Join(seen, " ") }
+}
+
+func (l *lab) domain(id seedbed.InstanceID, want seedbed.DomainState) {
+	l.t.Helper()
+	if d, err := l.hv.DomainState(l.t.Context(), id); err != nil || d.State != want {
+		l.t.Errorf("domain %+v, %v; want %s", d, err, want)
+	}
+}
+
+// TestStop holds that the guest is asked first, that the history says which of
+// the two it was, and that the request decides what happens to one that does not listen.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		deaf   bool
+		params map[string]any
+		ends   seedbed.JobState
+		says   string
+		calls  string
+	}{
+		{"listens", false, nil, seedbed.JobSucceeded, "the guest has shut down", "ShutdownDomain DestroyDomain"},
+		{"listens, softly", false, map[string]any{"soft": true}, seedbed.JobSucceeded, "the guest has shut down", "ShutdownDomain DestroyDomain"},
+		{"by force", false, map[string]any{"force": true}, seedbed.JobSucceeded, "not asked to shut down", "DestroyDomain"},
+		{"deaf", true, nil, seedbed.JobSucceeded, "has not shut down within 70ms: it is switched off", "ShutdownDomain ShutdownDomain"},
+		{"deaf, with its own grace", true, map[string]any{"grace": "1s"}, seedbed.JobSucceeded, "not shut down within 1s: it is switched off", "ShutdownDomain ShutdownDomain"},
+		{"deaf, softly", true, map[string]any{"soft": true}, seedbed.JobRolledBack, "was not switched off", "ShutdownDomain ShutdownDomain"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			inst := l.made()
+			l.hv.SetDeaf(inst.ID, test.deaf)
+			l.tune = func(c *Config, _ *pace) { c.StageTimeout["shutdown"] = 70 * time.Millisecond }
+			calls := l.calls()
+			job := l.runUntil(l.ask(seedbed.DoStop, test.params), test.ends)
+			if h := l.history(job.ID); !strings.Contains(h, test.says) {
+				t.Errorf("history:\n%s", h)
+			}
+			if got := calls(); !strings.HasPrefix(got, test.calls) {
+				t.Errorf("asked for %s; want first %s", got, test.calls)
+			}
+			if test.ends == seedbed.JobSucceeded {
+				l.domain(inst.ID, seedbed.DomainOff)
+				return
+			}
+			l.up("web1")
+			if strings.Contains(calls(), "Destroy") {
+				t.Errorf("asked for %s", calls())
+			}
+			page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
+			l.ok(err)
+			if a := page.Changes[0].Guest.Action; a != "" {
+				t.Errorf("it is told %q", a)
+			}
+		})
+	}
+}
+
+// An agent that never answers, and a worker that is away for a while, do not
+// keep a guest that does not listen from being switched off.
+func TestStopWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(context.Context) error{
+		"agent": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"worker": func(context.Context) error {
+			return seedbed.Errorf(seedbed.ErrUnavailable, "the worker does not answer")
+		},
+		"refused": func(context.Context) error { return seedbed.Errorf(seedbed.ErrInUse, "the domain is paused") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			inst := l.made()
+			l.hv.SetDeaf(inst.ID, true)
+			l.tune = func(c *Config, p *pace) {
+				c.StageTimeout["shutdown"], p.call = 200*time.Millisecond, 500*time.Millisecond
+			}
+			asked := 0
+			l.hv.Fail(func(ctx context.Context, effect string, at drivertest.Point) error {
+				if asked++; effect == "ShutdownDomain" && at == drivertest.Before && asked < 4 {
+					return answer(ctx)
+				}
+				return nil
+			})
+			id := l.ask(seedbed.DoStop, nil)
+			l.runUntil(id, seedbed.JobSucceeded)
+			l.domain(inst.ID, seedbed.DomainOff)
+			if h := l.history(id); !strings.Contains(h, "it is switched off") {
+				t.Errorf("history:\n%s", h)
+			}
+		})
+	}
+}
+
+func TestPowerRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.made()
+	for name, test := range map[string]struct {
+		action string
+		params map[string]any
+		says   string
+	}{
+		"force and soft":  {seedbed.DoStop, map[string]any{"force": true, "soft": true}, "neither soft nor grace"},
+		"force and grace": {seedbed.DoReboot, map[string]any{"force": true, "grace": "5s"}, "neither soft nor grace"},
+		"no duration":     {seedbed.DoStop, map[string]any{"grace": 5}, "grace"},
+		"too long":        {seedbed.DoStop, map[string]any{"grace": "2h"}, "1h"},
+		"no boolean":      {seedbed.DoStop, map[string]any{"force": "yes"}, "force is a string"},
+		"unknown":         {seedbed.DoStop, map[string]any{"vcpus": 2}, `"vcpus" is unknown`},
+		"of a start":      {seedbed.DoStart, map[string]any{"force": true}, "takes no params"},
+		"tags":            {seedbed.DoRebuild, map[string]any{"tags": map[string]any{"a": "b"}}, "tags"},
+	} {
+		_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: test.action, Name: "web1", Params: test.params}, nil)
+		l.want(name, err, seedbed.ErrInvalid)
+		if err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v; want %q", name, err, test.says)
+		}
+	}
+}
+
+// TestReboot holds that a reboot announces itself as one, and ends with the instance running.
+func TestReboot(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.made()
+	var told []string
+	l.hv.Fail(func(ctx context.Context, effect string, at drivertest.Point) error {
+		if at == drivertest.Before {
+			page, err := l.db.FeedPage(ctx, testNode, 0, "")
+			if err != nil || len(page.Changes) != 1 {
+				return fmt.Errorf("feed %v, %w", page.Changes, err)
+			}
+			told = append(told, effect+" "+page.Changes[0].Guest.Action)
+		}
+		return nil
+	})
+	l.runUntil(l.ask(seedbed.DoReboot, nil), seedbed.JobSucceeded)
+	if d := cmp.Diff([]string{"ShutdownDomain reboot", "DestroyDomain reboot", "StartDomain "}, told); d != "" {
+		t.Error(d)
+	}
+	l.hv.Fail(nil)
+	l.up("web1")
+	l.domain(inst.ID, seedbed.DomainRunning)
+}
+
+// A reboot that cannot start the domain at first brings it back, and one that is
+// cancelled leaves it as it was.
+func TestRebootUndone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.made()
+	failed := false
+	l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+		if effect == "StartDomain" && at == drivertest.Before && !failed {
+			failed = true
+			return seedbed.Errorf(seedbed.ErrForbidden, "not now")
+		}
+		return nil
+	})
+	l.runUntil(l.ask(seedbed.DoReboot, nil), seedbed.JobRolledBack)
+	l.up("web1")
+	l.hv.Fail(nil)
+	l.hv.SetDeaf(inst.ID, true)
+	id := l.ask(seedbed.DoReboot, nil)
+	p := l.start()
+	l.eventually("the guest to be asked", func() bool { return strings.Contains(l.history(id), "is asked to shut down") })
+	l.ok(l.db.CancelJob(t.Context(), id))
+	l.wait(id, seedbed.JobRolledBack)
+	p.stop()
+	l.up("web1")
+}
+
+// A domain that is gone means that the instance could not be brought back.
+func TestRebootOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.made()
+	l.hv.Forget(inst.ID)
+	job := l.runUntil(l.ask(seedbed.DoReboot, nil), seedbed.JobIncomplete)
+	if h := l.history(job.ID); !strings.Contains(h, "left behind: stop: ") {
+		t.Errorf("history:\n%s", h)
+	}
+}
+
+func TestKillWhileRebooting(t *testing.T) {
+	t.Parallel()
+	for _, at := range []deathPoint{
+		{"refresh", ""}, {"ShutdownDomain", ""}, {"step", "shutdown"}, {"DestroyDomain", ""}, {"step", "stop"}, {"StartDomain", ""}, {"step", "start"}, {"finish", ""},
+	} {
+		for _, point := range points {
+			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyStarted)
+				l.made()
+				l.die(l.ask(seedbed.DoReboot, nil), at, point, seedbed.JobSucceeded)
+				l.up("web1")
+			})
+		}
+	}
+}

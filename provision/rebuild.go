@@ -1,0 +1,193 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// rebuildPlan gives an instance fresh disks. Until the last stage the former
+// ones are there, and so is the way back to them: the instance then runs on as
+// it did. From the last stage on there is none.
+func rebuildPlan() []stage {
+	return []stage{
+		{name: "shutdown", asks: true, run: shutdownGuest, undo: strict(reassure)},
+		{name: "stop", run: switchOff, undo: strict(switchOn), state: seedbed.InstanceStopped},
+		{name: "volumes", run: makeNext, undo: dropNext},
+		{name: "redefine", run: defineNext, undo: strict(defineFormer)},
+		{name: "publish", run: publishNext, undo: strict(publishFormer)},
+		{name: "start", run: startDomain, undo: destroyDomain, state: seedbed.InstanceRunning,
+			guards: "not undone, because the domain could not be switched off: it runs from its new disks"},
+		{name: "ready", run: awaitGuest},
+		{name: "delete", run: removeFormer, final: true},
+	}
+}
+
+func (t *task) rebuild(ctx context.Context) (seedbed.Rebuild, error) {
+	r, err := t.engine.store.Rebuilding(ctx, t.ref.ID)
+	return r, fromStore(err)
+}
+
+// exchange makes the instance one side of the rebuild, and gives it.
+func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.Instance, error) {
+	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Exchange(ctx, t.ref, to) })
+	if err != nil {
+		return seedbed.Instance{}, fmt.Errorf("exchange the instance's disks: %w", err)
+	}
+	return t.instance(ctx)
+}
+
+// makeNext makes the new volumes beside the ones that there are.
+func makeNext(t *task, ctx context.Context) error {
+	r, err := t.rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	return t.makeVolumes(ctx, r.Next)
+}
+
+func dropNext(t *task, ctx context.Context) error {
+	r, err := t.rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	return t.dropVolumes(ctx, r.Next)
+}
+
+// defineNext defines the domain anew, with the new volumes. One that this job
+// has defined stays as it is.
+func defineNext(t *task, ctx context.Context) error {
+	inst, err := t.exchange(ctx, seedbed.RebuildNext)
+	if err != nil {
+		return err
+	}
+	if defined, err := t.definedHere(ctx); err != nil || defined {
+		return err
+	}
+	disks, err := t.disks(ctx, inst, nil)
+	if err != nil {
+		return err
+	}
+	return t.redefine(ctx, inst, disks)
+}
+
+// definedHere tells whether the domain is one that this job has defined.
+func (t *task) definedHere(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	defer cancel()
+	info, err := t.engine.worker.DomainState(ctx, t.job.Instance)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("state of domain %s: %w", t.job.Subject, err)
+	}
+	return info.Job == t.ref.ID, nil
+}
+
+func (t *task) redefine(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
+	if err := undefineDomain(t, ctx); err != nil {
+		return err
+	}
+	return t.define(ctx, inst, disks)
+}
+
+// defineFormer defines the domain as it was, unless it still is.
+func defineFormer(t *task, ctx context.Context) error {
+	inst, err := t.exchange(ctx, seedbed.RebuildBefore)
+	if err != nil {
+		return err
+	}
+	info, err := t.engine.worker.DomainState(ctx, inst.ID)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+	case err != nil:
+		return fmt.Errorf("state of domain %s: %w", inst.Name, err)
+	case info.Job != t.ref.ID:
+		return nil
+	}
+	disks, err := t.formerDisks(ctx, inst)
+	if err != nil {
+		return err
+	}
+	return t.redefine(ctx, inst, disks)
+}
+
+// formerDisks says how the volumes are reached that the instance had. One that
+// has vanished is not made anew: an empty disk would pass for it.
+func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []seedbed.Disk, err error) {
+	for _, v := range inst.Volumes {
+		var info seedbed.VolumeInfo
+		if v.Image == "" { // blank or flattened: what does not depend on anything stays as it is
+			info, err = t.flatten(ctx, v, inst.ID, nil)
+		} else {
+			err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+				info, err = t.engine.worker.CloneVolume(ctx, call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
+				return err
+			})
+		}
+		if err == nil && info.Job == t.ref.ID {
+			err = seedbed.Errorf(seedbed.ErrNotFound, "it was removed by someone else")
+			if bad := t.dropVolumes(ctx, seedbed.Instance{ID: inst.ID, Volumes: []seedbed.Volume{v}}); bad != nil {
+				return nil, bad
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("former volume %s of pool %s: %w", v.Name, v.Pool, err)
+		}
+		disks = append(disks, info.Disk)
+	}
+	return disks, nil
+}
+
+// publishNext has the guest plane serve the new documents. What the guest before
+// has fetched and reported until then does not make the new one ready.
+func publishNext(t *task, ctx context.Context) error {
+	if err := publish(t, ctx); err != nil {
+		return err
+	}
+	_, err := t.exchange(ctx, seedbed.RebuildNext)
+	return err
+}
+
+// publishFormer has it serve the former ones again. A guest plane that is down
+// does not hold it up: the guest that comes back was served before.
+func publishFormer(t *task, ctx context.Context) error {
+	inst, err := t.exchange(ctx, seedbed.RebuildBefore)
+	if err != nil {
+		return err
+	}
+	revision, err := t.publish(ctx, inst)
+	if err != nil {
+		return err
+	}
+	return t.appliedSoon(ctx, inst.Node, revision, t.engine.pace.retract, "it will once it is back")
+}
+
+// removeFormer takes the volumes away that the instance had.
+func removeFormer(t *task, ctx context.Context) error {
+	r, err := t.rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Before == nil {
+		return errors.New("the former disks are not known, so none is removed")
+	}
+	return t.discardVolumes(ctx, *r.Before)
+}
+
+// appliedSoon waits for the revision, at most that long; after that it is told
+// what happens instead.
+func (t *task) appliedSoon(ctx context.Context, node string, revision int64, most time.Duration, instead string) error {
+	short, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	err := t.applied(short, node, revision)
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		t.event("warn", t.progress, "%s within %s: %s", err, most.Round(time.Millisecond), instead)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// snapshotPlan takes a snapshot of every volume of an instance, or of none.
+func snapshotPlan() []stage {
+	return []stage{{name: "snapshot", run: takeSnapshots, undo: undoSnapshots}}
+}
+
+// snapshotRemovePlan removes one from every volume that has it.
+func snapshotRemovePlan() []stage {
+	return []stage{{name: "delete-snapshot", run: removeSnapshots}}
+}
+
+// eachSnapshot calls do for the job's snapshot of every volume, whatever happens
+// to the others; done says what then is so.
+func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
+	var input seedbed.SnapshotJob
+	if err := json.Unmarshal(t.job.Spec, &input); err != nil {
+		return fmt.Errorf("read the job's input: %w", err)
+	}
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i, v := range inst.Volumes {
+		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, spec) })
+		if err != nil {
+			failed = append(failed, fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err))
+			continue
+		}
+		t.event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s %s", input.Name, v.Name, done)
+	}
+	return errors.Join(failed...)
+}
+
+func takeSnapshots(t *task, ctx context.Context) error {
+	return t.eachSnapshot(ctx, "is taken", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+		_, err := t.engine.worker.CreateSnapshot(ctx, call, spec)
+		return err
+	})
+}
+
+// undoSnapshots removes what this job has taken. A snapshot of that name that
+// was there before stays.
+func undoSnapshots(t *task, ctx context.Context) error {
+	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+		err := t.engine.worker.RemoveSnapshot(ctx, call, spec, t.ref.ID)
+		if errors.Is(err, seedbed.ErrConflict) {
+			return nil
+		}
+		return err
+	})
+}
+
+func removeSnapshots(t *task, ctx context.Context) error {
+	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+		return t.engine.worker.RemoveSnapshot(ctx, call, spec, "")
+	})
+}

@@ -1,0 +1,65 @@
+package template
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+
+	"seedbed"
+)
+
+// Fill is the document with the values in it, of at most limit bytes. The error
+// is seedbed.ErrInvalid, with line and column, for a param or tag that is not
+// there, and for a value that is no text.
+func (t *Template) Fill(v Values, limit seedbed.Bytes) ([]byte, error) {
+	act := v.activation()
+	var out bytes.Buffer
+	for _, p := range t.parts {
+		if p.program == nil {
+			out.Write(p.literal)
+		} else {
+			s, err := p.value(act)
+			if err != nil {
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s", t.name, p.line+1, p.column, quote(p.source), err)
+			}
+			out.WriteString(s)
+		}
+		if out.Len() > int(limit) {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is more than %s with its values", t.name, limit)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+func (p part) value(act map[string]any) (string, error) {
+	v, _, err := p.program.Eval(act)
+	if err != nil {
+		return "", fmt.Errorf("has no value: %s", strings.TrimPrefix(err.Error(), "no such attribute(s): "))
+	}
+	switch x := v.(type) {
+	case types.Int:
+		return strconv.FormatInt(int64(x), 10), nil
+	case types.String:
+		if !p.integer {
+			return string(x), nil
+		}
+	case types.Bool:
+		if !p.integer {
+			return strconv.FormatBool(bool(x)), nil
+		}
+	}
+	if p.integer {
+		return "", fmt.Errorf("gives %s: want an integer", v.Type().TypeName())
+	}
+	return "", fmt.Errorf("gives %s: want a string, an integer or true or false", v.Type().TypeName())
+}
+
+// number is the number at the end of a name.
+func number(name string) (int64, bool) {
+	head := strings.TrimRight(name, "0123456789")
+	n, err := strconv.ParseInt(name[len(head):], 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,188 @@
+// Package template fills references to an instance into the documents that it
+// is served. A document is a template only when its first line is [Header],
+// which is not served; any other is served as it is.
+//
+// In a template ${expression} stands for the expression's value as text, and
+// $(expression) for the result of integer arithmetic; $${ and $$( stand for
+// themselves without the first dollar sign, for what a shell in the guest is to
+// see. Expressions are CEL (https://cel.dev) over the names that [Names] lists,
+// without loops. A value is inserted as text and never looked at again.
+package template
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+
+	"seedbed"
+)
+
+// Header is the first line of a template.
+const Header = "## template: seedbed"
+
+const (
+	maxExpression  = 512
+	maxExpressions = 2000
+)
+
+// Template is a document that was read; any number of goroutines may fill it in.
+type Template struct {
+	name  string
+	body  []byte
+	parts []part
+	reads map[string]bool // the params that are read
+}
+
+// part is a literal, or an expression when program is set.
+type part struct {
+	literal []byte
+	program cel.Program
+	source  string // with its brackets
+	integer bool   // $(…)
+	line    int
+	column  int
+}
+
+// Is tells whether a document is a template.
+func Is(doc []byte) bool {
+	first, _, _ := bytes.Cut(doc, []byte("\n"))
+	return string(bytes.TrimRight(first, " \t\r")) == Header
+}
+
+// Parse reads a template, which [Is] one; messages call the document name. The
+// error, of kind seedbed.ErrInvalid, says the line and column of an expression
+// that is none, or that reads an unknown name, and how to escape it.
+func Parse(name string, doc []byte) (*Template, error) {
+	_, body, _ := bytes.Cut(doc, []byte("\n"))
+	t := &Template{name: name, body: body, reads: map[string]bool{}}
+	compiled := map[string]part{}
+	count := 0
+	for rest := body; len(rest) > 0; {
+		at := nextDollar(rest)
+		if at < 0 {
+			t.literal(rest)
+			break
+		}
+		t.literal(rest[:at])
+		rest = rest[at:]
+		if rest[1] == '$' { // $${ or $$(
+			t.literal(rest[1:3])
+			rest = rest[3:]
+			continue
+		}
+		line, column := position(body, len(body)-len(rest))
+		end := closing(rest)
+		if end < 0 {
+			return nil, t.invalid(line, column, string(clipLine(rest)), "has no end on its line")
+		}
+		if count++; count > maxExpressions {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s has more than %d expressions", name, maxExpressions)
+		}
+		source := string(rest[:end])
+		p, known := compiled[source]
+		if !known {
+			var err error
+			if p, err = t.compile(source); err != nil {
+				return nil, t.invalid(line, column, source, err.Error())
+			}
+			compiled[source] = p
+		}
+		p.line, p.column = line, column
+		t.parts = append(t.parts, p)
+		rest = rest[end:]
+	}
+	return t, nil
+}
+
+// nextDollar finds the next ${, $(, $${ or $$(; -1 when there is none.
+func nextDollar(b []byte) int {
+	for i := 0; i+1 < len(b); i++ {
+		if b[i] != '$' {
+			continue
+		}
+		if opens(b[i+1]) || b[i+1] == '$' && i+2 < len(b) && opens(b[i+2]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func opens(c byte) bool { return c == '{' || c == '(' }
+
+// closing is the length of the expression that b starts with, brackets
+// included; -1 when it does not end on its line. Brackets nest, and those in a
+// string count for nothing.
+func closing(b []byte) int {
+	var open []byte
+	for i := 1; i < len(b) && i < maxExpression; i++ {
+		switch c := b[i]; c {
+		case '\n':
+			return -1
+		case '{', '(', '[':
+			open = append(open, c)
+		case '}', ')', ']':
+			if last := open[len(open)-1]; last != pair[c] {
+				return -1
+			}
+			if open = open[:len(open)-1]; len(open) == 0 {
+				return i + 1
+			}
+		case '"', '\'':
+			for i++; i < len(b) && b[i] != c && b[i] != '\n'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(b) || b[i] != c {
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+var pair = map[byte]byte{'}': '{', ')': '(', ']': '['}
+
+func (t *Template) literal(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if n := len(t.parts); n > 0 && t.parts[n-1].program == nil {
+		t.parts[n-1].literal = append(t.parts[n-1].literal, b...)
+		return
+	}
+	t.parts = append(t.parts, part{literal: bytes.Clone(b)})
+}
+
+// invalid is the error about an expression at a place of the body, whose first
+// line is the document's second.
+func (t *Template) invalid(line, column int, source, what string) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s; for the guest to see %s as it is, write $%s",
+		t.name, line+1, column, quote(source), what, source[:2], source[:2])
+}
+
+func quote(s string) string {
+	if len(s) > 60 {
+		s = s[:60] + "…"
+	}
+	return strings.ToValidUTF8(s, "�")
+}
+
+func clipLine(b []byte) []byte {
+	line, _, _ := bytes.Cut(b[:min(len(b), maxExpression)], []byte("\n"))
+	return bytes.TrimRight(line, "\r")
+}
+
+// position is where a byte of the body is, both counted from 1; the column in characters.
+func position(body []byte, offset int) (line, column int) {
+	before := body[:offset]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte("\n")) + 1, len([]rune(string(before[start:]))) + 1
+}
+
+// Body is the document without its first line, expressions as they stand.
+func (t *Template) Body() []byte { return t.body }
+
+// Reads tells whether the template reads the request's param of that name.
+func (t *Template) Reads(param string) bool { return t.reads[param] }

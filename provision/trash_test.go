@@ -1,0 +1,100 @@
+package provision
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// unlisted is a trash that does not answer.
+type unlisted struct{ TrashBin }
+
+func (unlisted) Trash(context.Context) ([]seedbed.TrashItem, error) {
+	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph does not answer")
+}
+
+// slow is a trash that tells how long each purge may take.
+type slow struct {
+	TrashBin
+	limits []time.Duration
+}
+
+func (s *slow) PurgeVolume(ctx context.Context, _, _ string, _ bool) error {
+	end, _ := ctx.Deadline()
+	s.limits = append(s.limits, time.Until(end))
+	return nil
+}
+
+// A large volume goes slowly: a purge that were given up would go on inside the
+// pool's library, and a few of those would close the pool to everybody.
+func TestPurgeHasTime(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.pool.SetTrash(time.Nanosecond)
+	l.runUntil(l.create("a"), seedbed.JobSucceeded)
+	l.runUntil(l.remove("a"), seedbed.JobSucceeded)
+	bin := &slow{TrashBin: l.host}
+	r, err := NewCleaner(CleanupConfig{Node: testNode, Trash: bin}, l.db, l.host).Run(t.Context(), CleanupOptions{})
+	if err != nil || len(r.Items) != 1 || len(bin.limits) != 1 || bin.limits[0] < 5*time.Minute {
+		t.Errorf("report %+v, %v; purges may take %v", r, err, bin.limits)
+	}
+}
+
+func TestTrashCleanup(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	l.pool.SetTrash(time.Hour)
+	for _, name := range []string{"a", "b"} {
+		l.runUntil(l.create(name), seedbed.JobSucceeded)
+		id := l.remove(name)
+		l.runUntil(id, seedbed.JobSucceeded)
+		if h := l.history(id); !strings.Contains(h, "seedbed trash restore t") {
+			t.Errorf("history:\n%s", h)
+		}
+	}
+	items, err := l.pool.Trash(ctx)
+	l.ok(err)
+	back, err := l.pool.RestoreVolume(ctx, items[0].ID)
+	l.ok(err)
+	run := func(at time.Duration, bin TrashBin, opt CleanupOptions) Report {
+		t.Helper()
+		r, err := NewCleaner(CleanupConfig{Node: testNode, Trash: bin, Now: func() time.Time { return time.Now().Add(at) }}, l.db, l.host).Run(ctx, opt)
+		l.ok(err)
+		return r
+	}
+	if r := run(0, l.host, CleanupOptions{}); len(r.Items) != 0 {
+		t.Errorf("before its time: %v", r.Items)
+	}
+	if r := run(2*time.Hour, unlisted{}, CleanupOptions{}); !strings.Contains(r.Refused, "Ceph does not answer") || len(r.Items) != 0 {
+		t.Errorf("without a list: %+v", r)
+	}
+	dry := run(2*time.Hour, l.host, CleanupOptions{DryRun: true})
+	if len(dry.Items) != 1 || dry.Items[0].Task != "trash" || dry.Items[0].Action != "purge" || dry.Items[0].Subject != items[1].Name {
+		t.Errorf("dry run: %+v", dry)
+	}
+	// The pool's own clock has the last word.
+	if r := run(2*time.Hour, l.host, CleanupOptions{}); len(r.Items) != 0 {
+		t.Errorf("purged before its time: %v", r.Items)
+	}
+	l.pool.SetTrash(time.Nanosecond)
+	again, err := l.pool.RestoreVolume(ctx, items[1].ID)
+	l.ok(err)
+	_, err = l.pool.TrashVolume(ctx, again.Name, again.Instance)
+	l.ok(err)
+	if r := run(0, l.host, CleanupOptions{}); len(r.Items) != 1 || r.Items[0].Subject != again.Name {
+		t.Errorf("items %v", r.Items)
+	}
+	left, err := l.pool.Trash(ctx)
+	l.ok(err)
+	volumes, err := l.pool.Volumes(ctx)
+	l.ok(err)
+	if d := cmp.Diff([]seedbed.VolumeInfo{back}, volumes); d != "" || len(left) != 0 {
+		t.Errorf("trash %v, volumes (-want +got):\n%s", left, d)
+	}
+}

@@ -1,0 +1,133 @@
+//go:build integration
+
+package provision
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/run"
+	"seedbed/provision/dir"
+	"seedbed/provision/image"
+	"seedbed/provision/worker"
+)
+
+// wired is a lab whose engine asks a real worker over its socket, with a real directory pool.
+type wired struct {
+	*lab
+	client *worker.Client
+	socket string
+	path   string
+	pool   *dir.Pool
+	stop   func()
+}
+
+func newWired(t *testing.T) *wired {
+	t.Helper()
+	w := &wired{lab: newLab(t), socket: filepath.Join(t.TempDir(), "w.sock"), path: filepath.Join(t.TempDir(), "pool")}
+	w.client = worker.NewClient(w.socket)
+	w.work()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// work starts a worker, as after a restart.
+func (w *wired) work() {
+	w.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	pool, err := dir.Open(dir.Config{Name: "default", Path: w.path, Reserve: seedbed.MiB, Trash: time.Hour, Log: log})
+	w.ok(err)
+	ln, err := run.Socket{Path: w.socket, Mode: 0o660}.Listen(w.t.Context())
+	w.ok(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	server := worker.New(worker.Config{Node: testNode, Pools: map[string]worker.Pool{"default": pool}, Hypervisor: w.hv, Log: log})
+	go func() { done <- server.Serve(ctx, ln) }()
+	w.pool = pool
+	w.stop = func() {
+		cancel()
+		if err := errors.Join(<-done, pool.Close()); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// ends runs an engine on the worker until the job is in that state.
+func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
+	w.t.Helper()
+	e := NewEngine(Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, w.client)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	job := w.wait(id, want)
+	cancel()
+	w.ok(<-done)
+	w.checkEvents(id)
+	return job
+}
+
+// TestVolumesEndToEnd takes a disk through its life on real files: a snapshot, a
+// flatten that a snapshot is in the way of, a worker that is started anew, a
+// removal, and what people get back of it.
+func TestVolumesEndToEnd(t *testing.T) {
+	t.Parallel()
+	w := newWired(t)
+	ctx := t.Context()
+	_, err := w.db.CreateNetwork(ctx, seedbed.Network{
+		Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), DHCP: true,
+		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
+	})
+	w.ok(err)
+	w.ends(w.job(w.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: w.imageFile()})), seedbed.JobSucceeded)
+	_, err = w.db.CreateProfile(ctx, seedbed.Profile{
+		Name: "small", Image: "debian", VCPUs: 1, Memory: 256 * seedbed.MiB, Network: "default", Ready: seedbed.ReadyStarted,
+	})
+	w.ok(err)
+	w.ends(w.create("web1"), seedbed.JobSucceeded)
+	inst, err := w.db.InstanceByName(ctx, "web1")
+	w.ok(err)
+	w.ok(w.hv.DestroyDomain(ctx, inst.ID))
+	disk := filepath.Join(w.path, "volumes", inst.Volumes[0].Name+".qcow2")
+
+	w.ends(w.job(w.intake.Snapshot(ctx, "web1", "s1")), seedbed.JobSucceeded)
+	job := w.ends(w.job(w.intake.Flatten(ctx, "web1")), seedbed.JobRolledBack)
+	if !strings.Contains(job.Error, "seedbed vm snapshot remove") {
+		t.Errorf("error %q", job.Error)
+	}
+	w.stop()
+	w.work()
+	w.ends(w.job(w.intake.RemoveSnapshot(ctx, "web1", "s1")), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.Flatten(ctx, "web1")), seedbed.JobSucceeded)
+	if info, err := image.Describe(ctx, disk); err != nil || info.Backing != "" || len(info.Snapshots) != 0 {
+		t.Errorf("disk %+v, %v", info, err)
+	}
+	if spec, there := w.hv.Spec(inst.ID); !there || len(spec.Disks) != 1 || spec.Disks[0].Source != disk || spec.Disks[0].Backing != "" {
+		t.Errorf("domain %+v", spec)
+	}
+	w.ok(w.db.DeleteProfile(ctx, "small"))
+	w.ends(w.job(w.intake.RemoveImage(ctx, "debian")), seedbed.JobSucceeded)
+
+	w.ends(w.remove("web1"), seedbed.JobSucceeded)
+	items, err := w.client.Trash(ctx)
+	if err != nil || len(items) != 1 || items[0].Instance != inst.ID {
+		t.Fatalf("trash %+v, %v", items, err)
+	}
+	v, err := w.client.RestoreVolume(ctx, "default", items[0].ID)
+	if err != nil || v.Disk.Source != disk {
+		t.Errorf("restored %+v, %v", v, err)
+	}
+	report, err := NewCleaner(CleanupConfig{Node: testNode, Trash: w.client, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }}, w.db, w.client).Run(ctx, CleanupOptions{})
+	if err != nil || report.Refused != "" {
+		t.Errorf("cleanup %+v, %v", report, err)
+	}
+	if all, err := w.pool.Volumes(ctx); err != nil || len(all) != 1 || !all[0].Restored {
+		t.Errorf("the cleanup left %+v, %v", all, err)
+	}
+}

@@ -1,0 +1,48 @@
+package provision
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+func (h *host) TrashVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
+	if err := h.fence(call); err != nil {
+		return nil, err
+	}
+	return h.pool.TrashVolume(ctx, name, id)
+}
+
+func (h *host) CreateSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) (seedbed.SnapshotInfo, error) {
+	if err := h.fence(call); err != nil {
+		return seedbed.SnapshotInfo{}, err
+	}
+	return h.pool.CreateSnapshot(ctx, call.Job, spec)
+}
+
+func (h *host) RemoveSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec, of seedbed.JobID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.pool.RemoveSnapshot(ctx, spec, of)
+}
+
+func (h *host) FlattenVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
+	if err := h.fence(call); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	return h.pool.FlattenVolume(ctx, name, id, progress)
+}
+
+func (h *host) StopFlatten(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.pool.StopFlatten(ctx, name, id)
+}
+
+func (h *host) Trash(ctx context.Context) ([]seedbed.TrashItem, error) { return h.pool.Trash(ctx) }
+
+func (h *host) PurgeVolume(ctx context.Context, _, id string, early bool) error {
+	return h.pool.PurgeVolume(ctx, id, early)
+}

@@ -45,7 +45,8 @@ func problemOf(err error) httpserve.Problem {
 
 // write answers p. A sender may try again where nothing has room, too.
 func write(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
-	if p.Status == fiber.StatusInsufficientStorage {
+	later := p.Status == fiber.StatusInsufficientStorage || p.Status == fiber.StatusTooManyRequests
+	if later && len(ctx.Response.Header.Peek(fiber.HeaderRetryAfter)) == 0 {
 		ctx.Response.Header.Set(fiber.HeaderRetryAfter, httpserve.RetryAfter)
 	}
 	p.Write(ctx)

@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"seedbed"
 
@@ -57,20 +58,23 @@ func place(p jsontext.Pointer) string {
 func (p payload) request() (seedbed.Request, error) {
 	switch {
 	case p.Action == "":
-		return seedbed.Request{}, seedbed.Errorf(seedbed.ErrInvalid, "action is missing: want create or remove")
+		return seedbed.Request{}, invalid("action is missing: want one of %s", strings.Join(seedbed.Actions(), ", "))
 	case p.Name == "":
-		return seedbed.Request{}, seedbed.Errorf(seedbed.ErrInvalid, "name is missing")
-	case p.Action == "create" && p.Profile == "":
-		return seedbed.Request{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing")
+		return seedbed.Request{}, invalid("name is missing")
+	case makes(p.Action) && p.Profile == "":
+		return seedbed.Request{}, invalid("profile is missing")
 	}
 	return seedbed.Request{Action: p.Action, Name: p.Name, Profile: p.Profile, Params: p.Params}, nil
 }
+
+// makes tells whether an action makes an instance, or would.
+func makes(action string) bool { return action == seedbed.DoCreate || action == seedbed.DoPlan }
 
 // allowsAction tells whether hook may ask for action; a hook without a list may
 // create alone.
 func allowsAction(hook seedbed.Hook, action string) bool {
 	if len(hook.Actions) == 0 {
-		return action == "create"
+		return action == seedbed.DoCreate
 	}
 	return slices.Contains(hook.Actions, action)
 }

@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"mime"
 	"strings"
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/webhook/signature"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -18,16 +18,21 @@ import (
 // receiver is a Server on one listener.
 type receiver struct {
 	*Server
-	gate httpserve.Gate
-	base context.Context
+	gate  httpserve.Gate
+	base  context.Context
+	crowd *crowd
+	// stopping ends waits for jobs.
+	stopping <-chan struct{}
 }
 
-// accepted is the answer to a webhook that has a job.
-type accepted struct {
-	Job       seedbed.JobID    `json:"job"`
-	State     seedbed.JobState `json:"state"`
-	Duplicate bool             `json:"duplicate"`
-	URL       string           `json:"url"`
+// delivered is one delivery on its way through.
+type delivered struct {
+	seedbed.Delivery
+	hook  seedbed.Hook
+	event event
+	kind  string
+	body  []byte
+	log   *slog.Logger
 }
 
 func (r *receiver) receive(c *fiber.Ctx) error {
@@ -35,128 +40,247 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 		return refuse(fiber.StatusServiceUnavailable, "the server is stopping")
 	}
 	defer r.gate.Leave()
-	log := r.log.With("hook", clip(c.Params("name")), "peer", c.Context().RemoteAddr().String())
+	if r.crowd.dense() {
+		c.Context().SetConnectionClose()
+	}
 	f := httpserve.FieldsOf(c.Context())
-	if err := checkContent(f); err != nil {
-		return err
-	}
-	body, err := httpserve.ReadBody(c.Context(), r.maxBody)
-	if err != nil {
-		return err
-	}
-	a, err := attemptOf(f)
-	if err != nil {
-		return refuse(fiber.StatusBadRequest, err.Error())
-	}
+	d := &delivered{}
+	from := peerOf(c.Context().RemoteAddr(), f, r.TrustedProxies)
+	d.Hook, d.Peer, d.Received = c.Params("name"), from.addr.String(), r.Now().UTC()
+	d.log = r.Log.With("hook", clip(d.Hook), "peer", d.Peer)
 	ctx, cancel := context.WithTimeout(r.base, submitTimeout)
 	defer cancel()
-	receipt, err := r.process(ctx, log.With("delivery", a.id), c.Params("name"), a, body)
+	if err := r.prove(ctx, c, d, f, from); err != nil {
+		return err
+	}
+	leave, wait := r.gauges.enter(d.hook, d.Received)
+	if leave == nil {
+		d.log.Warn("webhook put off", "err", "the hook is at its limit")
+		return busy(c, wait)
+	}
+	defer leave()
+	d.Headers, d.event.query = shown(f, d.hook), queryOf(string(c.Context().QueryArgs().QueryString()))
+	d.event.headers = d.Headers
+	a, err := r.process(ctx, d)
 	if err != nil {
 		return err
 	}
-	url := r.apiBase + "/api/v1/jobs/" + string(receipt.Job)
-	c.Set(fiber.HeaderLocation, url)
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	return c.Status(fiber.StatusAccepted).JSON(accepted{receipt.Job, receipt.State, receipt.Duplicate, url})
+	return r.answer(c, f, a)
 }
 
-// checkContent refuses a body that is not plain JSON of a length that shows.
-func checkContent(f httpserve.Fields) error {
+// prove reads the request and checks that it is from whom the hook listens to.
+// For a hook that does not exist the same work is done with a key that nobody has.
+func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f httpserve.Fields, from peer) error {
+	err := seedbed.CheckName("hook", d.Hook)
+	if err == nil {
+		d.hook, err = r.Hooks.Hook(ctx, d.Hook)
+	}
+	unknown := errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid)
+	switch {
+	case unknown:
+		d.hook = r.stranger
+	case err != nil:
+		d.log.Error("webhook not accepted: its hook cannot be read", "err", err)
+		return problemOf(seedbed.ErrUnavailable)
+	case !from.admits(d.hook):
+		d.log.Warn("webhook refused", "err", "the hook takes nothing from there")
+		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook takes nothing from this address"}
+	}
+	if err := r.readBody(c, d, f); err != nil {
+		return err
+	}
+	s, err := signature.Of(d.hook.HookSettings)
+	if err != nil { // it was checked when it was saved
+		d.log.Error("webhook not accepted: its hook is unusable", "err", err)
+		return problemOf(seedbed.ErrUnavailable)
+	}
+	claimed, malformed := s.Read(f)
+	reason := signature.Verify(d.hook, s, claimed, d.body, d.Received)
+	switch {
+	case unknown:
+		d.log.Warn("webhook refused", "err", "no such hook")
+		return refuse(fiber.StatusNotFound, "there is no such hook")
+	case malformed != nil:
+		return refuse(fiber.StatusBadRequest, malformed.Error())
+	case reason == nil && len(d.hook.Subjects) > 0 && !holds(c.Context().TLSConnectionState(), d.hook.Subjects):
+		reason = errors.New("no certificate of a name that the hook lists")
+	case reason == nil && d.hook.Scheme == seedbed.SchemeNone && len(d.hook.Subjects) == 0 && !from.local():
+		reason = errors.New("a hook that asks for no proof takes deliveries from this host alone")
+	}
+	if reason != nil {
+		d.log.Warn("webhook refused", "delivery", claimed.ID(), "err", reason)
+		return httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated", Detail: "the signature or its timestamp was not accepted"}
+	}
+	d.SHA256 = sha256.Sum256(d.body)
+	d.log = d.log.With("sha256", hex.EncodeToString(d.SHA256[:]))
+	if d.ID, err = s.Identify(claimed, d.body); err != nil {
+		d.log.Warn("webhook refused", "err", errPayload)
+		return refuse(fiber.StatusBadRequest, err.Error())
+	}
+	d.log = d.log.With("delivery", d.ID)
+	return nil
+}
+
+// readBody reads the raw bytes of a body of a kind and length that the hook takes.
+func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) error {
 	if f.Has("content-encoding") {
 		return refuse(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it was signed")
 	}
-	if kind, _, err := mime.ParseMediaType(f.Get("content-type")); err != nil || kind != "application/json" {
+	d.kind = kindOf(f.Get("content-type"))
+	switch {
+	case d.hook.Mapping == "" && (d.kind != kindJSON || !strings.HasPrefix(f.Get("content-type"), fiber.MIMEApplicationJSON)):
 		return refuse(fiber.StatusUnsupportedMediaType, "want Content-Type: application/json")
-	}
-	if !f.Has("content-length") && !f.Has("transfer-encoding") {
+	case d.kind == "":
+		return refuse(fiber.StatusUnsupportedMediaType, "want Content-Type: application/json, another that ends in +json, or application/x-www-form-urlencoded")
+	case !f.Has("content-length") && !f.Has("transfer-encoding"):
 		return refuse(fiber.StatusLengthRequired, "want Content-Length")
 	}
-	return nil
+	most := r.maxBody
+	if d.hook.MaxBody > 0 {
+		most = min(most, int(d.hook.MaxBody))
+	}
+	var err error
+	d.body, err = httpserve.ReadBody(c.Context(), most)
+	return err
 }
 
 var errPayload = errors.New("the payload is not valid")
 
-// process verifies, decodes and submits one delivery, and logs how it ended:
-// never the body, a signature or a key, but the body's digest.
-func (r *receiver) process(ctx context.Context, log *slog.Logger, name string, a attempt, body []byte) (seedbed.Receipt, error) {
-	d := seedbed.Delivery{Hook: name, ID: a.id, SHA256: sha256.Sum256(body), Received: r.now().UTC()}
-	log = log.With("sha256", hex.EncodeToString(d.SHA256[:]))
-	hook, err := r.verified(ctx, log, name, a, body, d)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	req, err := r.allowed(ctx, hook, body)
-	if err == nil {
+// process decides what a verified delivery means, does it, and logs how it
+// ended: never the body, a signature or a key, but the body's digest.
+func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
+	req, matched, err := r.judge(ctx, d)
+	switch {
+	case err != nil:
+	case !matched:
+		d.log.Info("webhook ignored")
+		err = r.record(ctx, d, seedbed.DecisionIgnored, "")
+		return outcome{decision: seedbed.DecisionIgnored, delivery: d.ID}, orUnavailable(err)
+	case req.Action == seedbed.DoPlan:
+		var plan seedbed.Plan
+		if plan, err = r.Intake.Plan(ctx, req); err == nil {
+			err = r.record(ctx, d, seedbed.DecisionPlanned, strings.Join(plan.Problems, "; "))
+			return outcome{decision: seedbed.DecisionPlanned, delivery: d.ID, plan: &plan}, orUnavailable(err)
+		}
+	default:
+		d.Quota = seedbed.Quota{Instances: d.hook.Instances, Creates: d.hook.Creates}
+		entry := d.entry()
+		leave, full := r.queue(ctx, d)
+		if full != nil {
+			return outcome{}, full
+		}
 		var receipt seedbed.Receipt
-		if receipt, err = r.submit(ctx, req, &d); err == nil {
-			log.Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", clip(req.Name), "duplicate", receipt.Duplicate)
-			return receipt, nil
+		receipt, err = r.Intake.Submit(ctx, req, &entry)
+		if err != nil || receipt.Duplicate {
+			leave()
+		}
+		if err == nil {
+			d.log.Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", clip(req.Name), "duplicate", receipt.Duplicate)
+			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: receipt}, nil
 		}
 	}
-	answer, ok := errors.AsType[httpserve.Problem](err)
+	return outcome{}, r.refused(ctx, d, err)
+}
+
+// refused gives the answer to a verified delivery that led to nothing, and keeps it.
+func (r *Server) refused(ctx context.Context, d *delivered, err error) error {
+	p, ok := errors.AsType[httpserve.Problem](err)
 	if !ok {
-		answer = problemOf(err)
+		p = problemOf(err)
 	}
 	if ok || errors.Is(err, seedbed.ErrInvalid) {
 		err = errPayload // the sender alone is told more: the text may quote the payload
 	}
-	log.Warn("webhook not accepted", "status", answer.Status, "err", err)
-	return seedbed.Receipt{}, answer
+	d.log.Warn("webhook not accepted", "status", p.Status, "err", err)
+	if p.Status != fiber.StatusServiceUnavailable {
+		if err := r.record(ctx, d, seedbed.DecisionRefused, p.Detail); err != nil {
+			d.log.Error("refused webhook not recorded", "err", err)
+		}
+	}
+	return p
 }
 
-// verified finds the hook and checks the attempt against its key. For a hook
-// that does not exist the same work is done with a key that nobody has.
-func (r *receiver) verified(ctx context.Context, log *slog.Logger, name string, a attempt, body []byte, d seedbed.Delivery) (seedbed.Hook, error) {
-	hook, err := r.hooks.Hook(ctx, name)
-	unknown := errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid)
-	switch {
-	case unknown:
-		hook = seedbed.Hook{Name: name, Key: r.dummy}
-	case err != nil:
-		log.Error("webhook not accepted: its hook cannot be read", "err", err)
-		return hook, problemOf(seedbed.ErrUnavailable)
+// judge decodes a verified body, and asks the hook's rules what it means and
+// whether that is allowed.
+func (r *Server) judge(ctx context.Context, d *delivered) (req seedbed.Request, matched bool, err error) {
+	rules, err := r.compiled.of(d.hook)
+	if err != nil {
+		return req, false, err
 	}
-	reason := verify(hook.Key, a, body, d.Received, hook.Tolerance)
-	switch {
-	case unknown:
-		log.Warn("webhook refused", "err", "no such hook")
-		return hook, refuse(fiber.StatusNotFound, "there is no such hook")
-	case reason != nil:
-		log.Warn("webhook refused", "err", reason)
-		return hook, httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated", Detail: "the signature or its timestamp was not accepted"}
+	if d.hook.When != "" || d.hook.Mapping != "" {
+		if d.event.body, err = decodeBody(d.kind, d.body); err != nil {
+			return req, false, refuse(fiber.StatusBadRequest, err.Error())
+		}
+		if matched, err := rules.matches(ctx, d.event); err != nil || !matched {
+			return req, false, err
+		}
 	}
-	return hook, nil
+	var p payload
+	if d.hook.Mapping != "" {
+		p, err = rules.request(ctx, d.event)
+	} else if p, err = decode(d.body); err != nil {
+		err = refuse(fiber.StatusBadRequest, err.Error())
+	}
+	if err != nil {
+		return req, true, err
+	}
+	if req, err = p.request(); err != nil {
+		return req, true, err
+	}
+	return req, true, r.allowed(ctx, d.hook, req)
 }
 
-// allowed decodes a verified body and holds it against what the hook may do.
-// Removal is held against the profile of the instance that would go.
-func (r *receiver) allowed(ctx context.Context, hook seedbed.Hook, body []byte) (seedbed.Request, error) {
-	p, err := decode(body)
-	if err != nil {
-		return seedbed.Request{}, refuse(fiber.StatusBadRequest, err.Error())
-	}
-	req, err := p.request()
-	if err != nil {
-		return req, err
-	}
+// allowed holds a request against what the hook may do. What is done to an
+// instance is held against that one's profile, and against the one that it is to have.
+func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Request) error {
 	if !allowsAction(hook, req.Action) {
-		return req, seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", clip(req.Action))
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", clip(req.Action))
 	}
 	profile := req.Profile
-	if req.Action == "remove" && len(hook.Profiles) > 0 {
-		instance, err := r.hooks.InstanceByName(ctx, req.Name)
+	if profile != "" && !allowsProfile(hook, profile) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", clip(profile))
+	}
+	if !makes(req.Action) && len(hook.Profiles) > 0 {
+		if err := seedbed.CheckInstanceName(req.Name); err != nil {
+			return err
+		}
+		instance, err := r.Hooks.InstanceByName(ctx, req.Name)
 		if errors.Is(err, seedbed.ErrNotFound) {
-			return req, nil // a repeated delivery is answered by Submit, anything else refused by it
+			return nil // a repeated delivery is answered by Submit, anything else refused by it
 		}
 		if err != nil {
-			return req, err
+			return err
 		}
 		profile = instance.Profile
 	}
 	if !allowsProfile(hook, profile) {
-		return req, seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", clip(profile))
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", clip(profile))
 	}
-	return req, nil
+	return nil
+}
+
+// entry is the delivery as it goes into the history.
+func (d *delivered) entry() seedbed.Delivery {
+	entry := d.Delivery
+	entry.Headers = kept(d.event.headers, d.event.query)
+	if d.hook.KeepPayload {
+		entry.Payload = d.body
+	}
+	return entry
+}
+
+func (r *Server) record(ctx context.Context, d *delivered, what seedbed.Decision, detail string) error {
+	entry := d.entry()
+	entry.Decision, entry.Detail = what, detail
+	return r.History.RecordDelivery(ctx, entry)
+}
+
+// orUnavailable keeps an answer back that could not be recorded.
+func orUnavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problemOf(err)
 }
 
 // clip bounds what strangers can write into a log line or get back.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/webhook/signature"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -19,11 +21,11 @@ const create = `{"action":"create","name":"web1","profile":"small","params":{"vc
 func testDirectory(t testing.TB) directory {
 	return directory{
 		hooks: map[string]seedbed.Hook{
-			"ci":     {Name: "ci", Key: vectorKey(t), Actions: []string{"create", "remove"}, Profiles: []string{"small"}},
-			"open":   {Name: "open", Key: vectorKey(t)},
-			"short":  {Name: "short", Key: []byte("short")},
-			"slack":  {Name: "slack", Key: vectorKey(t), Tolerance: time.Hour},
-			"remove": {Name: "remove", Key: vectorKey(t), Actions: []string{"remove"}},
+			"ci":     {Name: "ci", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Actions: []string{"create", "remove"}, Profiles: []string{"small"}},
+			"open":   {Name: "open", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t))},
+			"short":  {Name: "short", HookSettings: of(seedbed.SchemeStandard), Keys: keys([]byte("short"))},
+			"slack":  {Name: "slack", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Tolerance: time.Hour},
+			"remove": {Name: "remove", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Actions: []string{"remove"}},
 		},
 		instances: map[string]seedbed.Instance{"big1": {Name: "big1", Profile: "big"}, "web1": {Name: "web1", Profile: "small"}},
 	}
@@ -32,7 +34,7 @@ func testDirectory(t testing.TB) directory {
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
-	s := start(t, Config{Hooks: testDirectory(t), Submit: l.submit})
+	s := start(t, Config{Hooks: testDirectory(t), Intake: l})
 	got := s.raw(t, message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create))
 	const job = "11111111-2222-4333-8444-555555555555"
 	want := `{"job":"` + job + `","state":"queued","duplicate":false,"url":"http://127.0.0.1:7370/api/v1/jobs/` + job + `"}`
@@ -54,7 +56,7 @@ func TestAccepted(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
-	s := start(t, Config{Hooks: testDirectory(t), Submit: l.submit})
+	s := start(t, Config{Hooks: testDirectory(t), Intake: l})
 	key, now := vectorKey(t), time.Now()
 	with := func(name, value string) map[string]string {
 		h := signed(key, "msg_1", now, create)
@@ -130,7 +132,7 @@ func TestRefused(t *testing.T) {
 	if len(l.requests) != 0 {
 		t.Errorf("submitted %v", l.requests)
 	}
-	for _, secret := range []string{"MfKQ9r8", "g0hM9SsE", "evil", Sign(key, "msg_1", now, []byte(create))[3:]} {
+	for _, secret := range []string{"MfKQ9r8", "g0hM9SsE", "evil", signature.Sign(key, "msg_1", now, []byte(create))[3:]} {
 		if strings.Contains(s.log.String(), secret) {
 			t.Errorf("the log holds %q", secret)
 		}
@@ -147,7 +149,7 @@ func TestRulesAllow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{Hooks: testDirectory(t), Submit: (&ledger{}).submit})
+			s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{}})
 			h := signed(vectorKey(t), "msg_1", time.Now(), test.body)
 			h["Content-Type"] = "application/json; charset=utf-8"
 			if got := s.raw(t, message("POST", "/hooks/"+test.hook, h, test.body)); got.status != 202 {
@@ -176,7 +178,7 @@ func TestSubmitErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{Hooks: testDirectory(t), Submit: (&ledger{err: test.err}).submit})
+			s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{err: test.err}})
 			got := s.raw(t, message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create))
 			p := got.problem(t)
 			if got.status != test.status || !strings.Contains(p.Detail, test.detail) {
@@ -192,9 +194,51 @@ func TestSubmitErrors(t *testing.T) {
 	}
 }
 
+// What cannot be the name of a hook or an instance is not looked up: a database
+// may fail on it, which is no reason to ask the sender to come again.
+func TestImpossibleNamesAreNotLookedUp(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Hooks: directory{err: errors.New("invalid byte sequence")}, Intake: &ledger{}})
+	for _, name := range []string{"\xff", "%00", strings.Repeat("x", 64)} {
+		if got := deliver(t, s, name, signed(vectorKey(t), "msg_1", time.Now(), create), create); got.status != http.StatusNotFound {
+			t.Errorf("hook %q: %+v, want 404", name, got)
+		}
+	}
+	h := seedbed.Hook{Name: "ci", Profiles: []string{"small"}, Actions: seedbed.Actions()}
+	err := New(Config{Hooks: directory{err: errors.New("invalid byte sequence")}}).allowed(t.Context(), h, seedbed.Request{Action: seedbed.DoStart, Name: "a\x00b"})
+	if !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("instance: %v, want ErrInvalid", err)
+	}
+}
+
+// What a rebuild makes of an instance is held against the hook's profiles, as is what the instance is.
+func TestProfileOfARebuild(t *testing.T) {
+	t.Parallel()
+	h := seedbed.Hook{Name: "ci", Profiles: []string{"small"}, Actions: seedbed.Actions()}
+	for _, test := range []struct {
+		has, wants string
+		allowed    bool
+	}{{"small", "", true}, {"small", "small", true}, {"small", "big", false}, {"big", "", false}, {"big", "small", false}} {
+		s := New(Config{Hooks: profiled{test.has}})
+		err := s.allowed(t.Context(), h, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Profile: test.wants})
+		if test.allowed != (err == nil) || err != nil && !errors.Is(err, seedbed.ErrForbidden) {
+			t.Errorf("from %s to %q: %v", test.has, test.wants, err)
+		}
+	}
+}
+
+// profiled knows instances of one profile.
+type profiled struct{ profile string }
+
+func (profiled) Hook(context.Context, string) (seedbed.Hook, error) { return seedbed.Hook{}, nil }
+
+func (p profiled) InstanceByName(_ context.Context, name string) (seedbed.Instance, error) {
+	return seedbed.Instance{Name: name, Profile: p.profile}, nil
+}
+
 func TestHookLookupFails(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Hooks: directory{err: errors.New("disk I/O error")}, Submit: (&ledger{}).submit})
+	s := start(t, Config{Hooks: directory{err: errors.New("disk I/O error")}, Intake: &ledger{}})
 	got := s.raw(t, message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create))
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || strings.Contains(got.body, "disk") {
 		t.Errorf("answer %+v", got)

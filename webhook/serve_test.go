@@ -17,6 +17,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/webhook/signature"
 
 	"go.uber.org/goleak"
 )
@@ -63,7 +64,7 @@ type ledger struct {
 	last     seedbed.Delivery
 }
 
-func (l *ledger) submit(_ context.Context, req seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error) {
+func (l *ledger) Submit(_ context.Context, req seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -73,11 +74,87 @@ func (l *ledger) submit(_ context.Context, req seedbed.Request, d *seedbed.Deliv
 	return seedbed.Receipt{Job: "11111111-2222-4333-8444-555555555555", State: seedbed.JobQueued}, nil
 }
 
+// Plan implements Intake.
+func (l *ledger) Plan(_ context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	return seedbed.Plan{Name: req.Name, Profile: req.Profile, VCPUs: 2, Problems: []string{}}, l.err
+}
+
+// intakeFunc is an Intake of one function.
+type intakeFunc func(context.Context, seedbed.Request, *seedbed.Delivery) (seedbed.Receipt, error)
+
+func (f intakeFunc) Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error) {
+	return f(ctx, r, d)
+}
+
+func (f intakeFunc) Plan(context.Context, seedbed.Request) (seedbed.Plan, error) {
+	return seedbed.Plan{}, nil
+}
+
+// memory is a History and Jobs of this process.
+type memory struct {
+	mu   sync.Mutex
+	all  []seedbed.Delivery
+	jobs map[seedbed.JobID]seedbed.Job
+	hint chan struct{}
+}
+
+func (m *memory) RecordDelivery(_ context.Context, d seedbed.Delivery) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, d)
+	return nil
+}
+
+func (m *memory) Delivery(_ context.Context, hook, id string) (seedbed.Delivery, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.all {
+		if d.Hook == hook && d.ID == id {
+			return d, nil
+		}
+	}
+	return seedbed.Delivery{}, seedbed.Errorf(seedbed.ErrNotFound, "no such delivery")
+}
+
+func (m *memory) Job(_ context.Context, id seedbed.JobID) (seedbed.Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.jobs[id], nil
+}
+
+func (m *memory) Hint() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hint == nil {
+		m.hint = make(chan struct{})
+	}
+	return m.hint
+}
+
+// end makes a job end, and tells those who wait.
+func (m *memory) end(id seedbed.JobID, state seedbed.JobState) {
+	hint := m.Hint()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.jobs = map[seedbed.JobID]seedbed.Job{id: {ID: id, State: state}}
+	if hint == m.hint {
+		close(m.hint)
+		m.hint = nil
+	}
+}
+
+// keys is one key that always counts.
+func keys(secret []byte) []seedbed.HookKey { return []seedbed.HookKey{{ID: "k1", Secret: secret}} }
+
+// of is settings of a scheme.
+func of(s seedbed.Scheme) seedbed.HookSettings { return seedbed.HookSettings{Scheme: s} }
+
 // service is a running Server.
 type service struct {
-	addr string
-	log  *lockedBuffer
-	stop func() error
+	addr   string
+	log    *lockedBuffer
+	server *Server
+	stop   func() error
 }
 
 type lockedBuffer struct {
@@ -106,12 +183,20 @@ func start(t testing.TB, c Config) *service {
 	s := &service{addr: ln.Addr().String(), log: &lockedBuffer{}}
 	c.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	c.APIBase = "http://127.0.0.1:7370"
+	remembered := &memory{}
+	if c.History == nil {
+		c.History = remembered
+	}
+	if c.Jobs == nil {
+		c.Jobs = remembered
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	var result error
+	s.server = New(c)
 	go func() {
 		defer close(done)
-		result = New(c).Serve(ctx, ln)
+		result = s.server.Serve(ctx, ln)
 	}()
 	s.stop = func() error { cancel(); <-done; return result }
 	t.Cleanup(func() {
@@ -126,7 +211,7 @@ func start(t testing.TB, c Config) *service {
 func signed(key []byte, id string, at time.Time, body string) map[string]string {
 	return map[string]string{
 		"Host": "seedbed", "Content-Type": "application/json", "Content-Length": fmt.Sprint(len(body)),
-		"webhook-id": id, "webhook-timestamp": fmt.Sprint(at.Unix()), "webhook-signature": Sign(key, id, at, []byte(body)),
+		"webhook-id": id, "webhook-timestamp": fmt.Sprint(at.Unix()), "webhook-signature": signature.Sign(key, id, at, []byte(body)),
 	}
 }
 

@@ -3,12 +3,15 @@ package webhook
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/webhook/signature"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -17,14 +20,17 @@ import (
 const MaxBody = 256 * seedbed.KiB
 
 // The bounds of one listener. A drain ends within their sum: reading, the
-// submit, and the writing of the answer each have their own deadline.
+// submit, and the writing of the answer each have their own deadline; a wait
+// for a job's end is broken off.
 const (
-	concurrency   = 128
+	// connections is how many are served at a time. More wait in the kernel, where
+	// they cost this process nothing.
+	connections   = 1024
 	readTimeout   = 10 * time.Second
 	submitTimeout = 10 * time.Second
-	writeTimeout  = 10 * time.Second
+	writeTimeout  = maxWait + submitTimeout + 10*time.Second
 	idleTimeout   = 30 * time.Second
-	drainTimeout  = readTimeout + submitTimeout + writeTimeout + 5*time.Second
+	drainTimeout  = readTimeout + submitTimeout + 15*time.Second
 )
 
 // drainBody is how much of a refused body is read.
@@ -37,13 +43,41 @@ type Hooks interface {
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
 }
 
-// Config is what a Server works with. Hooks, Submit and Log are required.
-type Config struct {
-	Hooks Hooks
+// History keeps what came of deliveries.
+type History interface {
+	// RecordDelivery keeps one that led to no job.
+	RecordDelivery(ctx context.Context, d seedbed.Delivery) error
+	// Delivery gives one back, with its payload if that was kept; ErrNotFound.
+	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+}
+
+// Jobs tells how a job is.
+type Jobs interface {
+	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	// Hint is closed at the next write.
+	Hint() <-chan struct{}
+}
+
+// Intake makes jobs of requests.
+type Intake interface {
 	// Submit makes the job of a verified request durable before it returns. It
 	// answers a delivery that was accepted before with the same job.
-	Submit func(context.Context, seedbed.Request, *seedbed.Delivery) (seedbed.Receipt, error)
-	Log    *slog.Logger
+	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
+	// Plan says what a create would make.
+	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
+}
+
+// Config is what a Server works with. What is not said to have a default is required.
+type Config struct {
+	Hooks   Hooks
+	History History
+	Jobs    Jobs
+	Intake  Intake
+	// Queue is asked when MaxQueued is set, which is how many jobs may wait before
+	// deliveries are put off.
+	Queue     Queue
+	MaxQueued int
+	Log       *slog.Logger
 	// Now is the clock that timestamps are held against; nil is time.Now.
 	Now func() time.Time
 	// APIBase is where senders find the REST API, such as http://127.0.0.1:7370;
@@ -51,28 +85,31 @@ type Config struct {
 	APIBase string
 	// MaxBody is the largest body that is taken; 0 is the constant of that name.
 	MaxBody seedbed.Bytes
+	// TrustedProxies are the networks whose X-Forwarded-For tells who sends.
+	TrustedProxies []netip.Prefix
+	// TLS is how the listener encrypts and asks for certificates; nil is not at all.
+	TLS *tls.Config
 }
 
 // Server receives webhooks.
 type Server struct {
-	hooks   Hooks
-	submit  func(context.Context, seedbed.Request, *seedbed.Delivery) (seedbed.Receipt, error)
-	log     *slog.Logger
-	now     func() time.Time
-	apiBase string
+	Config
 	maxBody int
-	// dummy stands in for the key of a hook that does not exist.
-	dummy []byte
+	// stranger stands in for a hook that does not exist.
+	stranger seedbed.Hook
+	gauges   gauges
+	compiled compiled
+	backlog  backlog
+	// waits bounds how many requests wait for a job's end.
+	waits chan struct{}
 }
 
 // New is a Server that is not serving yet.
 func New(c Config) *Server {
-	s := &Server{
-		hooks: c.Hooks, submit: c.Submit, log: c.Log, now: c.Now, apiBase: c.APIBase,
-		maxBody: int(cmp.Or(c.MaxBody, MaxBody)), dummy: NewSecret(),
-	}
-	if s.now == nil {
-		s.now = time.Now
+	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), waits: make(chan struct{}, connections/4)}
+	s.stranger.Scheme, s.stranger.Keys = seedbed.SchemeStandard, []seedbed.HookKey{{ID: "none", Secret: signature.NewSecret()}}
+	if s.Now == nil {
+		s.Now = time.Now
 	}
 	return s
 }
@@ -81,20 +118,24 @@ func New(c Config) *Server {
 // new requests with 503, and returns when those in hand are answered.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Requests in hand outlive ctx: each has a deadline of its own.
-	r := &receiver{Server: s, base: context.WithoutCancel(ctx)}
-	return httpserve.Serve(ctx, ln, r.app(), "webhooks", r.gate.Drain, drainTimeout)
+	r := &receiver{Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(), crowd: newCrowd(ln, connections)}
+	served := net.Listener(r.crowd)
+	if s.TLS != nil {
+		served = tls.NewListener(served, s.TLS)
+	}
+	return httpserve.Serve(ctx, served, r.app(), "webhooks", r.gate.Drain, drainTimeout)
 }
 
 func (r *receiver) app() *fiber.App {
 	app := httpserve.New(fiber.Config{
 		BodyLimit:    r.maxBody,
-		Concurrency:  concurrency,
+		Concurrency:  2 * connections,
 		ReadTimeout:  readTimeout,
 		WriteTimeout: writeTimeout,
 		IdleTimeout:  idleTimeout,
 		ErrorHandler: r.fail,
 	}, httpserve.Guard{
-		Log: r.log, Request: "a webhook request", Single: attemptHeaders, Discard: drainBody,
+		Log: r.Log, Request: "a webhook request", Single: signature.Deciding, Discard: drainBody,
 		Refuse: write, Bug: refuse(fiber.StatusInternalServerError, "internal error"),
 	})
 	app.Post("/hooks/:name", r.receive)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"seedbed/provision"
 	"seedbed/store"
 	"seedbed/webhook"
+	"seedbed/webhook/signature"
 )
 
 // The hook of the installation under test.
@@ -33,10 +35,39 @@ type installation struct {
 
 func install(t *testing.T) *installation {
 	t.Helper()
-	ctx := t.Context()
+	return installWith(t, webhook.Config{})
+}
+
+// installWith is install with some of a configuration.
+func installWith(t *testing.T, c webhook.Config) *installation {
+	t.Helper()
 	db := testdb.Open(t)
 	t.Cleanup(func() { db.Close() })
-	intake := provision.NewIntake(db, "host1")
+	intake := provision.NewIntake(db, provision.Serving{Node: "host1"})
+	furnish(t, db, intake)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	c.Hooks, c.History, c.Jobs, c.Intake, c.Queue = db, db, db, intake, db
+	c.Log, c.APIBase = slog.New(slog.DiscardHandler), "http://127.0.0.1:7370"
+	server := webhook.New(c)
+	go func() { done <- server.Serve(serving, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return &installation{db: db, url: "http://" + ln.Addr().String() + "/hooks/ci"}
+}
+
+// furnish adds what a create needs, and a hook.
+func furnish(t *testing.T, db *store.DB, intake *provision.Intake) {
+	t.Helper()
+	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -56,22 +87,8 @@ func install(t *testing.T) *installation {
 	must(err)
 	_, err = db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"})
 	must(err)
-	_, err = db.CreateHook(ctx, seedbed.Hook{Name: "ci", Key: hookKey, Actions: []string{"create", "remove"}})
+	_, err = db.CreateHook(ctx, seedbed.Hook{Name: "ci", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeStandard}, Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}, Actions: []string{"create", "remove"}})
 	must(err)
-
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	serving, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	server := webhook.New(webhook.Config{Hooks: db, Submit: intake.Submit, Log: slog.New(slog.DiscardHandler), APIBase: "http://127.0.0.1:7370"})
-	go func() { done <- server.Serve(serving, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return &installation{db: db, url: "http://" + ln.Addr().String() + "/hooks/ci"}
 }
 
 // reply is an answer of either kind.
@@ -86,26 +103,36 @@ type reply struct {
 
 func (i *installation) send(t *testing.T, client *http.Client, id, body string) reply {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.url, bytes.NewBufferString(body))
+	r, err := post(t, client, i.url, id, body)
+	if err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// post signs a delivery and sends it.
+func post(t *testing.T, client *http.Client, url, id, body string) (r reply, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewBufferString(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(webhook.HeaderID, id)
-	req.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
-	req.Header.Set(webhook.HeaderSignature, webhook.Sign(hookKey, id, now, []byte(body)))
+	req.Header.Set(signature.HeaderID, id)
+	req.Header.Set(signature.HeaderTimestamp, fmt.Sprint(now.Unix()))
+	req.Header.Set(signature.HeaderSignature, signature.Sign(hookKey, id, now, []byte(body)))
 	res, err := client.Do(req)
 	if err != nil {
-		t.Error(err)
-		return reply{}
+		return r, err
 	}
 	defer res.Body.Close()
-	r := reply{status: res.StatusCode, retryAfter: res.Header.Get("Retry-After")}
-	if raw, err := io.ReadAll(res.Body); err != nil || json.Unmarshal(raw, &r) != nil {
-		t.Errorf("answer %q, error %v", raw, err)
+	r = reply{status: res.StatusCode, retryAfter: res.Header.Get("Retry-After")}
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return r, err
 	}
-	return r
+	return r, json.Unmarshal(raw, &r)
 }
 
 // newClient is a client of its own, whose connections end with the test.
@@ -142,7 +169,7 @@ func TestDeliveryIsDurableAndRepeatable(t *testing.T) {
 		t.Errorf("name in use: %+v, want 409 with the holder %s", taken, first.Job)
 	}
 	all, err := i.db.Deliveries(t.Context(), 10)
-	if err != nil || len(all) != 1 || all[0].Job != first.Job || all[0].Hook != "ci" || all[0].ID != "msg_1" {
+	if err != nil || len(all) != 2 || all[1].Job != first.Job || all[1].Hook != "ci" || all[1].ID != "msg_1" || all[0].Decision != seedbed.DecisionRefused {
 		t.Errorf("deliveries %+v, error %v", all, err)
 	}
 }
@@ -167,8 +194,11 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 	if all, err := i.db.Jobs(t.Context(), 10); err != nil || len(all) != 1 {
 		t.Errorf("%d jobs (%v), want the import alone", len(all), err)
 	}
-	if all, err := i.db.Deliveries(t.Context(), 10); err != nil || len(all) != 0 {
-		t.Errorf("%d deliveries (%v), want none: the id was not burnt", len(all), err)
+	if all, err := i.db.Deliveries(t.Context(), 10); err != nil || len(all) != 1 || all[0].Decision != seedbed.DecisionRefused || all[0].Detail == "" {
+		t.Errorf("deliveries %+v (%v), want the last refusal alone", all, err)
+	}
+	if r := i.send(t, client, "msg_1", create("web1")); r.status != 202 || r.Duplicate {
+		t.Errorf("%+v, want 202: the id was not used up", r)
 	}
 }
 
@@ -196,6 +226,45 @@ func TestParallelDuplicatesMakeOneJob(t *testing.T) {
 	}
 	if all, err := i.db.Jobs(t.Context(), 200); err != nil || len(all) != 2 {
 		t.Errorf("%d jobs (%v), want the import and one create", len(all), err)
+	}
+}
+
+// Beyond the bound of the queue deliveries are put off; one that has its job is
+// answered with that, and what is refused takes no place.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	i, client := installWith(t, webhook.Config{MaxQueued: 2}), newClient(t)
+	if r := i.send(t, client, "msg_0", create("Not_A_Host")); r.status != 422 {
+		t.Fatalf("%+v, want 422", r)
+	}
+	first := i.send(t, client, "msg_1", create("web1"))
+	if second := i.send(t, client, "msg_2", create("web2")); first.status != 202 || second.status != 202 {
+		t.Fatalf("%+v, %+v, want 202", first, second)
+	}
+	third := i.send(t, client, "msg_3", create("web3"))
+	if third.status != 429 || third.retryAfter == "" || !strings.Contains(third.Detail, "2 jobs wait") {
+		t.Errorf("%+v, want 429 with Retry-After", third)
+	}
+	if again := i.send(t, client, "msg_1", create("web1")); again.status != 202 || !again.Duplicate || again.Job != first.Job {
+		t.Errorf("%+v, want the job %s as a duplicate", again, first.Job)
+	}
+	if third = i.send(t, client, "msg_3", create("web3")); third.status != 429 {
+		t.Errorf("%+v, want 429: the duplicate has made no room", third)
+	}
+	if n, err := i.db.Queued(t.Context(), 10); err != nil || n != 2 {
+		t.Errorf("%d jobs wait (%v), want 2", n, err)
+	}
+	if n, err := i.db.Queued(t.Context(), 1); err != nil || n != 1 {
+		t.Errorf("%d jobs wait (%v), want no more counted than 1", n, err)
+	}
+	if _, err := i.db.ClaimJob(t.Context(), "test", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); third.status == 429 && time.Now().Before(deadline); {
+		third = i.send(t, client, "msg_3", create("web3"))
+	}
+	if third.status != 202 {
+		t.Errorf("%+v, want 202 once a job is worked on", third)
 	}
 }
 

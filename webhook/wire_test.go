@@ -17,7 +17,7 @@ import (
 
 func TestWire(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Hooks: testDirectory(t), Submit: (&ledger{}).submit})
+	s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{}})
 	key, now := vectorKey(t), time.Now()
 	good := signed(key, "msg_1", now, create)
 	expecting := signed(key, "msg_1", now, create)
@@ -65,7 +65,7 @@ func without(h map[string]string, name string) map[string]string {
 func TestUnreadBody(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
-	s := start(t, Config{Hooks: testDirectory(t), Submit: l.submit})
+	s := start(t, Config{Hooks: testDirectory(t), Intake: l})
 	key, now := vectorKey(t), time.Now()
 	smuggled := message("POST", "/hooks/ci", signed(key, "msg_2", now, create), create)
 	padding := strings.Repeat(" ", 20_000)
@@ -95,7 +95,7 @@ func TestUnreadBody(t *testing.T) {
 func TestBrokenBodyIsNotSubmitted(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
-	s := start(t, Config{Hooks: testDirectory(t), Submit: l.submit})
+	s := start(t, Config{Hooks: testDirectory(t), Intake: l})
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestDrain(t *testing.T) {
 		<-finish
 		return seedbed.Receipt{Job: "a", State: seedbed.JobQueued}, nil
 	}
-	s := start(t, Config{Hooks: testDirectory(t), Submit: submit})
+	s := start(t, Config{Hooks: testDirectory(t), Intake: intakeFunc(submit)})
 	request := message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create)
 	first := make(chan answer, 1)
 	go func() { first <- s.raw(t, request) }()
@@ -149,9 +149,9 @@ func TestDrain(t *testing.T) {
 
 func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Hooks: testDirectory(t), Submit: func(context.Context, seedbed.Request, *seedbed.Delivery) (seedbed.Receipt, error) {
+	s := start(t, Config{Hooks: testDirectory(t), Intake: intakeFunc(func(context.Context, seedbed.Request, *seedbed.Delivery) (seedbed.Receipt, error) {
 		panic("a bug")
-	}})
+	})})
 	got := s.raw(t, message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create))
 	if got.status != 500 || !got.close || strings.Contains(got.body, "bug") {
 		t.Errorf("answer %+v", got)

@@ -1,12 +1,4 @@
-// Package webhook receives signed webhooks: Standard Webhooks 1.0.0, scheme v1
-// (HMAC-SHA256), at POST /hooks/<name>. A request is bounded and verified over
-// its raw bytes before anything of it is parsed, and is answered with a job
-// only once that job is durable.
-//
-// The verifier is our own because the official Go library accepts forgeries
-// made with an empty key. Specification:
-// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
-package webhook
+package signature
 
 import (
 	"crypto/rand"

@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Queue tells how many jobs wait for somebody to work on them.
+type Queue interface {
+	// Queued counts them, but no further than most.
+	Queued(ctx context.Context, most int) (int, error)
+}
+
+// countAge is how long a count of the queue is believed.
+const countAge = time.Second
+
+// backlog is how many jobs wait: as they were last counted, and those that were
+// accepted here since. What others add or take shows with the next count.
+type backlog struct {
+	mu      sync.Mutex
+	counted time.Time
+	waiting int
+}
+
+// enter takes a place in the queue, to be given back with leave if no job comes
+// of it; false when there is none. Without a bound there always is one.
+func (s *Server) enter(ctx context.Context) (bool, error) {
+	if s.MaxQueued == 0 {
+		return true, nil
+	}
+	b := &s.backlog
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); b.counted.IsZero() || now.Sub(b.counted) >= countAge {
+		// Those who come next do not ask a failing store one after another.
+		b.counted = now
+		n, err := s.Queue.Queued(ctx, s.MaxQueued)
+		if err != nil {
+			return false, err
+		}
+		b.waiting = n
+	}
+	if b.waiting >= s.MaxQueued {
+		return false, nil
+	}
+	b.waiting++
+	return true, nil
+}
+
+func (b *backlog) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = max(0, b.waiting-1)
+}
+
+// queue lets a delivery into the queue, or puts it off; leave is to be called if
+// no job comes of it. One that has its job already takes no place: it is to be
+// answered with that.
+func (s *Server) queue(ctx context.Context, d *delivered) (leave func(), err error) {
+	entered, err := s.enter(ctx)
+	switch {
+	case err != nil:
+		d.log.Error("webhook not accepted: the queue cannot be counted", "err", err)
+		return nil, problemOf(seedbed.ErrUnavailable)
+	case entered:
+		return s.backlog.leave, nil
+	}
+	if before, err := s.History.Delivery(ctx, d.Hook, d.ID); err == nil && before.Job != "" {
+		return func() {}, nil
+	}
+	d.log.Warn("webhook put off", "err", "the queue of jobs is full")
+	return nil, httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
+		Detail: fmt.Sprintf("%d jobs wait already: try again later", s.MaxQueued)}
+}

@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"regexp"
+
+	"seedbed"
+	"seedbed/webhook/signature"
+)
+
+// The bounds of a hook.
+const (
+	maxRate        = 10_000
+	maxConcurrency = 1000
+	maxHookBody    = 16 * seedbed.MiB
+	maxListed      = 64
+	maxRule        = 16 << 10
+)
+
+var subjectForm = regexp.MustCompile(`^[!-~]{1,255}$`)
+
+// CheckHook refuses, with ErrInvalid, a hook that could not work, or would be
+// open to anybody: its scheme, keys, limits and rules. The text says where in a
+// rule something is wrong.
+func CheckHook(h seedbed.Hook) error {
+	if _, err := signature.Of(h.HookSettings); err != nil {
+		return err
+	}
+	if err := checkProof(h); err != nil {
+		return err
+	}
+	switch {
+	case h.Rate < 0 || h.Rate > maxRate:
+		return invalid("rate %g: want deliveries a second, 0 (any number) to %d", h.Rate, maxRate)
+	case h.Concurrency < 0 || h.Concurrency > maxConcurrency:
+		return invalid("concurrency %d: want 0 (any number) to %d", h.Concurrency, maxConcurrency)
+	case h.MaxBody < 0 || h.MaxBody > maxHookBody:
+		return invalid("max_body %s: want 0 (the listener's) to %s", h.MaxBody, maxHookBody)
+	case h.Instances < 0 || h.Creates < 0:
+		return invalid("instances and creates: want 0 (any number) or more")
+	case len(h.CIDRs) > maxListed:
+		return invalid("cidrs: %d networks: want at most %d", len(h.CIDRs), maxListed)
+	case len(h.Subjects) > maxListed:
+		return invalid("subjects: %d names: want at most %d", len(h.Subjects), maxListed)
+	}
+	for _, p := range h.CIDRs {
+		if !p.IsValid() || p != p.Masked() {
+			return invalid("cidrs: %q: want a network without host bits, such as 192.0.2.0/24", p)
+		}
+	}
+	for _, s := range h.Subjects {
+		if !subjectForm.MatchString(s) {
+			return invalid("subjects: %q: want a DNS or URI name or the common name of a certificate", clip(s))
+		}
+	}
+	_, err := compile(h.When, h.Mapping)
+	return err
+}
+
+// checkProof refuses a hook that anybody could use.
+func checkProof(h seedbed.Hook) error {
+	switch {
+	case h.Scheme == seedbed.SchemeNone && !h.Insecure:
+		return invalid("scheme none proves nothing: want insecure as well, and then only loopback or holders of a certificate may send")
+	case h.Insecure && h.Scheme != seedbed.SchemeNone:
+		return invalid("insecure is for the scheme none alone")
+	case h.Scheme == seedbed.SchemeNone && len(h.Keys) > 0:
+		return invalid("a hook of scheme %s has no keys", seedbed.SchemeNone)
+	case h.Scheme == seedbed.SchemeAlertmanager && len(h.Keys) == 0 && len(h.Subjects) == 0:
+		return invalid("scheme alertmanager without a token needs subjects: the names of the certificates that may send")
+	case !signature.Keyless(h.Scheme) && len(h.Keys) == 0:
+		return invalid("the hook has no key")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)
+}

@@ -1,0 +1,30 @@
+package webhook
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// CheckClock tells whether the kernel calls this host's clock synchronised
+// (adjtimex(2)). The tolerance of hooks stays as it is when it is not: a clock
+// that is off refuses what it should take, and so is to be seen.
+func CheckClock(context.Context) []seedbed.Check {
+	var t unix.Timex
+	_, err := unix.Adjtimex(&t)
+	return []seedbed.Check{clockCheck(t.Status, err)}
+}
+
+func clockCheck(status int32, err error) seedbed.Check {
+	c := seedbed.Check{Name: "clock", OK: true, Detail: "synchronised"}
+	switch {
+	case err != nil:
+		c.Detail = "not known: " + err.Error()
+	case status&unix.STA_UNSYNC != 0:
+		c.OK, c.Detail = false, "not synchronised: webhooks whose time stamps seem too old or too new are refused"
+		c.Hint = "run an NTP client, such as systemd-timesyncd or chrony"
+	}
+	return c
+}

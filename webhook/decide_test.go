@@ -1,0 +1,182 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/webhook/signature"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pushHook makes an instance of a push to main, and keeps what came.
+func pushHook(t testing.TB) directory {
+	h := seedbed.Hook{Name: "forge", Keys: keys([]byte("a secret of some length")), Actions: seedbed.Actions(), HookSettings: seedbed.HookSettings{
+		Scheme: seedbed.SchemeGitHub, KeepPayload: true,
+		When:    `headers["x-github-event"] == "push" && body.ref == "refs/heads/main"`,
+		Mapping: `{"action": query.?do.orValue("create"), "name": body.name, "profile": "small"}`}}
+	return directory{hooks: map[string]seedbed.Hook{"forge": h}}
+}
+
+func pushed(t testing.TB, d directory, id, body string) map[string]string {
+	t.Helper()
+	h, err := signature.Headers(d.hooks["forge"].HookSettings, "a secret of some length", id, time.Now(), []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h["Host"], h["Content-Type"], h["Content-Length"], h["X-GitHub-Event"] = "x", "application/json", fmt.Sprint(len(body)), "push"
+	return h
+}
+
+func TestRulesDecide(t *testing.T) {
+	t.Parallel()
+	d, l, kept := pushHook(t), &ledger{}, &memory{}
+	s := start(t, Config{Hooks: d, Intake: l, History: kept})
+	main := `{"ref":"refs/heads/main","name":"web1"}`
+	for _, test := range []struct {
+		name, path, body string
+		status           int
+		holds            string
+	}{
+		{"matched", "forge", main, 202, `"job"`},
+		{"ignored", "forge", `{"ref":"refs/heads/other","name":"web1"}`, 202, `{"decision":"ignored","delivery":"d1"}`},
+		{"plan", "forge?do=plan", main, 200, `"decision":"planned","delivery":"d2","plan":{"name":"web1"`},
+		{"no such member", "forge", `{"ref":"refs/heads/main"}`, 422, "mapping"},
+		{"twice", "forge", `{"ref":"a","ref":"b"}`, 400, "comes twice"},
+		{"unknown action", "forge?do=explode", main, 403, "explode"},
+	} {
+		id := fmt.Sprint("d", len(kept.all)+len(l.requests))
+		if got := deliver(t, s, test.path, pushed(t, d, id, test.body), test.body); got.status != test.status || !strings.Contains(got.body, test.holds) {
+			t.Errorf("%s: %d %s, want %d with %s", test.name, got.status, got.body, test.status, test.holds)
+		}
+	}
+	var decided []seedbed.Decision
+	for _, e := range kept.all {
+		decided = append(decided, e.Decision)
+		if e.Payload == nil || e.Headers["x-github-event"] != "push" || e.Headers["x-hub-signature-256"] != "" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if diff := cmp.Diff([]seedbed.Decision{"ignored", "planned", "refused", "refused", "refused"}, decided); diff != "" {
+		t.Error(diff)
+	}
+	if len(l.requests) != 1 || l.last.Payload == nil {
+		t.Errorf("%d requests, payload %q", len(l.requests), l.last.Payload)
+	}
+}
+
+func TestWaitForTheResult(t *testing.T) {
+	t.Parallel()
+	const job = "11111111-2222-4333-8444-555555555555"
+	jobs := &memory{}
+	s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{}, Jobs: jobs})
+	h := signed(vectorKey(t), "msg_1", time.Now(), create)
+	h["Prefer"] = "wait=30"
+	done := make(chan answer, 1)
+	go func() { done <- deliver(t, s, "ci", h, create) }()
+	jobs.end(job, seedbed.JobSucceeded)
+	got := <-done
+	var body accepted
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 || body.State != seedbed.JobSucceeded || got.header.Get("Preference-Applied") != "wait=30" {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	h["Prefer"] = "wait=1"
+	jobs.end(job, seedbed.JobRunning)
+	if got := deliver(t, s, "ci", h, create); got.status != 202 || !strings.Contains(got.body, `"state":"queued"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// restless is a store that is written to all the time.
+type restless struct{ looks atomic.Int64 }
+
+func (r *restless) Job(context.Context, seedbed.JobID) (seedbed.Job, error) {
+	r.looks.Add(1)
+	return seedbed.Job{State: seedbed.JobRunning}, nil
+}
+
+func (r *restless) Hint() <-chan struct{} {
+	hint := make(chan struct{})
+	close(hint)
+	return hint
+}
+
+// Those who wait do not read their job at each of other jobs' writes.
+func TestWaitingIsCheap(t *testing.T) {
+	t.Parallel()
+	jobs := &restless{}
+	r := &receiver{Server: New(Config{Jobs: jobs}), base: t.Context()}
+	if _, ended := r.await("x", 5*restBetween); ended || jobs.looks.Load() > 10 {
+		t.Errorf("ended %t after %d looks in %s", ended, jobs.looks.Load(), 5*restBetween)
+	}
+}
+
+func TestTooMany(t *testing.T) {
+	t.Parallel()
+	d := testDirectory(t)
+	h := d.hooks["ci"]
+	h.Rate = 0.01
+	d.hooks["ci"] = h
+	s := start(t, Config{Hooks: d, Intake: &ledger{}})
+	unsigned := signed(vectorKey(t), "msg_1", time.Now(), create)
+	unsigned["webhook-signature"] = vectorSignature
+	for range 3 { // who proves nothing uses nothing up
+		if got := deliver(t, s, "ci", unsigned, create); got.status != 401 {
+			t.Errorf("%+v", got)
+		}
+	}
+	for _, want := range []int{202, 429} {
+		got := deliver(t, s, "ci", signed(vectorKey(t), "msg_1", time.Now(), create), create)
+		if got.status != want || (got.header.Get("Retry-After") != "") != (want == 429) {
+			t.Errorf("%+v, want %d", got, want)
+		}
+	}
+}
+
+func TestRedeliver(t *testing.T) {
+	t.Parallel()
+	d, l, kept := pushHook(t), &ledger{}, &memory{}
+	s := start(t, Config{Hooks: d, Intake: l, History: kept})
+	body := `{"ref":"refs/heads/other","name":"web1"}`
+	deliver(t, s, "forge?do=stop", pushed(t, d, "d1", body), body)
+	h := d.hooks["forge"]
+	h.When = ""
+	d.hooks["forge"] = h // the rule is put right
+	again, err := s.server.Redeliver(t.Context(), "forge", "d1")
+	if err != nil || again.Decision != seedbed.DecisionAccepted || !strings.HasPrefix(again.ID, "d1~") || again.Job == "" {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	want := seedbed.Request{Action: "stop", Name: "web1", Profile: "small"}
+	if diff := cmp.Diff([]seedbed.Request{want}, l.requests); diff != "" || l.last.ID != again.ID {
+		t.Error(diff, l.last.ID)
+	}
+	if _, err := s.server.Redeliver(t.Context(), "forge", "nothing"); !errors.Is(err, seedbed.ErrNotFound) {
+		t.Error(err)
+	}
+	kept.all[0].Payload = nil
+	if _, err := s.server.Redeliver(t.Context(), "forge", "d1"); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "keep_payload") {
+		t.Error(err)
+	}
+}
+
+// A hook that asks for no proof listens to this host alone.
+func TestUnsignedIsLocal(t *testing.T) {
+	t.Parallel()
+	d := directory{hooks: map[string]seedbed.Hook{"open": {Name: "open", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeNone, Insecure: true}}}}
+	s := start(t, Config{Hooks: d, Intake: &ledger{}})
+	h := map[string]string{"Host": "x", "Content-Type": "application/json", "Content-Length": fmt.Sprint(len(create))}
+	if got := deliver(t, s, "open", h, create); got.status != 202 {
+		t.Errorf("%+v", got)
+	}
+	h["X-Forwarded-For"] = "192.0.2.1"
+	if got := deliver(t, s, "open", h, create); got.status != 401 {
+		t.Errorf("forwarded: %+v", got)
+	}
+}

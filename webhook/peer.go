@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+)
+
+// peer is where a request comes from.
+type peer struct {
+	addr netip.Addr
+	// direct is true when nobody forwarded it, and no browser sent it.
+	direct bool
+}
+
+// indirect are the headers of proxies, and that of browsers, which send what a
+// page of anybody's tells them to.
+var indirect = []string{"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "origin"}
+
+// peerOf believes X-Forwarded-For only from a trusted proxy, and there only
+// what comes after the last address that is not a proxy's itself: the rest is
+// the sender's own word.
+func peerOf(remote net.Addr, f httpserve.Fields, trusted []netip.Prefix) peer {
+	p := peer{direct: !slices.ContainsFunc(indirect, f.Has)}
+	if at, err := netip.ParseAddrPort(remote.String()); err == nil {
+		p.addr = at.Addr().Unmap()
+	}
+	hops := strings.Split(f.Get("x-forwarded-for"), ",")
+	for i := len(hops) - 1; i >= 0 && within(trusted, p.addr); i-- {
+		a, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			break
+		}
+		p.addr = a.Unmap().WithZone("")
+	}
+	return p
+}
+
+func within(all []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// admits tells whether h takes deliveries from there.
+func (p peer) admits(h seedbed.Hook) bool {
+	return len(h.CIDRs) == 0 || within(h.CIDRs, p.addr)
+}
+
+// local tells whether the sender is on this host, beyond doubt.
+func (p peer) local() bool { return p.direct && p.addr.IsLoopback() }
+
+// holds tells whether a verified chain is of one of the names.
+func holds(state *tls.ConnectionState, names []string) bool {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return false
+	}
+	leaf := state.PeerCertificates[0]
+	own := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
+	for _, u := range leaf.URIs {
+		own = append(own, u.String())
+	}
+	return slices.ContainsFunc(own, func(s string) bool { return s != "" && slices.Contains(names, s) })
+}

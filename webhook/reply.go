@@ -1,0 +1,128 @@
+package webhook
+
+import (
+	"context"
+	"math"
+	"regexp"
+	"strconv"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// outcome is what came of a delivery that was understood.
+type outcome struct {
+	decision seedbed.Decision
+	delivery string
+	receipt  seedbed.Receipt
+	plan     *seedbed.Plan
+}
+
+// accepted is the answer to a webhook that has a job.
+type accepted struct {
+	Job       seedbed.JobID    `json:"job"`
+	State     seedbed.JobState `json:"state"`
+	Duplicate bool             `json:"duplicate"`
+	URL       string           `json:"url"`
+	// Error is why the job failed, when its end was waited for.
+	Error string `json:"error,omitempty"`
+}
+
+// jobless is the answer to one that has none.
+type jobless struct {
+	Decision seedbed.Decision `json:"decision"`
+	Delivery string           `json:"delivery"`
+	Plan     *seedbed.Plan    `json:"plan,omitempty"`
+}
+
+func (r *receiver) answer(c *fiber.Ctx, f httpserve.Fields, a outcome) error {
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	switch a.decision {
+	case seedbed.DecisionIgnored:
+		return c.Status(fiber.StatusAccepted).JSON(jobless{a.decision, a.delivery, nil})
+	case seedbed.DecisionPlanned:
+		return c.Status(fiber.StatusOK).JSON(jobless{a.decision, a.delivery, a.plan})
+	}
+	url := r.APIBase + "/api/v1/jobs/" + string(a.receipt.Job)
+	c.Set(fiber.HeaderLocation, url)
+	status, body := fiber.StatusAccepted, accepted{Job: a.receipt.Job, State: a.receipt.State, Duplicate: a.receipt.Duplicate, URL: url}
+	if d := preferred(f.Get("prefer")); d > 0 {
+		c.Set("Preference-Applied", "wait="+strconv.Itoa(int(d.Seconds())))
+		if job, ended := r.await(a.receipt.Job, d); ended {
+			status, body.State, body.Error = fiber.StatusOK, job.State, job.Error
+		}
+	}
+	return c.Status(status).JSON(body)
+}
+
+// maxWait is the longest that an answer is held back.
+const maxWait = 60 * time.Second
+
+var waitForm = regexp.MustCompile(`(?:^|[,;\s])wait=([0-9]{1,4})(?:$|[,;\s])`)
+
+// preferred reads how long the sender would wait for the job's end (RFC 7240,
+// 4.3); 0 when it would not.
+func preferred(header string) time.Duration {
+	m := waitForm.FindStringSubmatch(header)
+	if m == nil {
+		return 0
+	}
+	seconds, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, maxWait)
+}
+
+// pollInterval is how often a job is looked at without a hint: a write of
+// another process may give none.
+const pollInterval = time.Second
+
+// restBetween is the least time between two looks: every write gives a hint.
+const restBetween = 50 * time.Millisecond
+
+// await follows a job to its end, for at most d; with too many waiting
+// already, or once the server stops, not at all.
+func (r *receiver) await(id seedbed.JobID, d time.Duration) (seedbed.Job, bool) {
+	select {
+	case r.waits <- struct{}{}:
+		defer func() { <-r.waits }()
+	default:
+		return seedbed.Job{}, false
+	}
+	ctx, cancel := context.WithTimeout(r.base, d)
+	defer cancel()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		hint := r.Jobs.Hint() // before looking, or a write in between would be missed
+		if job, err := r.Jobs.Job(ctx, id); err == nil && job.State.Terminal() {
+			return job, true
+		}
+		if !r.pause(ctx, hint, poll.C) || !r.pause(ctx, nil, time.After(restBetween)) {
+			return seedbed.Job{}, false
+		}
+	}
+}
+
+// pause waits for a hint or the time; false when ctx or the server has ended before.
+func (r *receiver) pause(ctx context.Context, hint <-chan struct{}, at <-chan time.Time) bool {
+	select {
+	case <-hint:
+	case <-at:
+	case <-r.stopping:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// busy answers that the hook is at its limit.
+func busy(c *fiber.Ctx, wait time.Duration) error {
+	c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(max(wait, time.Second).Seconds()))))
+	return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable", Detail: "the hook is at its limit; try again later"}
+}

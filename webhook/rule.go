@@ -1,0 +1,204 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+
+	"seedbed"
+)
+
+// event is a delivery as the rules of a hook see it.
+type event struct {
+	headers map[string]string
+	query   map[string]string
+	body    any
+}
+
+// rules are a hook's compiled expressions; a nil program is left out.
+type rules struct{ when, mapping cel.Program }
+
+// maxCost bounds what one expression may do with one delivery.
+const maxCost = 1_000_000
+
+// environment is what the expressions can use: headers and query by lower-case
+// name and name, the decoded body, CEL's own functions with its optional values
+// and strings, and json(text), which decodes a JSON text inside the body.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("query", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("body", cel.DynType),
+		cel.OptionalTypes(),
+		ext.Strings(),
+		cel.Function("json", cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(func(v ref.Val) ref.Val {
+			text, ok := v.Value().(string)
+			if !ok {
+				return types.NewErr("json: want a string")
+			}
+			decoded, err := decodeJSON([]byte(text))
+			if err != nil {
+				return types.NewErr("json: %v", err)
+			}
+			return types.DefaultTypeAdapter.NativeToValue(decoded)
+		}))),
+	)
+})
+
+// compile checks and prepares both expressions; either may be empty.
+func compile(when, mapping string) (r rules, err error) {
+	if r.when, err = compileOne("when", when, checkWhen); err != nil {
+		return rules{}, err
+	}
+	if r.mapping, err = compileOne("mapping", mapping, checkMapping); err != nil {
+		return rules{}, err
+	}
+	return r, nil
+}
+
+func compileOne(name, text string, check func(*cel.Ast) (int64, string)) (cel.Program, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxRule {
+		return nil, invalid("%s has %d bytes: want at most %d", name, len(text), maxRule)
+	}
+	env, err := environment()
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	tree, issues := env.Compile(text)
+	if issues != nil && issues.Err() != nil {
+		e := issues.Errors()[0]
+		return nil, invalid("%s: line %d, column %d: %s", name, e.Location.Line(), e.Location.Column()+1, e.Message)
+	}
+	id, problem := check(tree)
+	if problem == "" {
+		id, problem = checkGrowth(tree)
+	}
+	if problem != "" {
+		at := tree.NativeRep().SourceInfo().GetStartLocation(id)
+		return nil, invalid("%s: line %d, column %d: %s", name, at.Line(), at.Column()+1, problem)
+	}
+	p, err := env.Program(tree, cel.CostTracking(charges{}), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(100), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, invalid("%s: %v", name, err)
+	}
+	return p, nil
+}
+
+func checkWhen(tree *cel.Ast) (int64, string) {
+	if t := tree.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return tree.NativeRep().Expr().ID(), "it gives " + t.String() + ": want true or false"
+	}
+	return 0, ""
+}
+
+// requestKeys are what a mapping may give.
+var requestKeys = []string{"action", "name", "profile", "params"}
+
+func checkMapping(tree *cel.Ast) (int64, string) {
+	root := tree.NativeRep().Expr()
+	if t := tree.OutputType(); t.Kind() != types.MapKind && t.Kind() != types.DynKind {
+		return root.ID(), "it gives " + t.String() + ": want a map with action, name, profile and params"
+	}
+	if root.Kind() != celast.MapKind {
+		return 0, ""
+	}
+	for _, e := range root.AsMap().Entries() {
+		key := e.AsMapEntry().Key()
+		if key.Kind() != celast.LiteralKind {
+			continue
+		}
+		if text, ok := key.AsLiteral().Value().(string); !ok || !knownKey(text) {
+			return key.ID(), fmt.Sprintf("key %v is unknown: want %s", key.AsLiteral().Value(), strings.Join(requestKeys, ", "))
+		}
+	}
+	return 0, ""
+}
+
+func knownKey(key string) bool {
+	for _, k := range requestKeys {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (e event) variables() map[string]any {
+	return map[string]any{"headers": e.headers, "query": e.query, "body": e.body}
+}
+
+// matches tells what when says of e; without one everything matches.
+func (r rules) matches(ctx context.Context, e event) (bool, error) {
+	if r.when == nil {
+		return true, nil
+	}
+	v, _, err := r.when.ContextEval(ctx, e.variables())
+	if err != nil {
+		return false, ruleError("when", err)
+	}
+	matched, ok := v.Value().(bool)
+	if !ok {
+		return false, invalid("when gave %s: want true or false", v.Type().TypeName())
+	}
+	return matched, nil
+}
+
+// request gives what the mapping makes of e.
+func (r rules) request(ctx context.Context, e event) (payload, error) {
+	v, _, err := r.mapping.ContextEval(ctx, e.variables())
+	if err != nil {
+		return payload{}, ruleError("mapping", err)
+	}
+	given, err := plain(v)
+	if err != nil {
+		return payload{}, ruleError("mapping", err)
+	}
+	m, ok := given.(map[string]any)
+	if !ok {
+		return payload{}, invalid("mapping gave %s: want a map", v.Type().TypeName())
+	}
+	var p payload
+	for key, v := range m {
+		text, isText := v.(string)
+		switch {
+		case key == "params":
+			if p.Params, ok = v.(map[string]any); !ok && v != nil {
+				return p, invalid("mapping: params is no map")
+			}
+			continue
+		case !knownKey(key):
+			return p, invalid("mapping gave %q: want %s", clip(key), strings.Join(requestKeys, ", "))
+		case !isText:
+			return p, invalid("mapping: %s is no string", key)
+		}
+		switch key {
+		case "action":
+			p.Action = text
+		case "name":
+			p.Name = text
+		case "profile":
+			p.Profile = text
+		}
+	}
+	return p, nil
+}
+
+// ruleError is what the sender and the history are told of an expression that
+// failed on a delivery.
+func ruleError(name string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: %v", name, err)
+	}
+	return invalid("%s: %s", name, clip(err.Error()))
+}

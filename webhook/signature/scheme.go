@@ -1,0 +1,221 @@
+package signature
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+)
+
+// Scheme is one way in which senders prove who they are. It keeps no state.
+type Scheme interface {
+	// Read takes apart what the headers claim. An error means that the request is
+	// malformed, and quotes nothing of it.
+	Read(f httpserve.Fields) (Claim, error)
+	// proves tells whether key made one of the claim's proofs over body. It looks at
+	// all of them, in a time that tells nothing about which is wrong.
+	proves(key []byte, c Claim, body []byte) bool
+	// Identify names the event of a delivery that was verified, the same on every retry.
+	Identify(c Claim, body []byte) (string, error)
+	// key reads a secret as people copy it. The error is ErrInvalid and never holds it.
+	key(text string) ([]byte, error)
+}
+
+// Claim is what the headers of one delivery say, before any of it is believed.
+type Claim struct {
+	// id is the sender's name of the event; empty when the headers have none.
+	id string
+	// at is when it was signed; zero where the scheme tells no time.
+	at time.Time
+	// lead is what is signed before the body.
+	lead string
+	// proofs are the raw MACs, signatures or token digests.
+	proofs [][]byte
+}
+
+// ID is the sender's name of the event as the headers have it; empty when they have none.
+func (c Claim) ID() string { return c.id }
+
+// Of is the scheme of a hook; ErrInvalid for an unknown one or a form
+// that describes none.
+func Of(h seedbed.HookSettings) (Scheme, error) {
+	if (h.Form != nil) != (h.Scheme == seedbed.SchemeGeneric) {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "form describes the scheme %s, and no other: want both or neither", seedbed.SchemeGeneric)
+	}
+	switch h.Scheme {
+	case seedbed.SchemeStandard:
+		return standard{}, nil
+	case seedbed.SchemeStandardV1a:
+		return standardV1a{}, nil
+	case seedbed.SchemeGitHub:
+		return github{}, nil
+	case seedbed.SchemeGitLab:
+		return gitlab{}, nil
+	case seedbed.SchemeGitLabSigned:
+		return standard{}, nil // GitLab's signing token is Standard Webhooks v1
+	case seedbed.SchemeStripe:
+		return stripe{}, nil
+	case seedbed.SchemeSlack:
+		return slack{}, nil
+	case seedbed.SchemeGeneric:
+		return newGeneric(*h.Form)
+	case seedbed.SchemeAlertmanager:
+		return alertmanager{}, nil
+	case seedbed.SchemeNone:
+		return unsigned{}, nil
+	}
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: want one of %v", clip(string(h.Scheme)), seedbed.Schemes())
+}
+
+// Keyless tells whether a hook of that scheme may be without keys.
+func Keyless(s seedbed.Scheme) bool {
+	return s == seedbed.SchemeAlertmanager || s == seedbed.SchemeNone
+}
+
+// Deciding are the headers that decide something with any scheme, each of which
+// must come once. Those of a generic scheme are looked at when it reads them.
+var Deciding = []string{
+	HeaderID, HeaderTimestamp, HeaderSignature,
+	"x-hub-signature", "x-hub-signature-256", "x-github-delivery",
+	"x-gitlab-token", "x-gitlab-event-uuid", "idempotency-key",
+	"stripe-signature", "x-slack-signature", "x-slack-request-timestamp",
+	"authorization", "prefer", "x-forwarded-for", "forwarded",
+}
+
+// maxID is the longest name of an event.
+const maxID = 128
+
+// validID accepts 1 to maxID letters, digits, '_' and '-'.
+func validID(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !digit(c) && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= maxID
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// need is the value of a header that must be there, once.
+func need(f httpserve.Fields, name string) (string, error) {
+	switch n := len(f[name]); {
+	case n == 0:
+		return "", errors.New("header " + name + " is missing")
+	case n > 1:
+		return "", errors.New("header " + name + " comes more than once")
+	}
+	return f.Get(name), nil
+}
+
+// needTime reads a header of Unix seconds.
+func needTime(f httpserve.Fields, name string) (text string, at time.Time, err error) {
+	if text, err = need(f, name); err != nil {
+		return "", at, err
+	}
+	at, err = parseTime(name, text)
+	return text, at, err
+}
+
+func parseTime(name, text string) (time.Time, error) {
+	var seconds int64
+	for i := range len(text) {
+		if !digit(text[i]) || i == 12 {
+			return time.Time{}, errors.New(name + ": want Unix seconds in 1 to 12 digits")
+		}
+		seconds = 10*seconds + int64(text[i]-'0')
+	}
+	if text == "" {
+		return time.Time{}, errors.New(name + ": want Unix seconds in 1 to 12 digits")
+	}
+	return time.Unix(seconds, 0), nil
+}
+
+// needID reads a header that names the event.
+func needID(f httpserve.Fields, name string) (string, error) {
+	id, err := need(f, name)
+	if err == nil && !validID(id) {
+		err = errors.New(name + ": want 1 to 128 letters, digits, '_' or '-'")
+	}
+	return id, err
+}
+
+// ofBody names a delivery whose headers have no name for it by its content.
+func ofBody(c Claim, body []byte) (string, error) {
+	if c.id != "" {
+		return c.id, nil
+	}
+	sum := sha256.Sum256(body)
+	return "sha256-" + hex.EncodeToString(sum[:]), nil
+}
+
+// equalAny compares want with every proof.
+func equalAny(proofs [][]byte, want []byte) bool {
+	match := false
+	for _, p := range proofs {
+		if hmac.Equal(p, want) {
+			match = true
+		}
+	}
+	return match
+}
+
+// sha256MAC is HMAC-SHA256 over lead and body.
+func sha256MAC(key []byte, lead string, body []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(lead))
+	h.Write(body)
+	return h.Sum(nil)
+}
+
+// The least and the most of a secret that is a text of its own, in bytes.
+const (
+	minText = 16
+	maxText = 256
+)
+
+// textKey is a secret that is used as it is written.
+func textKey(text string) ([]byte, error) {
+	if len(text) < minText || len(text) > maxText {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d characters: want %d to %d", len(text), minText, maxText)
+	}
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "the secret holds a character that is not printable ASCII")
+		}
+	}
+	return []byte(text), nil
+}
+
+// Verify checks one delivery against the hook's keys. The error is for the log
+// alone: a sender learns only that it was refused. Every key and every proof is
+// compared, and the clock is looked at last.
+func Verify(h seedbed.Hook, s Scheme, c Claim, body []byte, now time.Time) error {
+	match := len(h.Keys) == 0 && Keyless(h.Scheme)
+	for _, k := range h.Keys {
+		if s.proves(k.Secret, c, body) && k.Valid(now) {
+			match = true
+		}
+	}
+	if !match {
+		return errors.New("no signature matches")
+	}
+	if c.at.IsZero() {
+		return nil
+	}
+	tolerance := h.Tolerance
+	if tolerance <= 0 {
+		tolerance = DefaultTolerance
+	}
+	switch skew := now.Sub(c.at); {
+	case skew > tolerance:
+		return errors.New("timestamp is too old")
+	case skew < -tolerance:
+		return errors.New("timestamp is in the future")
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"strings"
+	"sync"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Try tells what h, which need not be saved, would make of a delivery. Nothing
+// is verified, written or counted.
+func (r *Server) Try(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (seedbed.Trial, error) {
+	if _, err := compile(h.When, h.Mapping); err != nil {
+		return seedbed.Trial{}, err
+	}
+	d := &delivered{hook: h, body: []byte(s.Body), event: event{headers: map[string]string{}, query: s.Query}}
+	for name, v := range s.Headers {
+		d.event.headers[strings.ToLower(name)] = v
+	}
+	if d.event.query == nil {
+		d.event.query = map[string]string{}
+	}
+	d.kind = kindOf(cmp.Or(d.event.headers["content-type"], fiber.MIMEApplicationJSON))
+	if d.kind == "" || h.Mapping == "" && d.kind != kindJSON {
+		return seedbed.Trial{Problem: "a body of that content type is not taken"}, nil
+	}
+	req, matched, err := r.judge(ctx, d)
+	t := seedbed.Trial{Matched: matched}
+	if err != nil {
+		t.Problem = err.Error()
+	}
+	if !matched || req.Action == "" {
+		return t, nil
+	}
+	t.Request = &req
+	if err == nil && makes(req.Action) {
+		plan, err := r.Intake.Plan(ctx, req)
+		if err != nil {
+			return t, err
+		}
+		t.Plan, t.Problem = &plan, strings.Join(plan.Problems, "; ")
+	}
+	return t, nil
+}
+
+// Redeliver puts a delivery of the history through again, as a new one and by
+// the rules as they are now. It was verified when it came. A payload that was
+// not kept gives ErrConflict.
+func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redelivery, error) {
+	old, err := r.History.Delivery(ctx, hook, id)
+	if err != nil {
+		return seedbed.Redelivery{}, err
+	}
+	if old.Payload == nil {
+		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict, "the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", clip(id), hook)
+	}
+	d := &delivered{body: old.Payload}
+	if d.hook, err = r.Hooks.Hook(ctx, hook); err != nil {
+		return seedbed.Redelivery{}, err
+	}
+	d.Hook, d.Peer, d.Received, d.SHA256 = hook, old.Peer, r.Now().UTC(), sha256.Sum256(old.Payload)
+	first, _, _ := strings.Cut(id, redelivered)
+	d.ID = first + redelivered + strings.ToLower(rand.Text()[:8])
+	d.event.headers, d.event.query = unkept(old.Headers)
+	d.kind = kindOf(d.event.headers["content-type"])
+	d.log = r.Log.With("hook", hook, "delivery", d.ID, "again", id)
+	a, err := r.process(ctx, d)
+	return seedbed.Redelivery{ID: d.ID, Decision: a.decision, Job: a.receipt.Job, State: a.receipt.State}, err
+}
+
+// redelivered separates the id of a delivery from what makes a redelivery's
+// own: no sender's id has it.
+const redelivered = "~"
+
+// compiled remembers the compiled rules of hooks.
+type compiled struct {
+	mu       sync.Mutex
+	programs map[[2]string]rules
+}
+
+// compiledMost bounds what is remembered; hooks are few.
+const compiledMost = 256
+
+func (c *compiled) of(h seedbed.Hook) (rules, error) {
+	if h.When == "" && h.Mapping == "" {
+		return rules{}, nil
+	}
+	key := [2]string{h.When, h.Mapping}
+	c.mu.Lock()
+	r, ok := c.programs[key]
+	c.mu.Unlock()
+	if ok {
+		return r, nil
+	}
+	r, err := compile(h.When, h.Mapping)
+	if err != nil {
+		return r, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.programs == nil || len(c.programs) >= compiledMost {
+		c.programs = map[[2]string]rules{}
+	}
+	c.programs[key] = r
+	return r, nil
+}

@@ -18,8 +18,8 @@ func list[T any](ctx context.Context, c *fiber.Ctx, f func(context.Context) ([]T
 	return reply(c, fiber.StatusOK, all)
 }
 
-// show answers the object that the path names.
-func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error)) error {
+// show answers the object that the path names, with an ETag if tag gives one.
+func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag ...func(T) string) error {
 	n, err := name(c, kind)
 	if err != nil {
 		return err
@@ -27,6 +27,9 @@ func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.
 	v, err := f(ctx, n)
 	if err != nil {
 		return err
+	}
+	if len(tag) > 0 {
+		return tagged(c, tag[0](v), v)
 	}
 	return reply(c, fiber.StatusOK, v)
 }
@@ -78,10 +81,13 @@ func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
-	return show(ctx, c, "profile", r.Store.Profile)
+	return show(ctx, c, "profile", r.Store.Profile, profileTag)
 }
 
 func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
+	if err := unchanged(ctx, c, "profile", r.Store.Profile, profileTag); err != nil {
+		return err
+	}
 	return drop(ctx, c, "profile", r.Store.DeleteProfile)
 }
 
@@ -96,11 +102,17 @@ type profileRequest struct {
 	SSHKeys  []string      `json:"ssh_keys"`
 	UserData []byte        `json:"user_data"`
 	Ready    seedbed.Ready `json:"ready"`
+
+	VendorData           []byte                  `json:"vendor_data"`
+	VendorDataInUserData bool                    `json:"vendor_data_in_user_data"`
+	Datasource           seedbed.Datasource      `json:"datasource"`
+	Metadata             seedbed.MetadataOptions `json:"metadata"`
+	Tags                 map[string]string       `json:"tags"`
 }
 
 func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
 	var req profileRequest
-	if err := receive(c, &req); err != nil {
+	if err := receive(c, &req, r.maxDocuments()); err != nil {
 		return err
 	}
 	p, err := r.checkProfile(req)
@@ -111,37 +123,4 @@ func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return created(c, "/profiles/"+p.Name, p)
-}
-
-func (r *router) hooks(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Hooks) }
-
-func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {
-	return show(ctx, c, "hook", r.Store.Hook)
-}
-
-func (r *router) deleteHook(ctx context.Context, c *fiber.Ctx) error {
-	return drop(ctx, c, "hook", r.Store.DeleteHook)
-}
-
-// newHook is the one answer that holds a hook's secret.
-type newHook struct {
-	Hook   seedbed.Hook `json:"hook"`
-	Secret string       `json:"secret"`
-}
-
-func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
-	var req hookRequest
-	if err := receive(c, &req); err != nil {
-		return err
-	}
-	h, err := checkHook(req)
-	if err != nil {
-		return err
-	}
-	key, secret := r.NewSecret()
-	h.Key = key
-	if h, err = r.Store.CreateHook(ctx, h); err != nil {
-		return err
-	}
-	return created(c, "/hooks/"+h.Name, newHook{h, secret})
 }

@@ -38,7 +38,7 @@ func TestClient(t *testing.T) {
 	}
 	h, err := c.AddHook(ctx, client.HookRequest{Name: "ci", Profiles: []string{"small"}, Tolerance: time.Minute})
 	must(err)
-	if !strings.HasPrefix(h.Secret, "whsec_") || h.Hook.Tolerance != time.Minute || h.Hook.Key != nil {
+	if !strings.HasPrefix(h.Secret, "whsec_") || h.Hook.Tolerance != time.Minute || len(h.Hook.Keys) != 1 || h.Hook.Keys[0].Secret != nil {
 		t.Errorf("hook %+v", h)
 	}
 	r, err := c.CreateInstance(ctx, seedbed.Request{Name: "web1", Profile: "small", Params: map[string]any{"vcpus": 2}})
@@ -70,7 +70,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("console %q, metadata %q", console, metadata)
 	}
 	s.guestDid(t, "web1")
-	access, err := c.Access(ctx, "web1", 0)
+	access, err := c.Access(ctx, "web1", client.AccessFilter{})
 	must(err)
 	leases, err := c.Leases(ctx)
 	must(err)

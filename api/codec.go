@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"mime"
 	"reflect"
@@ -45,8 +46,8 @@ func accepted(c *fiber.Ctx, r seedbed.Receipt) error {
 
 // receive reads the body into v: one JSON object with known members, each at
 // most once and spelled exactly. It must be declared as JSON, which no page of
-// another site can do unasked.
-func receive(c *fiber.Ctx, v any) error {
+// another site can do unasked. It has at most that many bytes.
+func receive(c *fiber.Ctx, v any, most ...int) error {
 	header := httpserve.FieldsOf(c.Context())
 	if header.Get("content-encoding") != "" {
 		return httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "Content-Encoding is not supported"}
@@ -54,10 +55,11 @@ func receive(c *fiber.Ctx, v any) error {
 	if kind, _, err := mime.ParseMediaType(header.Get("content-type")); err != nil || kind != fiber.MIMEApplicationJSON {
 		return httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "want Content-Type: application/json"}
 	}
-	body, err := httpserve.ReadBody(c.Context(), maxBody)
+	body, err := httpserve.ReadBody(c.Context(), cmp.Or(append(most, maxBody)...))
 	if err != nil {
 		return err
 	}
+	noteAsked(c, body)
 	return decode(body, v)
 }
 

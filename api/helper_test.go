@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,11 @@ import (
 	"seedbed"
 	"seedbed/api"
 	"seedbed/provision"
+	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
+	"seedbed/webhook"
+	"seedbed/webhook/outbox"
+	"seedbed/webhook/signature"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -46,6 +51,7 @@ type server struct {
 	intake *provision.Intake
 	url    string
 	socket string
+	shelf  shelf
 	client *http.Client
 	routes routers.Router
 	log    *lockedBuffer
@@ -92,7 +98,7 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, "host1"), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}}
+	s := &server{db: db, intake: provision.NewIntake(db, provision.Serving{Node: "host1"}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool()}}
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)
 	return s
@@ -100,9 +106,9 @@ func start(t *testing.T) *server {
 
 func (s *server) config() api.Config {
 	return api.Config{
-		Store: s.db, Intake: s.intake, Console: consoles{},
-		Metadata: func(i seedbed.Instance, path string) ([]byte, string, bool) {
-			return []byte(i.Name + path), "text/plain", path != "/nothing"
+		Store: s.db, Intake: s.intake, Composer: s.intake, Pools: 1, VolumeJobs: s.intake, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
+		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
+			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},
 		Clean: func(_ context.Context, dryRun, force bool) (api.CleanupReport, error) {
 			if !dryRun && !force {
@@ -120,8 +126,15 @@ func (s *server) config() api.Config {
 				return []seedbed.Check{{Name: "port 80", Detail: "nginx", Hint: "stop it"}}
 			},
 		},
-		NewSecret:      func() ([]byte, string) { return bytes.Repeat([]byte{7}, 32), "whsec_BwcH" },
-		CheckUserData:  provision.CheckUserData,
+		Deliveries:   outbox.New(outbox.Config{Store: s.db, Directory: s.db, Node: "host1", Log: slog.New(slog.DiscardHandler)}),
+		ParseSecret:  signature.ParseSecret,
+		Receiving:    s.receiving(),
+		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
+		NewSecret:    func() ([]byte, string) { return bytes.Repeat([]byte{7}, 32), "whsec_BwcH" },
+		CheckProfile: s.intake.CheckProfile,
+		Change: func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
+			return s.db.ChangeInstance(ctx, name, change, provision.Renderer{}.Of)
+		},
 		DefaultNetwork: "default", DefaultPool: "default",
 		Token: []byte(token + "\n"), Version: "1.2.3", Node: "host1",
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
@@ -214,10 +227,17 @@ func (s *server) do(t *testing.T, method, path, body string, header ...string) r
 	return r
 }
 
+// pvcPath are the paths whose answers have PVC's form.
+var pvcPath = regexp.MustCompile(`^/api/v1(/?$|/(login|logout|auth|status|tasks|provisioner|vm|node|network|storage)(/|$))`)
+
 // described holds an answer, and the request if it was taken, against the description.
 func (s *server) described(t *testing.T, req *http.Request, r response) {
 	t.Helper()
-	if kind := r.header.Get("Content-Type"); r.status >= 400 && kind != "application/problem+json" {
+	want := "application/problem+json"
+	if pvcPath.MatchString(req.URL.Path) {
+		want = "application/json"
+	}
+	if kind := r.header.Get("Content-Type"); r.status >= 400 && kind != want {
 		t.Errorf("%s %s: %d with content type %q", req.Method, req.URL, r.status, kind)
 	}
 	if req.Method == http.MethodHead {
@@ -271,4 +291,15 @@ func (s *server) claim(t *testing.T) *seedbed.Job {
 		t.Fatalf("job %v, error %v", job, err)
 	}
 	return job
+}
+
+// receiving is a receiver of webhooks whose new secrets are always the same.
+func (s *server) receiving() api.Receiving {
+	hooks := webhook.New(webhook.Config{Hooks: s.db, History: s.db, Jobs: s.db, Intake: s.intake, Log: slog.New(slog.DiscardHandler)})
+	return api.Receiving{
+		Check: webhook.CheckHook, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver,
+		NewKey: func(seedbed.HookSettings) ([]byte, string, error) {
+			return bytes.Repeat([]byte{7}, 32), "whsec_BwcH", nil
+		},
+	}
 }

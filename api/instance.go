@@ -12,11 +12,9 @@ const (
 	defaultTail = 64 * seedbed.KiB
 	maxTail     = seedbed.MiB
 	defaultPath = "/latest/meta-data/"
+	// keptEvents is more than is kept of any instance.
+	keptEvents = 100000
 )
-
-func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.Instances)
-}
 
 type instanceRequest struct {
 	Name    string         `json:"name"`
@@ -26,7 +24,7 @@ type instanceRequest struct {
 
 func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 	var req instanceRequest
-	if err := receive(c, &req); err != nil {
+	if err := receive(c, &req, r.maxDocuments()); err != nil {
 		return err
 	}
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
@@ -56,12 +54,15 @@ func (r *router) instance(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, i)
+	return tagged(c, instanceTag(i), i)
 }
 
 func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx) error {
 	n := c.Params("name")
 	if err := seedbed.CheckInstanceName(n); err != nil {
+		return err
+	}
+	if err := unchanged(ctx, c, "instance", r.Store.InstanceByName, instanceTag); err != nil {
 		return err
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "remove", Name: n}, nil)
@@ -88,7 +89,7 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
-	n, err := limit(c)
+	n, err := limit(c, defaultLimit)
 	if err != nil {
 		return err
 	}
@@ -96,8 +97,16 @@ func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	f, err := filterOf(c)
+	if err != nil {
+		return err
+	}
 	return list(ctx, c, func(ctx context.Context) ([]seedbed.GuestEvent, error) {
-		return r.Store.GuestEvents(ctx, i.ID, n)
+		if f.none() {
+			return r.Store.GuestEvents(ctx, i.ID, n)
+		}
+		all, err := r.Store.GuestEvents(ctx, i.ID, keptEvents)
+		return f.apply(all, n), err
 	})
 }
 
@@ -110,7 +119,10 @@ func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	body, contentType, ok := r.Metadata(i, p)
+	body, contentType, ok, err := r.Metadata(ctx, i, p)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, clip(p))
 	}

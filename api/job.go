@@ -23,14 +23,6 @@ var jobForm = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 
 const jobLength = 36
 
-func (r *router) jobs(ctx context.Context, c *fiber.Ctx) error {
-	n, err := limit(c)
-	if err != nil {
-		return err
-	}
-	return list(ctx, c, func(ctx context.Context) ([]seedbed.Job, error) { return r.Store.Jobs(ctx, n) })
-}
-
 // asked is the job that the path names.
 func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	id := c.Params("id")

@@ -25,9 +25,13 @@ func (r *router) description(_ context.Context, c *fiber.Ctx) error {
 	return c.SendString(Description)
 }
 
-// doctor runs the checks side by side: one that hangs until its time is over
-// must not eat up that of the others.
 func (r *router) doctor(ctx context.Context, c *fiber.Ctx) error {
+	return reply(c, fiber.StatusOK, r.examine(ctx))
+}
+
+// examine runs the checks side by side: one that hangs until its time is over
+// must not eat up that of the others.
+func (r *router) examine(ctx context.Context) []seedbed.Check {
 	found := make([][]seedbed.Check, len(r.Checks))
 	var wg sync.WaitGroup
 	for i, check := range r.Checks {
@@ -38,7 +42,7 @@ func (r *router) doctor(ctx context.Context, c *fiber.Ctx) error {
 	for _, f := range found {
 		all = append(all, f...)
 	}
-	return reply(c, fiber.StatusOK, all)
+	return all
 }
 
 type cleanupRequest struct {
@@ -64,12 +68,4 @@ func (r *router) networks(ctx context.Context, c *fiber.Ctx) error {
 
 func (r *router) leases(ctx context.Context, c *fiber.Ctx) error {
 	return list(ctx, c, r.Store.Leases)
-}
-
-func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) error {
-	n, err := limit(c)
-	if err != nil {
-		return err
-	}
-	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.Deliveries(ctx, n) })
 }

@@ -73,6 +73,9 @@ func routerProblem(status int) httpserve.Problem {
 
 // fail answers what a handler or the router returned.
 func (r *router) fail(c *fiber.Ctx, err error) error {
+	if compatible(c.Path()) {
+		return r.failPVC(c, err)
+	}
 	p := problemOf(err)
 	if p.Status >= fiber.StatusInternalServerError {
 		level := slog.LevelWarn
@@ -86,4 +89,10 @@ func (r *router) fail(c *fiber.Ctx, err error) error {
 }
 
 // refuse answers what the guard found.
-func refuse(ctx *fasthttp.RequestCtx, p httpserve.Problem) { problemOf(p).Write(ctx) }
+func refuse(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
+	if compatible(string(ctx.URI().PathOriginal())) {
+		writePVC(ctx, p)
+		return
+	}
+	problemOf(p).Write(ctx)
+}

@@ -15,8 +15,8 @@ const (
 )
 
 // limit reads the query's bound on the length of a list, 1 to 1000.
-func limit(c *fiber.Ctx) (int, error) {
-	n, err := whole(c, "limit", defaultLimit)
+func limit(c *fiber.Ctx, fallback int64) (int, error) {
+	n, err := whole(c, "limit", fallback)
 	if err != nil || n < 1 || n > maxLimit {
 		return 0, seedbed.Errorf(seedbed.ErrInvalid, "limit %q: want a whole number from 1 to %d", clip(c.Query("limit")), maxLimit)
 	}

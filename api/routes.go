@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"time"
 
+	"seedbed"
 	"seedbed/internal/httpserve"
 
 	"github.com/gofiber/fiber/v2"
@@ -25,6 +26,8 @@ const (
 const (
 	prefix     = "/api/v1"
 	healthPath = prefix + "/health"
+	// metricsPath is where Prometheus looks.
+	metricsPath = "/metrics"
 )
 
 // router is a Server on one listener.
@@ -43,6 +46,7 @@ type handler func(ctx context.Context, c *fiber.Ctx) error
 func (r *router) routes(app *fiber.App) {
 	get := func(path string, h handler) { app.Get(prefix+path, r.within(callTimeout, h)) }
 	post := func(path string, h handler) { app.Post(prefix+path, r.within(callTimeout, h)) }
+	patch := func(path string, h handler) { app.Patch(prefix+path, r.within(callTimeout, h)) }
 	del := func(path string, h handler) { app.Delete(prefix+path, r.within(callTimeout, h)) }
 
 	get("/health", r.health)
@@ -50,8 +54,18 @@ func (r *router) routes(app *fiber.App) {
 	app.Get(prefix+"/doctor", r.within(doctorTimeout, r.doctor))
 	app.Post(prefix+"/cleanup", r.within(cleanTimeout, r.cleanup))
 	get("/networks", r.networks)
+	get("/networks/:name", r.network)
+	patch("/networks/:name", r.changeNetwork)
+	get("/certificates/identity", r.certificate)
+	get("/nodes/:name/maintenance", r.maintenance(r.nodeOf))
+	post("/nodes/:name/maintenance", r.announce(r.nodeOf))
+	post("/maintenance/:id/complete", r.endMaintenance(seedbed.MaintenanceCompleted))
+	post("/maintenance/:id/cancel", r.endMaintenance(seedbed.MaintenanceCanceled))
 	get("/leases", r.leases)
-	get("/deliveries", r.deliveries)
+	get("/tokens", r.tokens)
+	post("/tokens", r.createToken)
+	del("/tokens/:name", r.deleteToken)
+	get("/audit", r.auditLog)
 
 	get("/images", r.images)
 	post("/images", r.importImage)
@@ -62,23 +76,39 @@ func (r *router) routes(app *fiber.App) {
 	get("/profiles/:name", r.profile)
 	del("/profiles/:name", r.deleteProfile)
 
-	get("/hooks", r.hooks)
-	post("/hooks", r.createHook)
-	get("/hooks/:name", r.hook)
-	del("/hooks/:name", r.deleteHook)
+	get("/endpoints", r.endpoints)
+	post("/endpoints", r.createEndpoint)
+	get("/endpoints/:name", r.endpoint)
+	patch("/endpoints/:name", r.changeEndpoint)
+	del("/endpoints/:name", r.deleteEndpoint)
+	post("/endpoints/:name/rotate", r.rotateEndpoint)
+	app.Post(prefix+"/endpoints/:name/test", r.within(doctorTimeout, r.testEndpoint))
+	post("/endpoints/:name/replay", r.replay)
+	get("/endpoints/:name/deliveries", r.outgoing)
+	post("/endpoints/:name/deliveries/:id/resend", r.resend)
+
+	r.hookRoutes(app)
+	r.volumeRoutes(app)
+	r.powerRoutes(app)
+	r.trashRoutes(app)
+	r.pvcRoutes(app)
 
 	get("/instances", r.instances)
 	post("/instances", r.createInstance)
 	get("/instances/:name", r.instance)
+	patch("/instances/:name", r.changeInstance)
 	del("/instances/:name", r.removeInstance)
 	get("/instances/:name/console", r.console)
 	get("/instances/:name/access", r.access)
 	get("/instances/:name/metadata", r.metadata)
+	get("/instances/:name/maintenance", r.maintenance(r.instanceOf))
+	post("/instances/:name/maintenance", r.announce(r.instanceOf))
 
 	get("/jobs", r.jobs)
 	get("/jobs/:id", r.job)
 	app.Get(prefix+"/jobs/:id/events", r.within(maxWait+callTimeout, r.events))
 	post("/jobs/:id/cancel", r.cancelJob)
+	post("/jobs/:id/retry", r.retryJob)
 }
 
 // within runs h under a deadline, unless the server is stopping.
@@ -90,6 +120,6 @@ func (r *router) within(d time.Duration, h handler) fiber.Handler {
 		defer r.gate.Leave()
 		ctx, cancel := context.WithTimeout(r.base, d)
 		defer cancel()
-		return h(ctx, c)
+		return h(r.changing(ctx, c), c)
 	}
 }

@@ -6,17 +6,21 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"seedbed"
 	"seedbed/internal/httpserve"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
 )
 
 // The bounds of one listener.
@@ -36,19 +40,39 @@ type Config struct {
 	Store   Store
 	Intake  Intake
 	Console Console
+	// Composer makes machines of provisioner profiles.
+	Composer Composer
+	// VolumeJobs, Snapshots and Trash are for the volumes that are there, or were.
+	VolumeJobs VolumeJobs
+	Snapshots  Snapshots
+	Trash      Trash
 	// Metadata is what the instance would get for a path of the metadata
 	// address; false means 404.
-	Metadata func(instance seedbed.Instance, path string) (body []byte, contentType string, ok bool)
+	Metadata func(ctx context.Context, instance seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error)
 	// Clean runs the cleanup once; force overrides its refusal of an inventory that looks wrong.
 	Clean func(ctx context.Context, dryRun, force bool) (CleanupReport, error)
 	// Checks are what the doctor runs, all at once, answered in this order. May be empty.
 	Checks []func(ctx context.Context) []seedbed.Check
-	// NewSecret draws the key of a new hook, with the text that people copy.
+	// Deliveries tests endpoints.
+	Deliveries Deliveries
+	// Metrics are what GET /metrics answers; nil answers 404.
+	Metrics http.Handler
+	// Receiving is what the receiver of webhooks knows of hooks.
+	Receiving Receiving
+	// NewSecret draws the key of a new endpoint, with the text that people copy.
 	NewSecret func() (key []byte, secret string)
-	// CheckUserData refuses, with ErrInvalid, user-data that a profile of that policy cannot serve.
-	CheckUserData func(ready seedbed.Ready, data []byte) error
+	// ParseSecret reads such a text, which it refuses with ErrInvalid.
+	ParseSecret func(secret string) (key []byte, err error)
+	// CheckProfile refuses, with ErrInvalid, what a profile cannot serve.
+	CheckProfile func(p seedbed.Profile) error
+	// Change changes what may change of an instance without a job, and what its guest is served with it.
+	Change func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error)
+	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
+	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are taken where a request names none.
 	DefaultNetwork, DefaultPool string
+	// Pools is how many storage pools there are.
+	Pools int
 	// Token is what callers on TCP must hold; white space around it is not part of it.
 	Token []byte
 	// Version and Node are what health answers. May be empty.
@@ -59,7 +83,9 @@ type Config struct {
 // Server is the REST API.
 type Server struct {
 	Config
-	token [sha256.Size]byte
+	token    [sha256.Size]byte
+	guesses  guesses
+	sessions sessions
 	// waits bounds how many requests wait for events at the same time.
 	waits chan struct{}
 }
@@ -67,7 +93,7 @@ type Server struct {
 // New is a Server that is not serving yet.
 func New(c Config) *Server {
 	c.Token = bytes.TrimSpace(c.Token)
-	return &Server{Config: c, token: sha256.Sum256(c.Token), waits: make(chan struct{}, concurrency/2)}
+	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2)}
 }
 
 // Serve answers on ln, where every request but that for the health needs the
@@ -99,25 +125,36 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, auth bool) error {
 	return httpserve.Serve(ctx, ln, r.app(), "the API", drain, drainTimeout)
 }
 
+// maxDocuments bounds a body that holds a user-data and a vendor-data document in base64.
+func (s *Server) maxDocuments() int {
+	return maxBody + 2*base64.StdEncoding.EncodedLen(int(cmp.Or(s.MaxUserData, seedbed.MiB)))
+}
+
 // single are the headers that decide something here.
-var single = []string{"authorization", "x-api-key"}
+var single = []string{"authorization", "x-api-key", "cookie", "if-match"}
 
 func (r *router) app() *fiber.App {
 	app := httpserve.New(fiber.Config{
-		BodyLimit:    maxBody,
+		BodyLimit:    r.maxDocuments(),
 		Concurrency:  concurrency,
 		ReadTimeout:  readTimeout,
 		WriteTimeout: writeTimeout,
 		IdleTimeout:  idleTimeout,
 		ErrorHandler: r.fail,
 	}, httpserve.Guard{
-		Log: r.Log, Request: "an API request", Single: single, Discard: 2 * maxBody,
+		Log: r.Log, Request: "an API request", Single: single, Discard: 2 * r.maxDocuments(),
 		Refuse: refuse,
 		Bug:    httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal},
 	})
 	if r.auth {
 		app.Use(r.authenticate)
+	} else {
+		app.Use(r.local)
 	}
+	app.Use(r.authorize)
 	r.routes(app)
+	if r.Metrics != nil {
+		app.Get(metricsPath, adaptor.HTTPHandler(r.Metrics))
+	}
 	return app
 }

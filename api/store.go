@@ -12,10 +12,22 @@ type Store interface {
 	Images
 	Profiles
 	Hooks
+	HookChanges
+	Received
+	Endpoints
+	EndpointChanges
+	Outbox
 	Instances
+	Listings
 	Jobs
+	Names
 	Histories
 	Records
+	Notices
+	Installation
+	Tokens
+	Audits
+	Provisioner
 }
 
 // Images are the images that can be cloned.
@@ -32,16 +44,9 @@ type Profiles interface {
 	DeleteProfile(ctx context.Context, name string) error
 }
 
-// Hooks are the receivers of signed webhooks.
-type Hooks interface {
-	CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
-	Hook(ctx context.Context, name string) (seedbed.Hook, error)
-	Hooks(ctx context.Context) ([]seedbed.Hook, error)
-	DeleteHook(ctx context.Context, name string) error
-}
-
 // Instances are the machines, and what they did.
 type Instances interface {
+	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
 	// GuestEvents gives at most limit events, newest first.
@@ -53,8 +58,6 @@ type Jobs interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// JobByPrefix finds the one job whose ID starts with at least eight given characters.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
-	// Jobs gives at most limit jobs, newest first.
-	Jobs(ctx context.Context, limit int) ([]seedbed.Job, error)
 	// CancelJob marks a create or import job to be undone; ErrConflict when it has ended.
 	CancelJob(ctx context.Context, id seedbed.JobID) error
 }
@@ -72,14 +75,14 @@ type Histories interface {
 type Records interface {
 	Networks(ctx context.Context) ([]seedbed.Network, error)
 	Leases(ctx context.Context) ([]seedbed.Lease, error)
-	// Deliveries gives at most limit deliveries, newest first.
-	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
 }
 
 // Intake makes jobs of requests, durable before it returns.
 type Intake interface {
 	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
 	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error)
+	// Plan says what a create would make, and writes nothing.
+	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
 }
 
 // Console reads the end of an instance's serial console, at most tail bytes.

@@ -93,7 +93,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"name":"p","image":"i","vcpus":1,"memory":"1GiB","user_data":"YQ==","ssh_keys":[]}`))
 	f.Add([]byte(`{"name":"p","name":"q"}`))
 	f.Add([]byte(`{"memory":"1` + strings.Repeat("0", 100) + `"}`))
-	s := New(Config{DefaultNetwork: "default", CheckUserData: func(seedbed.Ready, []byte) error { return nil }})
+	s := New(Config{DefaultNetwork: "default", CheckProfile: func(seedbed.Profile) error { return nil }})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var req profileRequest
 		err := decode(body, &req)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"seedbed"
 )
@@ -73,9 +72,16 @@ func (c *Client) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.
 		SSHKeys  []string      `json:"ssh_keys"`
 		UserData []byte        `json:"user_data"`
 		Ready    seedbed.Ready `json:"ready"`
+
+		VendorData           []byte                  `json:"vendor_data"`
+		VendorDataInUserData bool                    `json:"vendor_data_in_user_data"`
+		Datasource           seedbed.Datasource      `json:"datasource,omitempty"`
+		Metadata             seedbed.MetadataOptions `json:"metadata"`
+		Tags                 map[string]string       `json:"tags"`
 	}
 	return post[seedbed.Profile](ctx, c, "/profiles", profile{
 		p.Name, p.Image, p.VCPUs, p.Memory, p.DiskSize, p.Network, p.SSHKeys, p.UserData, p.Ready,
+		p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags,
 	})
 }
 
@@ -92,49 +98,6 @@ func (c *Client) Profile(ctx context.Context, name string) (seedbed.Profile, err
 // DeleteProfile removes a profile; instances that were made from it stay.
 func (c *Client) DeleteProfile(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/profiles", name))
-}
-
-// HookRequest asks for a receiver of webhooks.
-type HookRequest struct {
-	Name string `json:"name"`
-	// Profiles are those that it may use; empty means any.
-	Profiles []string `json:"profiles"`
-	// Actions are those that it may ask for; empty means create alone.
-	Actions []string `json:"actions"`
-	// Tolerance is how far a delivery's timestamp may be off; zero means the server's default.
-	Tolerance time.Duration `json:"tolerance"`
-}
-
-// NewHook is a hook that was just made.
-type NewHook struct {
-	Hook seedbed.Hook `json:"hook"`
-	// Secret is the signing secret, "whsec_…". It is told this once.
-	Secret string `json:"secret"`
-}
-
-// AddHook makes a hook and tells its secret, this once.
-func (c *Client) AddHook(ctx context.Context, r HookRequest) (NewHook, error) {
-	return post[NewHook](ctx, c, "/hooks", r)
-}
-
-// Hooks lists the hooks.
-func (c *Client) Hooks(ctx context.Context) ([]seedbed.Hook, error) {
-	return get[[]seedbed.Hook](ctx, c, "/hooks", nil)
-}
-
-// Hook is one hook, or seedbed.ErrNotFound.
-func (c *Client) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return get[seedbed.Hook](ctx, c, at("/hooks", name), nil)
-}
-
-// DeleteHook removes a hook; what was signed with its key is refused from then on.
-func (c *Client) DeleteHook(ctx context.Context, name string) error {
-	return c.remove(ctx, at("/hooks", name))
-}
-
-// Deliveries lists the last webhooks, newest first; limit 0 is the server's default.
-func (c *Client) Deliveries(ctx context.Context, max int) ([]seedbed.Delivery, error) {
-	return get[[]seedbed.Delivery](ctx, c, "/deliveries", limit(max))
 }
 
 // Networks lists the managed networks.

@@ -86,6 +86,7 @@ type call struct {
 	method, path string
 	query        url.Values
 	body         any           // sent as JSON unless nil
+	upload       *upload       // sent as it is unless nil
 	answer       any           // the answer is decoded into it unless nil
 	raw          *[]byte       // gets the answer's bytes unless nil
 	timeout      time.Duration // callTimeout when zero
@@ -101,7 +102,12 @@ func (c *Client) do(ctx context.Context, r call) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(req)
+	send := c.http
+	if r.upload != nil {
+		send = c.uploading()
+		defer send.CloseIdleConnections()
+	}
+	resp, err := send.Do(req)
 	if err != nil {
 		return c.unanswered(ctx, err)
 	}
@@ -145,6 +151,10 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if r.upload != nil {
+		req.Body, req.ContentLength = io.NopCloser(r.upload.body), r.upload.size
+		req.Header.Set("Content-Type", r.upload.kind)
+	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -169,15 +179,20 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	return seedbed.Errorf(seedbed.ErrUnavailable, "the API does not answer on %s (%s): %v", c.where, hint, err)
 }
 
-// problem is the error that the server told (RFC 9457).
+// problem is the error that the server told (RFC 9457), or on PVC's paths its message.
 func (c *Client) problem(resp *http.Response, body []byte) error {
 	var p struct {
-		Title  string        `json:"title"`
-		Detail string        `json:"detail"`
-		Kind   string        `json:"kind"`
-		Job    seedbed.JobID `json:"job"`
+		Title   string          `json:"title"`
+		Detail  string          `json:"detail"`
+		Kind    string          `json:"kind"`
+		Job     seedbed.JobID   `json:"job"`
+		Message json.RawMessage `json:"message"`
 	}
-	if json.Unmarshal(body, &p) != nil || p.Kind == "" && p.Detail == "" && p.Title == "" {
+	valid := json.Unmarshal(body, &p) == nil
+	if !valid || p.Kind == "" && p.Detail == "" && p.Title == "" {
+		if msg := messageText(p.Message); valid && msg != "" {
+			return messageError(resp.StatusCode, msg)
+		}
 		return fmt.Errorf("%s answered %s without saying why (is it Seedbed's API?)", c.where, resp.Status)
 	}
 	msg := p.Detail

@@ -51,7 +51,38 @@ func TestRoutes(t *testing.T) {
 		{"profile add", func(c *client.Client) error {
 			_, err := c.CreateProfile(ctx, seedbed.Profile{Name: "p", Image: "i", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("x")})
 			return err
-		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","ready":""}`},
+		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","ready":"","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null}`},
+		{"change", func(c *client.Client) error {
+			v, none := "x", (*seedbed.Spot)(nil)
+			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: &none})
+			return err
+		}, `PATCH /api/v1/instances/v {"metadata":{"http_tokens":"required"},"tags":{"a":"x","b":null},"spot":null}`},
+		{"change of nothing", func(c *client.Client) error {
+			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{})
+			return err
+		}, `PATCH /api/v1/instances/v {}`},
+		{"announce", func(c *client.Client) error {
+			_, err := c.Announce(ctx, "v", client.MaintenanceRequest{Code: "instance-stop", NotBefore: time.Unix(0, 0).UTC()})
+			return err
+		}, `POST /api/v1/instances/v/maintenance {"code":"instance-stop","description":"","not_before":"1970-01-01T00:00:00Z"}`},
+		{"announce to a node", func(c *client.Client) error {
+			_, err := c.AnnounceNode(ctx, "n", client.MaintenanceRequest{NotBefore: time.Unix(0, 0).UTC(), NotAfter: time.Unix(1, 0).UTC()})
+			return err
+		}, `POST /api/v1/nodes/n/maintenance {"code":"","description":"","not_before":"1970-01-01T00:00:00Z","not_after":"1970-01-01T00:00:01Z"}`},
+		{"maintenance", func(c *client.Client) error { _, err := c.Maintenance(ctx, "v"); return err }, "GET /api/v1/instances/v/maintenance "},
+		{"node maintenance", func(c *client.Client) error { _, err := c.NodeMaintenance(ctx, "n"); return err }, "GET /api/v1/nodes/n/maintenance "},
+		{"complete", func(c *client.Client) error { _, err := c.CompleteMaintenance(ctx, "e"); return err }, "POST /api/v1/maintenance/e/complete "},
+		{"cancel maintenance", func(c *client.Client) error { _, err := c.CancelMaintenance(ctx, "e"); return err }, "POST /api/v1/maintenance/e/cancel "},
+		{"network", func(c *client.Client) error { _, err := c.Network(ctx, "n"); return err }, "GET /api/v1/networks/n "},
+		{"network set", func(c *client.Client) error {
+			_, err := c.ChangeNetwork(ctx, "n", client.NetworkChange{Allow: &seedbed.Allowance{DHCPServer: true}})
+			return err
+		}, `PATCH /api/v1/networks/n {"allow":{"dhcp_server":true}}`},
+		{"certificate", func(c *client.Client) error { _, err := c.IdentityCertificate(ctx); return err }, "GET /api/v1/certificates/identity "},
+		{"filtered access", func(c *client.Client) error {
+			_, err := c.Access(ctx, "v", client.AccessFilter{Kind: "access", Path: "/latest", Status: "4xx", Since: time.Unix(0, 0)})
+			return err
+		}, "GET /api/v1/instances/v/access?kind=access&path=%2Flatest&since=1970-01-01T00%3A00%3A00Z&status=4xx "},
 		{"profile remove", func(c *client.Client) error { return c.DeleteProfile(ctx, "p") }, "DELETE /api/v1/profiles/p "},
 		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks "},
 		{"hook", func(c *client.Client) error { _, err := c.Hook(ctx, "h"); return err }, "GET /api/v1/hooks/h "},
@@ -60,15 +91,24 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `POST /api/v1/hooks {"name":"h","profiles":null,"actions":null,"tolerance":1000000000}`},
 		{"hook remove", func(c *client.Client) error { return c.DeleteHook(ctx, "h") }, "DELETE /api/v1/hooks/h "},
-		{"deliveries", func(c *client.Client) error { _, err := c.Deliveries(ctx, 0); return err }, "GET /api/v1/deliveries "},
+		{"deliveries", func(c *client.Client) error { _, err := c.Deliveries(ctx, "", 0); return err }, "GET /api/v1/deliveries "},
 		{"create", func(c *client.Client) error {
 			_, err := c.CreateInstance(ctx, seedbed.Request{Action: "create", Name: "v", Profile: "p", Params: map[string]any{"vcpus": 2}})
 			return err
 		}, `POST /api/v1/instances {"name":"v","profile":"p","params":{"vcpus":2}}`},
-		{"instances", func(c *client.Client) error { _, err := c.Instances(ctx); return err }, "GET /api/v1/instances "},
+		{"instances", func(c *client.Client) error { _, err := c.Instances(ctx); return err }, "GET /api/v1/instances?limit=1000 "},
+		{"retry", func(c *client.Client) error { _, err := c.RetryJob(ctx, "5f0f7e0d"); return err }, "POST /api/v1/jobs/5f0f7e0d/retry "},
+		{"some instances", func(c *client.Client) error {
+			_, err := c.ListInstances(ctx, seedbed.InstanceQuery{State: seedbed.InstanceStopped, Profile: "web", Prefix: "w", After: "w1", Limit: 3})
+			return err
+		}, "GET /api/v1/instances?after=w1&limit=3&name=w&profile=web&state=stopped "},
+		{"some jobs", func(c *client.Client) error {
+			_, err := c.ListJobs(ctx, seedbed.JobQuery{Kind: seedbed.JobStop, State: seedbed.JobFailed, Limit: 2000})
+			return err
+		}, "GET /api/v1/jobs?kind=stop&limit=1000&state=failed "},
 		{"instance", func(c *client.Client) error { _, err := c.Instance(ctx, "v"); return err }, "GET /api/v1/instances/v "},
 		{"remove", func(c *client.Client) error { _, err := c.RemoveInstance(ctx, "v"); return err }, "DELETE /api/v1/instances/v "},
-		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", 7); return err }, "GET /api/v1/instances/v/access?limit=7 "},
+		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", client.AccessFilter{Max: 7}); return err }, "GET /api/v1/instances/v/access?limit=7 "},
 		{"jobs", func(c *client.Client) error { _, err := c.Jobs(ctx, 5); return err }, "GET /api/v1/jobs?limit=5 "},
 		{"job", func(c *client.Client) error { _, err := c.Job(ctx, "0123abcd"); return err }, "GET /api/v1/jobs/0123abcd "},
 		{"events", func(c *client.Client) error { _, err := c.JobEvents(ctx, "j", 3, 20*time.Second); return err }, "GET /api/v1/jobs/j/events?after=3&wait=20s "},

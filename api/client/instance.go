@@ -19,9 +19,9 @@ func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed
 	return post[seedbed.Receipt](ctx, c, "/instances", request{r.Name, r.Profile, r.Params})
 }
 
-// Instances lists the instances.
+// Instances lists all instances.
 func (c *Client) Instances(ctx context.Context) ([]seedbed.Instance, error) {
-	return get[[]seedbed.Instance](ctx, c, "/instances", nil)
+	return c.ListInstances(ctx, seedbed.InstanceQuery{})
 }
 
 // Instance is one instance by name, or seedbed.ErrNotFound.
@@ -45,9 +45,9 @@ func (c *Client) Console(ctx context.Context, name string, tail seedbed.Bytes) (
 }
 
 // Access lists what the instance did lately, newest first: leases, requests
-// to the metadata address, its report. A max of 0 is the server's default.
-func (c *Client) Access(ctx context.Context, name string, max int) ([]seedbed.GuestEvent, error) {
-	return get[[]seedbed.GuestEvent](ctx, c, at("/instances", name)+"/access", limit(max))
+// to the metadata address, its report.
+func (c *Client) Access(ctx context.Context, name string, f AccessFilter) ([]seedbed.GuestEvent, error) {
+	return get[[]seedbed.GuestEvent](ctx, c, at("/instances", name)+"/access", f.query())
 }
 
 // Metadata is what the instance would get for a path of the metadata address,

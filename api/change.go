@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// changeKey is where the record of a request that changes something travels with it.
+const changeKey = "seedbed.change"
+
+// changing is ctx for the work of a request: one that may change something
+// brings along who asks, and what was there before, for the audit log.
+func (r *router) changing(ctx context.Context, c *fiber.Ctx) context.Context {
+	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
+		return ctx
+	}
+	who := callerOf(c)
+	change := &seedbed.Change{Actor: who.name, Role: who.role, From: who.peer,
+		Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"), Before: r.shown(ctx, c.Path())}
+	c.Locals(changeKey, change)
+	return seedbed.WithChange(ctx, change)
+}
+
+// noteAsked keeps what a request asked for, for the audit log.
+func noteAsked(c *fiber.Ctx, body []byte) {
+	change, ok := c.Locals(changeKey).(*seedbed.Change)
+	if !ok {
+		return
+	}
+	var v any
+	if json.Unmarshal(body, &v) == nil {
+		change.Asked = encode(v)
+	}
+}
+
+// shown is the object that a path is about, as the API shows it; nil when there is none.
+func (r *router) shown(ctx context.Context, path string) json.RawMessage {
+	parts := strings.Split(strings.TrimPrefix(path, prefix+"/"), "/")
+	if len(parts) < 2 {
+		return nil
+	}
+	var v any
+	var err error
+	switch name := parts[1]; parts[0] {
+	case "profiles":
+		v, err = r.Store.Profile(ctx, name)
+	case "hooks":
+		v, err = r.Store.Hook(ctx, name)
+	case "endpoints":
+		v, err = r.Store.Endpoint(ctx, name)
+	case "instances", "vm":
+		v, err = r.Store.InstanceByName(ctx, name)
+	case "images":
+		v, err = r.Store.Image(ctx, name)
+	case "provisioner":
+		v, err = r.shownComposed(ctx, parts[1:])
+	case "networks":
+		v, err = r.Store.Network(ctx, name)
+	default:
+		return nil
+	}
+	if err != nil || v == nil {
+		return nil // what is wrong with the request its handler says
+	}
+	b, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(b, &v) != nil {
+		return nil
+	}
+	return encode(v)
+}
+
+// withheld are the members whose values the audit log does not keep: secrets,
+// and documents that may hold some.
+var withheld = map[string]bool{
+	"secret": true, "key": true, "password": true, "token": true, "user_data": true, "vendor_data": true, "payload": true, "headers": true,
+}
+
+// encode is v as JSON without what is withheld.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(redacted(v))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func redacted(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if withheld[name] && value != nil && value != "" {
+				v[name] = fmt.Sprintf("(%d bytes)", len(fmt.Sprint(value)))
+				continue
+			}
+			v[name] = redacted(value)
+		}
+	case []any:
+		for i := range v {
+			v[i] = redacted(v[i])
+		}
+	}
+	return v
+}

@@ -1,0 +1,65 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"seedbed"
+)
+
+// pageSize is the most that the server gives at once.
+const pageSize = 1000
+
+// ListInstances lists the instances that q asks for by name, page by page.
+func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
+	query := given(map[string]string{"state": string(q.State), "profile": q.Profile, "name": q.Prefix, "after": q.After})
+	return pages(ctx, c, "/instances", query, q.Limit, func(i seedbed.Instance) string { return i.Name })
+}
+
+// ListJobs lists the jobs that q asks for, the newest first, page by page.
+func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error) {
+	query := given(map[string]string{"kind": string(q.Kind), "state": string(q.State)})
+	if q.After.ID != "" {
+		query.Set("after", q.After.String())
+	}
+	return pages(ctx, c, "/jobs", query, q.Limit, func(j seedbed.Job) string { return j.Cursor().String() })
+}
+
+// given are the parameters that are not empty.
+func given(all map[string]string) url.Values {
+	query := url.Values{}
+	for name, v := range all {
+		if v != "" {
+			query.Set(name, v)
+		}
+	}
+	return query
+}
+
+// pages reads a list, at most limit of it; 0 is all. A page that is not full is the last.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int, cursor func(T) string) ([]T, error) {
+	all := []T{}
+	for {
+		n := pageSize
+		if limit > 0 {
+			n = min(n, limit-len(all))
+		}
+		query.Set("limit", strconv.Itoa(n))
+		page, err := get[[]T](ctx, c, path, query)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < n || len(all) == limit {
+			return all, nil
+		}
+		query.Set("after", cursor(page[len(page)-1]))
+	}
+}
+
+// RetryJob asks once more for what a failed job was asked for. A create, rebuild
+// or import gives seedbed.ErrConflict.
+func (c *Client) RetryJob(ctx context.Context, id string) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/jobs", id)+"/retry", nil)
+}

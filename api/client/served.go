@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"seedbed"
+)
+
+func patch[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	var v T
+	err := c.do(ctx, call{method: http.MethodPatch, path: path, body: body, answer: &v})
+	return v, err
+}
+
+// InstanceChange is what changes of an instance at once and without a job; a
+// nil field changes nothing.
+type InstanceChange struct {
+	// Metadata are options in place of those of the same name.
+	Metadata *seedbed.MetadataOptions `json:"metadata,omitempty"`
+	// Tags are set by name; nil takes one away.
+	Tags map[string]*string `json:"tags,omitempty"`
+	// Spot is a notice in place of any before; one that points to nil takes it away.
+	Spot **seedbed.Spot `json:"spot,omitempty"`
+}
+
+// ChangeInstance changes an instance and what its guest is served of it.
+func (c *Client) ChangeInstance(ctx context.Context, name string, change InstanceChange) (seedbed.Instance, error) {
+	return patch[seedbed.Instance](ctx, c, at("/instances", name), change)
+}
+
+// MaintenanceRequest announces an event.
+type MaintenanceRequest struct {
+	Code        string    `json:"code"`
+	Description string    `json:"description"`
+	NotBefore   time.Time `json:"not_before"`
+	NotAfter    time.Time `json:"not_after,omitzero"`
+}
+
+// NodeMaintenance lists the events of a node: active, then the last that ended.
+func (c *Client) NodeMaintenance(ctx context.Context, node string) ([]seedbed.Maintenance, error) {
+	return get[[]seedbed.Maintenance](ctx, c, at("/nodes", node)+"/maintenance", nil)
+}
+
+// Maintenance lists the events of an instance: active, then the last that ended.
+func (c *Client) Maintenance(ctx context.Context, name string) ([]seedbed.Maintenance, error) {
+	return get[[]seedbed.Maintenance](ctx, c, at("/instances", name)+"/maintenance", nil)
+}
+
+// AnnounceNode announces an event to every guest of a node.
+func (c *Client) AnnounceNode(ctx context.Context, node string, r MaintenanceRequest) (seedbed.Maintenance, error) {
+	return post[seedbed.Maintenance](ctx, c, at("/nodes", node)+"/maintenance", r)
+}
+
+// Announce announces an event to one instance.
+func (c *Client) Announce(ctx context.Context, name string, r MaintenanceRequest) (seedbed.Maintenance, error) {
+	return post[seedbed.Maintenance](ctx, c, at("/instances", name)+"/maintenance", r)
+}
+
+// CompleteMaintenance ends an event that took place; seedbed.ErrConflict when it has ended.
+func (c *Client) CompleteMaintenance(ctx context.Context, id string) (seedbed.Maintenance, error) {
+	return post[seedbed.Maintenance](ctx, c, at("/maintenance", id)+"/complete", nil)
+}
+
+// CancelMaintenance ends an event that will not take place; seedbed.ErrConflict when it has ended.
+func (c *Client) CancelMaintenance(ctx context.Context, id string) (seedbed.Maintenance, error) {
+	return post[seedbed.Maintenance](ctx, c, at("/maintenance", id)+"/cancel", nil)
+}
+
+// NetworkChange is what changes of a network; a nil field changes nothing.
+type NetworkChange struct {
+	Identity *string            `json:"identity,omitempty"`
+	Allow    *seedbed.Allowance `json:"allow,omitempty"`
+}
+
+// Network is one network, or seedbed.ErrNotFound.
+func (c *Client) Network(ctx context.Context, name string) (seedbed.Network, error) {
+	return get[seedbed.Network](ctx, c, at("/networks", name), nil)
+}
+
+// ChangeNetwork changes a network; its nodes follow.
+func (c *Client) ChangeNetwork(ctx context.Context, name string, change NetworkChange) (seedbed.Network, error) {
+	return patch[seedbed.Network](ctx, c, at("/networks", name), change)
+}
+
+// IdentityCertificate is the certificate, in PEM, that verifies instance identity documents.
+func (c *Client) IdentityCertificate(ctx context.Context) ([]byte, error) {
+	var b []byte
+	err := c.do(ctx, call{method: http.MethodGet, path: "/certificates/identity", raw: &b})
+	return b, err
+}
+
+// AccessFilter says which events are wanted; the zero value takes all.
+type AccessFilter struct {
+	// Max is how many, the newest; 0 is the server's default.
+	Max int
+	// Kind is one of seedbed's kinds of GuestEvent.
+	Kind string
+	// Path is how the path of a request starts.
+	Path string
+	// Status is a status such as "404", or a class such as "4xx".
+	Status string
+	// Since is the time before which nothing is wanted.
+	Since time.Time
+}
+
+func (f AccessFilter) query() url.Values {
+	q := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.Max > 0 {
+		q.Set("limit", strconv.Itoa(f.Max))
+	}
+	set("kind", f.Kind)
+	set("path", f.Path)
+	set("status", f.Status)
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.UTC().Format(time.RFC3339))
+	}
+	return q
+}

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"seedbed"
+)
+
+func (c *Client) removal(ctx context.Context, path string) (seedbed.Receipt, error) {
+	var r seedbed.Receipt
+	err := c.do(ctx, call{method: http.MethodDelete, path: path, answer: &r})
+	return r, err
+}
+
+// RemoveImage starts a job that removes an image; seedbed.ErrInUse, which names
+// them, while profiles or volumes need it.
+func (c *Client) RemoveImage(ctx context.Context, name string) (seedbed.Receipt, error) {
+	return c.removal(ctx, at("/images", name))
+}
+
+// Flatten starts a job that makes an instance's volumes independent of their image.
+func (c *Client) Flatten(ctx context.Context, instance string) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/flatten", nil)
+}
+
+// Snapshot is one snapshot of an instance's volumes.
+type Snapshot struct {
+	Name    string        `json:"name"`
+	Job     seedbed.JobID `json:"job"` // that took it
+	Created time.Time     `json:"created"`
+	// Volumes are the names of the volumes that it is of.
+	Volumes []string `json:"volumes"`
+	// Complete is false when a volume of the instance does not have it.
+	Complete bool `json:"complete"`
+}
+
+// Snapshots lists the snapshots of an instance, oldest first.
+func (c *Client) Snapshots(ctx context.Context, instance string) ([]Snapshot, error) {
+	return get[[]Snapshot](ctx, c, at("/instances", instance)+"/snapshots", nil)
+}
+
+// TakeSnapshot starts a job that takes a snapshot of an instance's volumes.
+func (c *Client) TakeSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/snapshots", struct {
+		Name string `json:"name"`
+	}{name})
+}
+
+// RemoveSnapshot starts a job that removes a snapshot.
+func (c *Client) RemoveSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
+	return c.removal(ctx, at(at("/instances", instance)+"/snapshots", name))
+}

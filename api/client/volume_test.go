@@ -1,0 +1,62 @@
+package client_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"seedbed/api/client"
+)
+
+func TestVolumeRoutes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, tt := range map[string]struct {
+		call   func(*client.Client) error
+		want   string // method, target and body
+		answer string
+	}{
+		"image remove": {func(c *client.Client) error { _, err := c.RemoveImage(ctx, "a/b"); return err }, "DELETE /api/v1/images/a%2Fb ", "{}"},
+		"flatten":      {func(c *client.Client) error { _, err := c.Flatten(ctx, "v"); return err }, "POST /api/v1/instances/v/flatten ", "{}"},
+		"snapshots":    {func(c *client.Client) error { _, err := c.Snapshots(ctx, "v"); return err }, "GET /api/v1/instances/v/snapshots ", "[]"},
+		"snapshot":     {func(c *client.Client) error { _, err := c.TakeSnapshot(ctx, "v", "s"); return err }, `POST /api/v1/instances/v/snapshots {"name":"s"}`, "{}"},
+		"snapshot remove": {func(c *client.Client) error { _, err := c.RemoveSnapshot(ctx, "v", "../s"); return err },
+			"DELETE /api/v1/instances/v/snapshots/..%2Fs ", "{}"},
+		"trash":   {func(c *client.Client) error { _, err := c.Trash(ctx); return err }, "GET /api/v1/trash ", "[]"},
+		"restore": {func(c *client.Client) error { _, err := c.RestoreVolume(ctx, "p", "t1"); return err }, "POST /api/v1/trash/p/t1/restore ", "{}"},
+		"purge":   {func(c *client.Client) error { return c.PurgeVolume(ctx, "p", "t1") }, "DELETE /api/v1/trash/p/t1 ", ""},
+		"discard": {func(c *client.Client) error { _, err := c.DiscardVolume(ctx, "p", "v"); return err }, `POST /api/v1/trash {"pool":"p","name":"v"}`, "{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = r.Method + " " + r.RequestURI + " " + string(body)
+				_, _ = io.WriteString(w, tt.answer)
+			})
+			if err := tt.call(c); err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("got %q; want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A pool without a trash leaves nothing to tell of.
+func TestDiscardedForGood(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	item, err := c.DiscardVolume(t.Context(), "p", "v")
+	if err != nil || item != nil {
+		t.Errorf("%v, %v", item, err)
+	}
+	c = serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"pool":"p","id":"t1","name":"v","instance_name":"web1"}`)
+	})
+	if item, err = c.DiscardVolume(t.Context(), "p", "v"); err != nil || item == nil || item.ID != "t1" || item.InstanceName != "web1" {
+		t.Errorf("%+v, %v", item, err)
+	}
+}

@@ -1,0 +1,212 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Hooks are the receivers of signed webhooks.
+type Hooks interface {
+	CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
+	Hook(ctx context.Context, name string) (seedbed.Hook, error)
+	Hooks(ctx context.Context) ([]seedbed.Hook, error)
+	DeleteHook(ctx context.Context, name string) error
+}
+
+// HookChanges are what may change of a hook. What the configuration declares
+// gives ErrConflict.
+type HookChanges interface {
+	// UpdateHook changes everything but scheme and keys; ErrConflict when the
+	// hook was changed since h.Changed.
+	UpdateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
+	// RotateHook adds a key; those before it count for the overlap still.
+	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
+}
+
+// Receiving is what the receiver of webhooks knows of hooks. All of it is required.
+type Receiving struct {
+	// Check refuses, with ErrInvalid, a hook that could not work or would be open to anybody.
+	Check func(h seedbed.Hook) error
+	// NewKey draws a secret for a scheme, with the text that people copy; ErrInvalid
+	// where the sender draws it.
+	NewKey func(h seedbed.HookSettings) (key []byte, secret string, err error)
+	// ParseKey reads a secret as people copy it.
+	ParseKey func(h seedbed.HookSettings, secret string) ([]byte, error)
+	// Try tells what a hook would make of a delivery.
+	Try func(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (seedbed.Trial, error)
+	// Redeliver puts a delivery of the history through again.
+	Redeliver func(ctx context.Context, hook, id string) (seedbed.Redelivery, error)
+}
+
+func (r *router) hookRoutes(app *fiber.App) {
+	on := func(method, path string, h handler) { app.Add(method, prefix+path, r.within(callTimeout, h)) }
+	on(fiber.MethodGet, "/hooks", r.hooks)
+	on(fiber.MethodPost, "/hooks", r.createHook)
+	on(fiber.MethodGet, "/hooks/:name", r.hook)
+	on(fiber.MethodPatch, "/hooks/:name", r.changeHook)
+	on(fiber.MethodDelete, "/hooks/:name", r.deleteHook)
+	on(fiber.MethodPost, "/hooks/:name/rotate", r.rotateHook)
+	on(fiber.MethodPost, "/hooks/:name/test", r.testHook)
+	on(fiber.MethodGet, "/hooks/:name/deliveries", r.hookDeliveries)
+	on(fiber.MethodGet, "/hooks/:name/deliveries/:id", r.delivery)
+	on(fiber.MethodPost, "/hooks/:name/deliveries/:id/redeliver", r.redeliver)
+	on(fiber.MethodGet, "/deliveries", r.deliveries)
+}
+
+func (r *router) hooks(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Hooks) }
+
+func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "hook", r.Store.Hook, contentTag)
+}
+
+func (r *router) deleteHook(ctx context.Context, c *fiber.Ctx) error {
+	if err := unchanged(ctx, c, "hook", r.Store.Hook, contentTag); err != nil {
+		return err
+	}
+	return drop(ctx, c, "hook", r.Store.DeleteHook)
+}
+
+// newHook is the one answer that holds a hook's secret, unless the caller gave it.
+type newHook struct {
+	Hook   seedbed.Hook `json:"hook"`
+	Secret string       `json:"secret,omitempty"`
+}
+
+func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
+	var req hookRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	h, err := req.hook()
+	if err != nil {
+		return err
+	}
+	var secret string
+	if req.keyed() {
+		var key seedbed.HookKey
+		if key, secret, err = r.hookKey(h.HookSettings, req.Secret); err != nil {
+			return err
+		}
+		h.Keys = []seedbed.HookKey{key}
+	}
+	if err := r.Receiving.Check(h); err != nil {
+		return err
+	}
+	if h, err = r.Store.CreateHook(ctx, h); err != nil {
+		return err
+	}
+	return created(c, "/hooks/"+h.Name, newHook{h, secret})
+}
+
+// hookKey is the key that was given, or a new one with its text.
+func (r *router) hookKey(h seedbed.HookSettings, given string) (key seedbed.HookKey, secret string, err error) {
+	key.ID = "k" + strings.ToLower(rand.Text()[:6])
+	if given != "" {
+		key.Secret, err = r.Receiving.ParseKey(h, given)
+		return key, "", err
+	}
+	key.Secret, secret, err = r.Receiving.NewKey(h)
+	return key, secret, err
+}
+
+// hookOf is the hook that the path names.
+func (r *router) hookOf(ctx context.Context, c *fiber.Ctx) (seedbed.Hook, error) {
+	n, err := name(c, "hook")
+	if err != nil {
+		return seedbed.Hook{}, err
+	}
+	return r.Store.Hook(ctx, n)
+}
+
+// changeHook changes what the body mentions, and leaves the rest.
+func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
+	h, err := r.hookOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := matches(c, contentTag(h)); err != nil {
+		return err
+	}
+	req := requestOf(h)
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if req.Name != h.Name || req.Secret != "" {
+		return invalid("a hook keeps its name, and gets another key by being rotated")
+	}
+	keys, changed := h.Keys, h.Changed
+	if h, err = req.hook(); err != nil {
+		return err
+	}
+	h.Keys, h.Changed = keys, changed
+	if err := r.Receiving.Check(h); err != nil {
+		return err
+	}
+	if h, err = r.Store.UpdateHook(ctx, h); err != nil {
+		return err
+	}
+	return tagged(c, contentTag(h), h)
+}
+
+type rotateHookRequest struct {
+	// Secret is the new secret; empty draws one.
+	Secret  string        `json:"secret"`
+	Overlap time.Duration `json:"overlap"`
+}
+
+func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
+	req := rotateHookRequest{Overlap: defaultOverlap}
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if req.Overlap < 0 || req.Overlap > maxOverlap {
+		return invalid("overlap %s: want nanoseconds that are 0s to %s", req.Overlap, maxOverlap)
+	}
+	h, err := r.hookOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	key, secret, err := r.hookKey(h.HookSettings, req.Secret)
+	if err != nil {
+		return err
+	}
+	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap); err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, newHook{h, secret})
+}
+
+// hookTrial is a delivery to try a hook with, and rules to try in place of its own.
+type hookTrial struct {
+	seedbed.Sample
+	When    *string `json:"when"`
+	Mapping *string `json:"mapping"`
+}
+
+func (r *router) testHook(ctx context.Context, c *fiber.Ctx) error {
+	var req hookTrial
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	h, err := r.hookOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if req.When != nil {
+		h.When = *req.When
+	}
+	if req.Mapping != nil {
+		h.Mapping = *req.Mapping
+	}
+	t, err := r.Receiving.Try(ctx, h, req.Sample)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, t)
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+const (
+	defaultTolerance = 5 * time.Minute
+	minTolerance     = time.Second
+	// maxTolerance is far less than half the time that deliveries are kept, so
+	// that a replay within it is always recognised.
+	maxTolerance = 24 * time.Hour
+)
+
+// hookRequest is a hook without what the store sets.
+type hookRequest struct {
+	Name string `json:"name"`
+	seedbed.HookSettings
+	// Secret is the secret that the sender has; empty draws one.
+	Secret    string        `json:"secret"`
+	Profiles  []string      `json:"profiles"`
+	Actions   []string      `json:"actions"`
+	Tolerance time.Duration `json:"tolerance"`
+}
+
+// requestOf is what would make h, of which nothing is shared: a decoder writes into it.
+func requestOf(h seedbed.Hook) hookRequest {
+	r := hookRequest{Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance}
+	r.CIDRs, r.Subjects = slices.Clone(h.CIDRs), slices.Clone(h.Subjects)
+	if h.Form != nil {
+		form := *h.Form
+		r.Form = &form
+	}
+	return r
+}
+
+// keyed tells whether the new hook is to have a key: one without a token of
+// Alertmanager's tells its senders by their certificates.
+func (r hookRequest) keyed() bool {
+	switch r.Scheme {
+	case seedbed.SchemeNone:
+		return r.Secret != ""
+	case seedbed.SchemeAlertmanager:
+		return r.Secret != "" || len(r.Subjects) == 0
+	}
+	return true
+}
+
+// hook fills in what has a default and refuses what no hook may have. What the
+// scheme asks for is checked with the keys.
+func (r hookRequest) hook() (seedbed.Hook, error) {
+	h := seedbed.Hook{Name: r.Name, HookSettings: r.HookSettings, Profiles: r.Profiles, Actions: r.Actions, Tolerance: r.Tolerance}
+	h.Scheme = cmp.Or(h.Scheme, seedbed.SchemeStandard)
+	if err := seedbed.CheckName("hook", h.Name); err != nil {
+		return h, err
+	}
+	if len(h.Profiles) > maxListed {
+		return h, invalid("profiles: %d names: want at most %d", len(h.Profiles), maxListed)
+	}
+	for i, p := range h.Profiles {
+		if err := seedbed.CheckName("profile", p); err != nil {
+			return h, err
+		}
+		if slices.Contains(h.Profiles[:i], p) {
+			return h, invalid("profiles: %q comes twice", p)
+		}
+	}
+	for i, a := range h.Actions {
+		if !slices.Contains(seedbed.Actions(), a) || slices.Contains(h.Actions[:i], a) {
+			return h, invalid("actions: %q: want some of %s, each once", clip(a), strings.Join(seedbed.Actions(), ", "))
+		}
+	}
+	if h.Tolerance == 0 {
+		h.Tolerance = defaultTolerance
+	}
+	if h.Tolerance < minTolerance || h.Tolerance > maxTolerance {
+		return h, invalid("tolerance %s: want nanoseconds that are %s to %s, or 0 for %s", h.Tolerance, minTolerance, maxTolerance, defaultTolerance)
+	}
+	return h, nil
+}

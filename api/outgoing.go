@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// attempt is what came of a test.
+type attempt struct {
+	Delivered bool          `json:"delivered"`
+	Status    int           `json:"status"` // 0 when there was no answer
+	Error     string        `json:"error"`
+	Took      time.Duration `json:"took"`
+}
+
+func (r *router) testEndpoint(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "endpoint")
+	if err != nil {
+		return err
+	}
+	a, err := r.Deliveries.Test(ctx, n)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, attempt{a.State == seedbed.OutgoingSent, a.Status, a.Error, a.Took})
+}
+
+func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "endpoint")
+	if err != nil {
+		return err
+	}
+	most, err := limit(c, defaultLimit)
+	if err != nil {
+		return err
+	}
+	state := seedbed.OutgoingState(c.Query("state"))
+	switch state {
+	case "", seedbed.OutgoingPending, seedbed.OutgoingSent, seedbed.OutgoingDead, seedbed.OutgoingSkipped:
+	default:
+		return invalid("state %q: want pending, sent, dead or skipped", clip(string(state)))
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.Outgoing, error) {
+		return r.Store.OutgoingDeliveries(ctx, n, state, most)
+	})
+}
+
+func (r *router) resend(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "endpoint")
+	if err != nil {
+		return err
+	}
+	o, err := r.Store.Resend(ctx, n, c.Params("id"))
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, o)
+}
+
+type replayRequest struct {
+	Since time.Time `json:"since"`
+	// MissedOnly leaves out what was delivered.
+	MissedOnly bool `json:"missed_only"`
+}
+
+// replayed is how many deliveries are on their way again.
+type replayed struct {
+	Deliveries int `json:"deliveries"`
+}
+
+func (r *router) replay(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "endpoint")
+	if err != nil {
+		return err
+	}
+	var req replayRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if req.Since.IsZero() {
+		return invalid("member since is missing: want a time such as 2026-01-31T12:00:00Z")
+	}
+	sent, err := r.Store.Replay(ctx, n, req.Since, req.MissedOnly)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, replayed{sent})
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Listings are the lists that are too long for one answer.
+type Listings interface {
+	// ListInstances gives them by name.
+	ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error)
+	// ListJobs gives them newest first.
+	ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error)
+}
+
+// one reads a parameter of the query that is one of the words.
+func one[T ~string](c *fiber.Ctx, name string, words []T) (T, error) {
+	v := T(strings.Clone(c.Query(name)))
+	if v != "" && !slices.Contains(words, v) {
+		return "", invalid("%s %q is unknown: want %s", name, clip(string(v)), strings.Join(each(words, func(w T) string { return string(w) }), ", "))
+	}
+	return v, nil
+}
+
+// prefixForm is what a name of an instance may start with.
+var prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// instanceQuery reads which instances are wanted.
+func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
+	if q.Limit, err = limit(c, maxLimit); err != nil {
+		return q, err
+	}
+	if q.State, err = one(c, "state", seedbed.InstanceStates()); err != nil {
+		return q, err
+	}
+	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
+		*to = strings.Clone(c.Query(name))
+		if *to != "" && !prefixForm.MatchString(*to) {
+			return q, invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens", name, clip(*to))
+		}
+	}
+	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
+		err = seedbed.CheckName("profile", q.Profile)
+	}
+	return q, err
+}
+
+func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
+	q, err := instanceQuery(c)
+	if err != nil {
+		return err
+	}
+	return page(c, q.Limit, func(i seedbed.Instance) string { return i.Name }, func(n int) ([]seedbed.Instance, error) {
+		q.Limit = n
+		return r.Store.ListInstances(ctx, q)
+	})
+}
+
+// jobQuery reads which jobs are wanted.
+func jobQuery(c *fiber.Ctx) (q seedbed.JobQuery, err error) {
+	if q.Limit, err = limit(c, defaultLimit); err != nil {
+		return q, err
+	}
+	if q.State, err = one(c, "state", seedbed.JobStates()); err != nil {
+		return q, err
+	}
+	if q.Kind, err = one(c, "kind", seedbed.JobKinds()); err != nil {
+		return q, err
+	}
+	if after := c.Query("after"); after != "" {
+		q.After, err = seedbed.ParseJobCursor(after)
+	}
+	return q, err
+}
+
+func (r *router) jobs(ctx context.Context, c *fiber.Ctx) error {
+	q, err := jobQuery(c)
+	if err != nil {
+		return err
+	}
+	return page(c, q.Limit, func(j seedbed.Job) string { return j.Cursor().String() }, func(n int) ([]seedbed.Job, error) {
+		q.Limit = n
+		return r.Store.ListJobs(ctx, q)
+	})
+}
+
+// page answers at most n of a list, with a link to the next page when there is
+// more (RFC 8288). One more than that is read to know.
+func page[T any](c *fiber.Ctx, n int, cursor func(T) string, read func(n int) ([]T, error)) error {
+	found, err := read(n + 1)
+	if err != nil {
+		return err
+	}
+	if len(found) > n {
+		found = found[:n]
+		query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
+		if err != nil {
+			return invalid("the query is not well formed: want name=value, separated by &, with %%XX for other characters")
+		}
+		query.Set("limit", strconv.Itoa(n))
+		query.Set("after", cursor(found[n-1]))
+		c.Set(fiber.HeaderLink, "<"+c.Path()+"?"+query.Encode()+`>; rel="next"`)
+	}
+	return reply(c, fiber.StatusOK, found)
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// powerRoutes are the jobs on an instance that is there, and what one would do.
+func (r *router) powerRoutes(app *fiber.App) {
+	app.Post(prefix+"/instances/:name/start", r.within(callTimeout, r.startInstance))
+	app.Post(prefix+"/instances/:name/stop", r.within(callTimeout, r.power(seedbed.DoStop)))
+	app.Post(prefix+"/instances/:name/reboot", r.within(callTimeout, r.power(seedbed.DoReboot)))
+	app.Post(prefix+"/instances/:name/rebuild", r.within(callTimeout, r.rebuild))
+	app.Post(prefix+"/plan", r.within(callTimeout, r.plan))
+}
+
+func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) error {
+	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoStart})
+}
+
+// submit asks for something to be done to the instance that the path names.
+func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) error {
+	req.Name = c.Params("name")
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, req, nil)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+// powerRequest says how an instance is switched off.
+type powerRequest struct {
+	Force bool `json:"force"`
+	Soft  bool `json:"soft"`
+	// Grace is a duration such as "90s".
+	Grace string `json:"grace"`
+}
+
+// params adds what is asked for to the params of a request, which the intake checks.
+func (p powerRequest) params(to map[string]any) map[string]any {
+	if to == nil {
+		to = map[string]any{}
+	}
+	if p.Force {
+		to["force"] = true
+	}
+	if p.Soft {
+		to["soft"] = true
+	}
+	if p.Grace != "" {
+		to["grace"] = p.Grace
+	}
+	return to
+}
+
+// power starts a job that stops or reboots the instance that the path names. The body may be left out.
+func (r *router) power(action string) handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		var p powerRequest
+		if c.Context().Request.Header.ContentLength() != 0 {
+			if err := receive(c, &p); err != nil {
+				return err
+			}
+		}
+		return r.submit(ctx, c, seedbed.Request{Action: action, Params: p.params(nil)})
+	}
+}
+
+// rebuildRequest says what an instance is rebuilt from; empty fields are what it is made from now.
+type rebuildRequest struct {
+	powerRequest
+	Profile string         `json:"profile"`
+	Image   string         `json:"image"`
+	Params  map[string]any `json:"params"`
+}
+
+func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
+	var req rebuildRequest
+	if err := receive(c, &req, r.maxDocuments()); err != nil {
+		return err
+	}
+	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: req.params(req.Params)})
+}
+
+// planRequest is what would be asked for.
+type planRequest struct {
+	// Action is create, the default, or rebuild.
+	Action string `json:"action"`
+	Image  string `json:"image"`
+	instanceRequest
+}
+
+// plan answers what a create or a rebuild would make, and what is in its way.
+func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
+	var req planRequest
+	if err := receive(c, &req, r.maxDocuments()); err != nil {
+		return err
+	}
+	switch {
+	case req.Action == "" || req.Action == seedbed.DoCreate:
+		if req.Action = seedbed.DoPlan; req.Image != "" {
+			return invalid("image: only a rebuild takes one: want a profile")
+		}
+	case req.Action != seedbed.DoRebuild:
+		return invalid("action %q: want create or rebuild", clip(req.Action))
+	}
+	p, err := r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile, Image: req.Image, Params: req.Params})
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, p)
+}

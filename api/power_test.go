@@ -1,0 +1,67 @@
+package api_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"seedbed"
+)
+
+// TestPower holds what the jobs on an instance that is there are asked with.
+func TestPower(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.stored(t)
+	expect := func(method, path, body string, status int, parts ...string) {
+		t.Helper()
+		s.expect(t, method, path, body, status, parts...)
+	}
+	last := func() seedbed.Job {
+		t.Helper()
+		job := s.claim(t)
+		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+			t.Fatal(err)
+		}
+		return *job
+	}
+	for _, c := range []struct {
+		path, body string
+		kind       seedbed.JobKind
+		spec       string
+	}{
+		{"start", ``, seedbed.JobStart, ``},
+		{"stop", ``, seedbed.JobStop, `{"was":"running"}`},
+		{"stop", `{}`, seedbed.JobStop, `{"was":"running"}`},
+		{"stop", `{"force":true}`, seedbed.JobStop, `{"force":true,"was":"running"}`},
+		{"reboot", `{"soft":true,"grace":"90s"}`, seedbed.JobReboot, `{"soft":true,"grace":90000000000,"was":"running"}`},
+		{"rebuild", `{"force":true}`, seedbed.JobRebuild, `{"force":true,"was":"running","profile":"small","image":"debian","own":true}`},
+		{"rebuild", `{"profile":"small","image":"debian","params":{"vcpus":2}}`, seedbed.JobRebuild, `{"was":"running","profile":"small","image":"debian"}`},
+	} {
+		expect("POST", "/instances/web1/"+c.path, c.body, 202, `"state":"queued"`)
+		if j := last(); j.Kind != c.kind || !sameJSON(string(j.Spec), c.spec) {
+			t.Errorf("%s %s: %s job with %s", c.path, c.body, j.Kind, j.Spec)
+		}
+	}
+	expect("POST", "/instances/web1/stop", `{"grace":"x"}`, 422, "grace")
+	expect("POST", "/instances/web1/stop", `{"evil":true}`, 400, "/evil")
+	expect("POST", "/instances/web1/rebuild", ``, 415)
+	expect("POST", "/instances/web1/rebuild", `{"image":"none"}`, 422, "none")
+	expect("POST", "/instances/web2/rebuild", `{}`, 404, "web2")
+	expect("POST", "/instances/WEB/reboot", ``, 422)
+	expect("POST", "/plan", `{"action":"rebuild","name":"web1"}`, 200, `"image":"debian"`, `"addr":"10.99.0.2"`, `"problems":[]`)
+	expect("POST", "/plan", `{"action":"rebuild","name":"web2"}`, 200, `"problems":["instance web2 does not exist"]`)
+	expect("POST", "/plan", `{"action":"stop","name":"web1"}`, 422, "want create or rebuild")
+	expect("POST", "/plan", `{"name":"web2","profile":"small","image":"debian"}`, 422, "only a rebuild")
+}
+
+func sameJSON(a, b string) bool {
+	var x, y any
+	json.Unmarshal([]byte(a), &x)
+	json.Unmarshal([]byte(b), &y)
+	return marshalled(x) == marshalled(y)
+}
+
+func marshalled(v any) string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}

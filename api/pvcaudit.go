@@ -1,0 +1,53 @@
+package api
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+// shownComposed is the object that a path below /provisioner is about, for the
+// audit log: without the content of documents, which may hold secrets.
+func (r *router) shownComposed(ctx context.Context, parts []string) (any, error) {
+	if len(parts) > 1 && parts[0] == "template" {
+		parts = parts[1:]
+	}
+	if len(parts) < 2 {
+		return nil, nil
+	}
+	m := seedbed.ExactName(parts[1])
+	switch parts[0] {
+	case "system":
+		return before(ctx, m, r.Store.SystemTemplates, systemRowOf)
+	case "network":
+		return before(ctx, m, r.Store.NetworkTemplates, networkTemplateRowOf)
+	case "storage":
+		return before(ctx, m, r.Store.StorageTemplates, storageRowOf)
+	case "userdata":
+		return before(ctx, m, r.Store.UserDataDocuments, func(d seedbed.UserDataDocument) documentBefore { return documentBefore{d.ID, d.Name, len(d.Data)} })
+	case "script":
+		return before(ctx, m, r.Store.Scripts, func(s seedbed.Script) documentBefore { return documentBefore{s.ID, s.Name, len(s.Text)} })
+	case "profile":
+		return before(ctx, m, r.Store.ProvisionerProfiles, func(p seedbed.ProvisionerProfile) provisionerRow {
+			p.Arguments = nil // any may be a password
+			return provisionerRowOf(p)
+		})
+	}
+	return nil, nil
+}
+
+// documentBefore is a document without its content.
+type documentBefore struct {
+	ID    int64  `json:"id"`
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+// before is the one object that is read, as it is shown; nil when there is none.
+func before[T, R any](ctx context.Context, m seedbed.NameMatch, read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R) (any, error) {
+	found, err := read(ctx, m)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return row(found[0]), nil
+}

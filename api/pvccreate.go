@@ -1,0 +1,46 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// composedAnswer is what PVC's client waits by.
+type composedAnswer struct {
+	TaskID   string `json:"task_id"`
+	TaskName string `json:"task_name"`
+	RunOn    string `json:"run_on"`
+}
+
+const createTask = "provisioner.create"
+
+// composeVM makes a machine of a profile. define_vm and start_vm are true unless
+// said otherwise, as PVC's manual has it.
+func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	req := seedbed.ComposeRequest{
+		Name:      f.must("name", "A VM name must be specified."),
+		Profile:   f.must("profile", "A profile name must be specified."),
+		Start:     !f.has("start_vm") || f.flag("start_vm"),
+		Arguments: arguments(f),
+	}
+	if f.err == nil && f.has("define_vm") && !f.flag("define_vm") {
+		f.refuse(refused(fiber.StatusBadRequest, "define_vm=False is not supported by this release: a VM is always defined; start_vm=False leaves it off."))
+	}
+	if f.err != nil {
+		return f.err
+	}
+	receipt, err := r.Composer.Compose(ctx, req)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return refused(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
+	}
+	if err != nil {
+		return err
+	}
+	id := receipt.Job.Short()
+	c.Set(fiber.HeaderLocation, prefix+"/tasks/"+id)
+	return reply(c, fiber.StatusAccepted, composedAnswer{id, createTask, r.Node + " (primary)"})
+}

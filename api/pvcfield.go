@@ -1,0 +1,254 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+)
+
+// maxFields bounds the parameters of a request.
+const maxFields = 1000
+
+// fields are a request's parameters, from the query and from the body: a form,
+// urlencoded or multipart, or a JSON object. The first that is wrong is err.
+type fields struct {
+	query, body url.Values
+	err         error
+}
+
+// queried reads the parameters of a query, and leaves the body.
+func queried(c *fiber.Ctx) (*fields, error) {
+	query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
+	if err != nil {
+		return nil, refused(fiber.StatusBadRequest, "The query is not well formed: want name=value, separated by &, with %%XX for other characters.")
+	}
+	f := &fields{query: query}
+	return f, f.check()
+}
+
+// parameters reads the parameters of a request.
+func (r *router) parameters(c *fiber.Ctx) (*fields, error) {
+	f, err := queried(c)
+	if err != nil {
+		return nil, err
+	}
+	header := httpserve.FieldsOf(c.Context())
+	if header.Get("content-encoding") != "" {
+		return nil, refused(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported.")
+	}
+	raw, err := httpserve.ReadBody(c.Context(), r.maxDocuments())
+	if err != nil {
+		return nil, err
+	}
+	if f.body, err = parseBody(header.Get("content-type"), raw); err != nil {
+		return nil, err
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	f.note(c)
+	return f, nil
+}
+
+// parseBody reads the parameters of a body with that Content-Type.
+func parseBody(contentType string, raw []byte) (url.Values, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	kind, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		kind = ""
+	}
+	var values url.Values
+	switch kind {
+	case fiber.MIMEApplicationForm:
+		if values, err = url.ParseQuery(string(raw)); err != nil {
+			err = refused(fiber.StatusBadRequest, "The form is not well formed: want name=value, separated by &, with %%XX for other characters.")
+		}
+	case fiber.MIMEMultipartForm:
+		values, err = parseMultipart(raw, params["boundary"])
+	case fiber.MIMEApplicationJSON:
+		values, err = parseObject(raw)
+	default:
+		err = refused(fiber.StatusUnsupportedMediaType, "The body is %q: want application/x-www-form-urlencoded, multipart/form-data or application/json.", clip(contentType))
+	}
+	return values, err
+}
+
+// parseMultipart reads the parts of a form but for those that are files.
+func parseMultipart(raw []byte, boundary string) (url.Values, error) {
+	bad := refused(fiber.StatusBadRequest, "The multipart form is not well formed.")
+	values := url.Values{}
+	reader := multipart.NewReader(bytes.NewReader(raw), boundary)
+	for n := 0; ; n++ {
+		part, err := reader.NextRawPart()
+		if err == io.EOF { // as it is: wrapped, it is a form that ended early
+			return values, nil
+		}
+		if err != nil || boundary == "" || n == maxFields {
+			return nil, bad
+		}
+		value, err := io.ReadAll(part)
+		if err != nil {
+			return nil, bad
+		}
+		if name := part.FormName(); name != "" && part.FileName() == "" {
+			values.Add(name, string(value))
+		}
+	}
+}
+
+// parseObject reads the members of a JSON object: strings, numbers, booleans,
+// and lists of them. A null is as if it were not there.
+func parseObject(raw []byte) (url.Values, error) {
+	var members map[string]jsontext.Value
+	if jsontext.Value(raw).Kind() != '{' || jsonv2.Unmarshal(raw, &members) != nil {
+		return nil, refused(fiber.StatusBadRequest, "The body is not a JSON object with each name once.")
+	}
+	values := url.Values{}
+	for name, v := range members {
+		list := []jsontext.Value{v}
+		if v.Kind() == '[' {
+			list = nil
+			if err := jsonv2.Unmarshal(v, &list); err != nil {
+				return nil, err
+			}
+		}
+		for _, e := range list {
+			s, ok := scalar(e)
+			switch {
+			case ok:
+				values.Add(name, s)
+			case e.Kind() != 'n':
+				return nil, &refusal{fiber.StatusBadRequest, map[string]string{clip(name): "A string, a number, true, false, or a list of them is wanted."}}
+			}
+		}
+	}
+	return values, nil
+}
+
+// scalar is a JSON value as a form would have it.
+func scalar(v jsontext.Value) (string, bool) {
+	switch v.Kind() {
+	case '"':
+		var s string
+		err := jsonv2.Unmarshal(v, &s)
+		return s, err == nil
+	case '0', 't', 'f':
+		return string(v), true
+	}
+	return "", false
+}
+
+// check refuses more parameters than there are, and what is no text.
+func (f *fields) check() error {
+	n := 0
+	for _, values := range []url.Values{f.query, f.body} {
+		for name, all := range values {
+			if n += len(all); n > maxFields {
+				return refused(fiber.StatusBadRequest, "There are more than %d parameters.", maxFields)
+			}
+			for _, v := range append([]string{name}, all...) {
+				if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
+					return &refusal{fiber.StatusBadRequest, map[string]string{strings.ToValidUTF8(clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."}}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// private are the parameters that may hold secrets, which the audit log is not told.
+var private = map[string]bool{"data": true, "arg": true, "token": true}
+
+// note keeps what was asked for, for the audit log.
+func (f *fields) note(c *fiber.Ctx) {
+	asked := map[string]any{}
+	for _, values := range []url.Values{f.query, f.body} {
+		for name, all := range values {
+			asked[name] = all
+			if private[name] {
+				asked[name] = fmt.Sprintf("(%d bytes)", len(strings.Join(all, "")))
+			}
+		}
+	}
+	if raw, err := json.Marshal(asked); err == nil && len(asked) > 0 {
+		noteAsked(c, raw)
+	}
+}
+
+// list is every value of a parameter that may be repeated.
+func (f *fields) list(name string) []string {
+	return append(append([]string{}, f.query[name]...), f.body[name]...)
+}
+
+// has tells whether the parameter is there, even if empty.
+func (f *fields) has(name string) bool { return f.query.Has(name) || f.body.Has(name) }
+
+// text is a parameter that comes once; empty when it is not there.
+func (f *fields) text(name string) string {
+	all := f.list(name)
+	if len(all) == 0 {
+		return ""
+	}
+	for _, v := range all[1:] {
+		if v != all[0] {
+			f.wrong(name, "It is there more than once.")
+		}
+	}
+	return all[0]
+}
+
+// must is text for a parameter that must be there; help says what it is.
+func (f *fields) must(name, help string) string {
+	if !f.has(name) {
+		f.wrong(name, help)
+	}
+	return f.text(name)
+}
+
+// number is a whole number; the error of another text is refusal.
+func (f *fields) number(name, refusal string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(f.text(name)))
+	if err != nil {
+		f.refuse(refused(fiber.StatusBadRequest, "%s", refusal))
+	}
+	return n
+}
+
+// flag is a boolean as Python's strtobool has it; everything else is false.
+func (f *fields) flag(name string) bool {
+	switch strings.ToLower(f.text(name)) {
+	case "y", "yes", "t", "true", "on", "1":
+		return true
+	}
+	return false
+}
+
+// match is which names are wanted.
+func (f *fields) match() seedbed.NameMatch { return seedbed.ParseNameMatch(f.text("limit")) }
+
+// wrong notes what is wrong with a parameter, in the form that PVC has for one that is missing.
+func (f *fields) wrong(name, what string) {
+	f.refuse(&refusal{fiber.StatusBadRequest, map[string]string{name: what}})
+}
+
+func (f *fields) refuse(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}

@@ -1,0 +1,84 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPVCNode(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	i := s.runVM(t, "web1")
+	r := s.do(t, "GET", "/api/v1/node/host1", "")
+	for _, want := range []string{
+		`"name":"host1"`, `"daemon_state":"run"`, `"coordinator_state":"primary"`, `"domain_state":"ready"`, `"pvc_version":"1.2.3"`, `"health":50`,
+		`"health_details":[{"name":"PORT_80"`, `"domains_count":1,"running_domains":["` + string(i.ID) + `"]`, `"vcpu":{"total":0,"allocated":1}`,
+		`"memory":{"total":0,"allocated":512,"provisioned":512,"used":0,"free":0}`,
+	} {
+		if r.status != 200 || !strings.Contains(r.body, want) {
+			t.Errorf("%d %s\nhas no %s", r.status, r.body, want)
+		}
+	}
+	for _, path := range []string{"/node", "/node?limit=host", "/node?daemon_state=run", "/node?daemon_state=stop&domain_state=ready"} {
+		if all := s.do(t, "GET", "/api/v1"+path, ""); all.body != r.body {
+			t.Errorf("%s: %+v", path, all)
+		}
+	}
+	for _, c := range []call{
+		{"GET", "/node/host1/daemon-state", "", 200, `{"daemon_state":"run","name":"host1"}`},
+		{"GET", "/node/host1/coordinator-state", "", 200, `{"coordinator_state":"primary","name":"host1"}`},
+		{"GET", "/node/host1/domain-state", "", 200, `{"domain_state":"ready","name":"host1"}`},
+		{"GET", "/node/none", "", 404, msg("Node not found.")},
+		{"GET", "/node?limit=x", "", 404, msg("Node not found.")},
+		{"GET", "/node?daemon_state=stop", "", 404, msg("Node not found.")},
+		{"POST", "/node/host1/domain-state", "state=flush", 405, msg("The method is not allowed for the requested URL.")},
+	} {
+		s.pvc(t, c)
+	}
+}
+
+func TestPVCNetwork(t *testing.T) {
+	t.Parallel()
+	s := provisioner(t)
+	const (
+		other = `{"vni":1000,"description":"1000","type":"managed","mtu":1500,"domain":"None","name_servers":[],` +
+			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},"ip4":{"network":"10.98.0.0/24","gateway":"10.98.0.1","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}`
+		usual = `{"vni":#,"description":"default","type":"managed","mtu":1500,"domain":"None","name_servers":[],` +
+			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},"ip4":{"network":"10.99.0.0/24","gateway":"10.99.0.1","dhcp_flag":"True","dhcp_start":"10.99.0.2","dhcp_end":"10.99.0.254"}}`
+	)
+	for _, c := range []call{
+		{"GET", "/network", "", 200, "[" + other + "," + usual + "]"},
+		{"GET", "/network?limit=^1000$", "", 200, "[" + other + "]"},
+		{"GET", "/network/1000", "", 200, "[" + other + "]"},
+		{"GET", "/network/default", "", 200, "[" + usual + "]"},
+		{"GET", "/network/none", "", 404, msg("Network not found.")},
+		{"GET", "/network?limit=none", "", 404, msg("Network not found.")},
+		{"DELETE", "/network/default", "", 405, msg("The method is not allowed for the requested URL.")},
+	} {
+		s.pvc(t, c)
+	}
+}
+
+func TestPVCVolume(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.pvc(t, call{"GET", "/storage/ceph/volume", "", 404, msg("Volume not found.")})
+	s = composable(t)
+	i := s.runVM(t, "web1")
+	image := s.do(t, "GET", "/api/v1/storage/ceph/volume/default/debian", "")
+	for _, want := range []string{`[{"name":"debian","pool":"default","stats":{"name":"debian","id":"debian","size":"1024M","objects":256,"order":22,"object_size":4194304,"snapshot_count":0,`,
+		`"format":2,"features":[],"op_features":[],"flags":[],"create_timestamp":"`} {
+		if image.status != 200 || !strings.Contains(image.body, want) {
+			t.Errorf("%+v\nhas no %s", image, want)
+		}
+	}
+	if r := s.do(t, "GET", "/api/v1/storage/ceph/volume?limit=^"+string(i.ID), ""); r.status != 200 || !strings.Contains(r.body, `"name":"`+i.Volumes[0].Name+`"`) || strings.Contains(r.body, "debian") {
+		t.Errorf("%+v", r)
+	}
+	if r := s.do(t, "GET", "/api/v1/storage/ceph/volume?pool=default", ""); strings.Count(r.body, `"pool":"default"`) != 2 {
+		t.Errorf("%+v", r)
+	}
+	s.pvc(t, call{"GET", "/storage/ceph/volume?pool=other", "", 404, msg("Volume not found.")})
+	s.pvc(t, call{"GET", "/storage/ceph/volume/default/none", "", 404, msg("Volume not found.")})
+	s.pvc(t, call{"GET", "/storage/ceph/pool", "", 404, msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml.")})
+}

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// clusterStatus is what PVC's client shows of a cluster. What Seedbed does not
+// have (OSDs, faults) or does not measure (load) is 0 or empty.
+type clusterStatus struct {
+	Name        string                `json:"cluster_name"`
+	Health      clusterHealth         `json:"cluster_health"`
+	NodeHealth  map[string]nodeHealth `json:"node_health"`
+	Maintenance string                `json:"maintenance"`
+	Primary     string                `json:"primary_node"`
+	Version     string                `json:"pvc_version"`
+	UpstreamIP  string                `json:"upstream_ip"`
+	Nodes       map[string]int        `json:"nodes"`
+	VMs         map[string]int        `json:"vms"`
+	Networks    int                   `json:"networks"`
+	OSDs        map[string]int        `json:"osds"`
+	Pools       int                   `json:"pools"`
+	Volumes     int                   `json:"volumes"`
+	Snapshots   int                   `json:"snapshots"`
+	Resources   clusterResources      `json:"resources"`
+	Detail      map[string][]any      `json:"detail"`
+}
+
+// clusterHealth is a percentage with what is wrong.
+type clusterHealth struct {
+	Health   int             `json:"health"`
+	Messages []healthMessage `json:"messages"`
+}
+
+type healthMessage struct {
+	ID    string `json:"id"`
+	Delta int    `json:"health_delta"`
+	Text  string `json:"text"`
+}
+
+type nodeHealth struct {
+	Health   int      `json:"health"`
+	Messages []string `json:"messages"`
+}
+
+type clusterResources struct {
+	Memory struct {
+		Total       int64   `json:"total"`
+		Free        int64   `json:"free"`
+		Used        int64   `json:"used"`
+		Allocated   int64   `json:"allocated"`
+		Provisioned int64   `json:"provisioned"`
+		Utilization float64 `json:"utilization"`
+	} `json:"memory"`
+	CPU struct {
+		Total       int     `json:"total"`
+		Load        float64 `json:"load"`
+		Allocated   int     `json:"allocated"`
+		Utilization float64 `json:"utilization"`
+	} `json:"cpu"`
+	Disk struct {
+		Total       int64   `json:"total"`
+		Used        int64   `json:"used"`
+		Free        int64   `json:"free"`
+		Utilization float64 `json:"utilization"`
+	} `json:"disk"`
+}
+
+// vmStates are PVC's words for the states of instances.
+var vmStates = map[seedbed.InstanceState]string{
+	seedbed.InstanceProvisioning: "provision", seedbed.InstanceRunning: "start", seedbed.InstanceStopped: "stop",
+	seedbed.InstanceRemoving: "disable", seedbed.InstanceGone: "fail", seedbed.InstanceFailed: "fail",
+}
+
+// statusTimeout bounds the checks: PVC's client asks often, and shows what there is.
+const statusTimeout = 5 * time.Second
+
+func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	networks, err := r.Store.Networks(ctx)
+	if err != nil {
+		return err
+	}
+	instances, err := r.Store.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	health := r.clusterHealth(ctx)
+	s := clusterStatus{
+		Name: r.Node, Health: health, NodeHealth: map[string]nodeHealth{r.Node: {health.Health, []string{}}},
+		Maintenance: "false", Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": 1, "run,ready": 1},
+		VMs: map[string]int{"total": len(instances)}, Networks: len(networks), OSDs: map[string]int{"total": 0}, Pools: r.Pools,
+		Detail: map[string][]any{"node": {}, "vm": {}, "osd": {}, "faults": {}},
+	}
+	for _, i := range instances {
+		s.VMs[vmStates[i.State]]++
+		s.Volumes += len(i.Volumes)
+		mb := int64(i.Memory / seedbed.MiB)
+		s.Resources.Memory.Provisioned += mb
+		s.Resources.CPU.Allocated += i.VCPUs
+		if i.State == seedbed.InstanceRunning {
+			s.Resources.Memory.Allocated += mb
+		}
+	}
+	return reply(c, fiber.StatusOK, s)
+}
+
+// clusterHealth is the part of the doctor's checks that found nothing wrong, in percent.
+func (r *router) clusterHealth(ctx context.Context) clusterHealth {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	checks := r.examine(ctx)
+	h := clusterHealth{100, []healthMessage{}}
+	for _, ch := range checks {
+		if !ch.OK {
+			h.Messages = append(h.Messages, healthMessage{strings.ToUpper(strings.ReplaceAll(ch.Name, " ", "_")), 100 / len(checks), ch.Name + ": " + ch.Detail})
+		}
+	}
+	if len(checks) > 0 {
+		h.Health = 100 * (len(checks) - len(h.Messages)) / len(checks)
+	}
+	return h
+}
+
+// setMaintenance refuses what is more than how it is: there is nothing that
+// maintenance would hold back.
+func (r *router) setMaintenance(_ context.Context, c *fiber.Ctx, f *fields) error {
+	state := strings.ToLower(f.must("state", "A cluster state must be specified."))
+	switch {
+	case f.err != nil:
+		return f.err
+	case state != "true" && state != "false":
+		return refused(fiber.StatusBadRequest, "A cluster state must be true or false.")
+	case state == "false":
+		return say(c, "Maintenance mode is off.")
+	}
+	return refused(fiber.StatusBadRequest, "Maintenance mode is not supported by this release: nothing moves or fences VMs by itself.")
+}
+
+func (r *router) primaryNode(_ context.Context, c *fiber.Ctx, _ *fields) error {
+	return reply(c, fiber.StatusOK, struct {
+		Node string `json:"primary_node"`
+	}{r.Node})
+}

@@ -1,0 +1,234 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	// consoleLines is how many lines of a console PVC gives when none are said.
+	consoleLines = 10
+	// patience is how long a change that PVC's client waits for is waited for.
+	patience = 25 * time.Second
+)
+
+func (r *router) vmRoutes(app *fiber.App, get, post routing) {
+	const p = "/vm"
+	wait := func(h pvcHandler) fiber.Handler {
+		return r.within(patience+callTimeout, func(ctx context.Context, c *fiber.Ctx) error {
+			f, err := r.parameters(c)
+			if err != nil {
+				return err
+			}
+			return h(ctx, c, f)
+		})
+	}
+	get(p, r.pvcVMs)
+	get(p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
+		bridges, err := r.bridges(ctx)
+		return []vmRow{vmRowOf(i, bridges)}, err
+	}))
+	app.Delete(prefix+p+"/:vm", wait(r.removeVM))
+	get(p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		return struct {
+			Name  string `json:"name"`
+			State string `json:"state"`
+		}{i.Name, vmStates[i.State]}, nil
+	}))
+	app.Post(prefix+p+"/:vm/state", wait(r.setVMState))
+	get(p+"/:vm/node", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		return struct {
+			Name string `json:"name"`
+			Node string `json:"node"`
+			Last string `json:"last_node"`
+		}{i.Name, i.Node, ""}, nil
+	}))
+	get(p+"/:vm/tags", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		return struct {
+			Name string  `json:"name"`
+			Tags []vmTag `json:"tags"`
+		}{i.Name, vmTags(i)}, nil
+	}))
+	get(p+"/:vm/meta", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		row := vmRowOf(i, nil)
+		return struct {
+			Name          string   `json:"name"`
+			NodeLimit     []string `json:"node_limit"`
+			NodeSelector  string   `json:"node_selector"`
+			NodeAutostart bool     `json:"node_autostart"`
+			Migration     string   `json:"migration_method"`
+			MaxDowntime   int      `json:"migration_max_downtime"`
+		}{row.Name, row.NodeLimit, row.NodeSelector, row.NodeAutostart, row.MigrationMethod, row.MigrationMaxDown}, nil
+	}))
+	post(p+"/:vm/meta", r.setVMMeta)
+	get(p+"/:vm/console", r.vmConsole)
+}
+
+// noSuchVM is how PVC refuses a change of a VM that is not there. Its messages
+// about VMs have single quotes where others have double ones.
+func noSuchVM(c *fiber.Ctx) error {
+	return refused(fiber.StatusBadRequest, "ERROR: Could not find VM '%s' in the cluster!", clip(param(c, "vm")))
+}
+
+// vmAction is what a state that PVC's client asks for means here.
+type vmAction struct {
+	action string
+	params map[string]any
+	// running is true where the VM must run.
+	running bool
+	// says is the message, and done that for a caller who waited.
+	says, done string
+}
+
+var vmActions = map[string]vmAction{
+	"start":    {action: seedbed.DoStart, says: "Starting VM '%s'.", done: "Starting VM '%s'."},
+	"stop":     {action: seedbed.DoStop, params: map[string]any{"force": true}, says: "Forcibly stopping VM '%s'.", done: "Forcibly stopping VM '%s'."},
+	"shutdown": {action: seedbed.DoStop, running: true, says: "Shutting down VM '%s'", done: "Shut down VM '%s'"},
+	"restart":  {action: seedbed.DoReboot, running: true, says: "Restarting VM '%s'.", done: "Restarted VM '%s'"},
+}
+
+func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	state, wait := f.must("state", "A valid state must be specified"), f.flag("wait")
+	if f.err != nil {
+		return f.err
+	}
+	if state == "disable" {
+		return refused(fiber.StatusBadRequest, "State disable is not supported: a VM of Seedbed that is stopped stays off until it is started.")
+	}
+	a, known := vmActions[state]
+	if !known {
+		return &refusal{fiber.StatusBadRequest, map[string]string{"state": "A valid state must be specified"}}
+	}
+	i, err := r.vm(ctx, c, noSuchVM(c))
+	if err != nil {
+		return err
+	}
+	if a.running && i.State != seedbed.InstanceRunning {
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is not in 'start' state!", i.Name)
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: a.action, Name: i.Name, Params: a.params}, nil)
+	if err != nil {
+		return err
+	}
+	if !wait {
+		return say(c, a.says, i.Name)
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, a.says+" Task %s goes on.", i.Name, receipt.Job.Short())
+	}
+	return say(c, a.done, i.Name)
+}
+
+// removeVM removes a VM with its disks, as PVC does when delete_disks is true.
+// Without, PVC would keep them: that is refused rather than taken for more.
+func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	disks := f.flag("delete_disks")
+	if f.err != nil {
+		return f.err
+	}
+	i, err := r.vm(ctx, c, noSuchVM(c))
+	if err != nil {
+		return err
+	}
+	if !disks {
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name}, nil)
+	if err != nil {
+		return err
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, "Removing VM '%s' and its disks from the cluster. Task %s goes on.", i.Name, receipt.Job.Short())
+	}
+	return say(c, "Removed VM '%s' and its disks from the cluster.", i.Name)
+}
+
+// awaitEnd waits for a job, and tells whether it has ended. One that has failed
+// is an error.
+func (r *router) awaitEnd(ctx context.Context, id seedbed.JobID) (ended bool, err error) {
+	over := time.Now().Add(patience)
+	for seq := int64(0); ; {
+		p, err := r.await(ctx, id, seq, max(0, time.Until(over)))
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case p.Job.State == seedbed.JobSucceeded:
+			return true, nil
+		case p.Job.State.Terminal():
+			return true, refused(fiber.StatusBadRequest, "ERROR: %s", sentence(p.Job.Error))
+		case len(p.Events) == 0: // the time is over, the server stops, or too many wait
+			return false, nil
+		}
+		seq = p.Events[len(p.Events)-1].Seq
+	}
+}
+
+// setVMMeta refuses every change: what PVC keeps there has no meaning here.
+func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	i, err := r.vm(ctx, c, vmNotFound())
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"limit", "selector", "autostart", "profile", "migration_method", "migration_max_downtime"} {
+		if f.has(name) {
+			return refused(fiber.StatusBadRequest, "ERROR: %s of VM '%s' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.", name, i.Name)
+		}
+	}
+	return refused(fiber.StatusBadRequest, "ERROR: No updates to apply.")
+}
+
+// vmConsole answers the last lines of a VM's console.
+func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	lines := consoleLines
+	if f.has("lines") {
+		lines = f.number("lines", "The number of lines must be an integer.")
+	}
+	if f.err != nil {
+		return f.err
+	}
+	i, err := r.vm(ctx, c, refused(fiber.StatusBadRequest, `ERROR: Could not find VM "%s" in the cluster!`, clip(param(c, "vm"))))
+	if err != nil {
+		return err
+	}
+	text, err := r.Console.Console(ctx, i.ID, maxTail)
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // one that never ran has none
+		return err
+	}
+	return reply(c, fiber.StatusOK, struct {
+		Name string `json:"name"`
+		Data string `json:"data"`
+	}{i.Name, strings.ToValidUTF8(string(lastLines(text, lines)), "\uFFFD")})
+}
+
+// lastLines is the end of a text, as many lines as that; what follows the last
+// line end counts as one, as PVC has it.
+func lastLines(text []byte, n int) []byte {
+	if n <= 0 {
+		return nil
+	}
+	for at := len(text); ; {
+		at = bytes.LastIndexByte(text[:at], '\n')
+		if n--; at < 0 {
+			return text
+		}
+		if n == 0 {
+			return text[at+1:]
+		}
+	}
+}

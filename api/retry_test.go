@@ -1,0 +1,91 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	s.runVM(t, "web1")
+	fail := func() *seedbed.Job {
+		t.Helper()
+		job := s.claim(t)
+		if job.Kind.Forward() {
+			if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no"}); err != nil {
+				t.Fatal(err)
+			}
+			return job
+		}
+		if err := s.db.Undo(t.Context(), job.Ref(), "no"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "no"}); err != nil {
+			t.Fatal(err)
+		}
+		return job
+	}
+	retry := func(id seedbed.JobID, status int, words string) {
+		t.Helper()
+		if r := s.do(t, "POST", "/api/v1/jobs/"+string(id)+"/retry", ""); r.status != status || !strings.Contains(r.body, words) {
+			t.Fatalf("%d %s: want %d with %q", r.status, r.body, status, words)
+		}
+	}
+	for _, c := range []struct {
+		name, path, body string
+		kind             seedbed.JobKind
+	}{
+		{"start", "/start", "", seedbed.JobStart},
+		{"stop", "/stop", `{"soft":true,"grace":"90s"}`, seedbed.JobStop},
+		{"reboot", "/reboot", `{"force":true}`, seedbed.JobReboot},
+		{"flatten", "/flatten", "", seedbed.JobFlatten},
+		{"snapshot", "/snapshots", `{"name":"before"}`, seedbed.JobSnapshot},
+	} {
+		if r := s.do(t, "POST", "/api/v1/instances/web1"+c.path, c.body); r.status != 202 {
+			t.Fatalf("%s: %+v", c.name, r)
+		}
+		first := fail()
+		retry(first.ID, 202, `"state":"queued"`)
+		second := fail()
+		if first.Kind != c.kind || second.Kind != c.kind || second.Subject != "web1" || second.ID == first.ID || string(second.Spec) != string(first.Spec) {
+			t.Errorf("%s: %+v, and once more %+v", c.name, first, second)
+		}
+		if c.kind == seedbed.JobStop {
+			var p seedbed.PowerSpec
+			if err := json.Unmarshal(second.Spec, &p); err != nil || !p.Soft || p.Grace != 90*time.Second {
+				t.Errorf("%+v, %v", p, err)
+			}
+		}
+	}
+
+	// What cannot be asked for once more.
+	if r := s.do(t, "DELETE", "/api/v1/instances/web1", ""); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	jobs, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobRemove})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%v, %v", jobs, err)
+	}
+	retry(jobs[0].ID, 409, "has not ended")
+	remove := fail()
+	retry(remove.ID, 202, `"state":"queued"`)
+	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	retry(remove.ID, 404, "web1")
+	s.runVM(t, "web1")
+	retry(remove.ID, 409, "another")
+	creates, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobCreate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	retry(creates[0].ID, 409, "has succeeded")
+	if r := s.do(t, "POST", "/api/v1/images", `{"name":"other","path":"/img.qcow2"}`); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	retry(fail().ID, 409, "ask for that anew")
+	retry("00000000", 404, "does not exist")
+}

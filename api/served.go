@@ -1,0 +1,214 @@
+package api
+
+import (
+	"context"
+	"encoding/pem"
+	"time"
+
+	"seedbed"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+)
+
+// Notices are the events that guests are told of: of a node or, when node is
+// empty, of one instance.
+type Notices interface {
+	Maintenance(ctx context.Context, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error)
+	AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error)
+	// EndMaintenance makes an event completed or canceled; ErrConflict when it has ended.
+	EndMaintenance(ctx context.Context, event, state string) (seedbed.Maintenance, error)
+}
+
+// Installation is what all guests have in common.
+type Installation interface {
+	Site(ctx context.Context) (seedbed.Site, error)
+	Network(ctx context.Context, name string) (seedbed.Network, error)
+	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
+}
+
+// instanceChange is what changes of an instance while it runs. A member that is
+// left out changes nothing.
+type instanceChange struct {
+	Metadata *seedbed.MetadataOptions `json:"metadata"`
+	// Tags are set by name; null takes one away.
+	Tags map[string]*string `json:"tags"`
+	// Spot is a notice in place of any before; null takes it away.
+	Spot jsontext.Value `json:"spot"`
+}
+
+func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
+	n := c.Params("name")
+	if err := seedbed.CheckInstanceName(n); err != nil {
+		return err
+	}
+	var req instanceChange
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	var spot *seedbed.Spot
+	if req.Spot != nil && req.Spot.Kind() != 'n' {
+		spot = new(seedbed.Spot)
+		if err := decode(req.Spot, spot); err != nil {
+			return err
+		}
+	}
+	i, err := r.Change(ctx, n, func(i *seedbed.Instance) error {
+		if err := matches(c, instanceTag(*i)); err != nil {
+			return err
+		}
+		if req.Spot != nil {
+			i.Spot = spot
+		}
+		for k, v := range req.Tags {
+			if v == nil {
+				delete(i.Tags, k)
+			} else if i.Tags == nil {
+				i.Tags = map[string]string{k: *v}
+			} else {
+				i.Tags[k] = *v
+			}
+		}
+		return changeOptions(i, req.Metadata)
+	})
+	if err != nil {
+		return err
+	}
+	return tagged(c, instanceTag(i), i)
+}
+
+// changeOptions sets the options that are said. The form of the instance-id is
+// not one of them: cloud-init takes another ID for another instance, and would
+// do its first boot once more.
+func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
+	if o == nil {
+		return nil
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	was := i.Metadata.WithDefaults(seedbed.MetadataOptions{})
+	i.Metadata = o.WithDefaults(was)
+	if i.Metadata.InstanceID != was.InstanceID {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has an instance-id of form %s, which stays: with another, cloud-init would do its first boot once more", i.Name, was.InstanceID)
+	}
+	return nil
+}
+
+// maintenanceRequest announces an event.
+type maintenanceRequest struct {
+	Code        string    `json:"code"`
+	Description string    `json:"description"`
+	NotBefore   time.Time `json:"not_before"`
+	NotAfter    time.Time `json:"not_after"`
+}
+
+// subject is the node or the instance that the path names.
+type subject func(ctx context.Context, c *fiber.Ctx) (node string, id seedbed.InstanceID, err error)
+
+func (r *router) nodeOf(_ context.Context, c *fiber.Ctx) (string, seedbed.InstanceID, error) {
+	n, err := name(c, "node")
+	return n, "", err
+}
+
+func (r *router) instanceOf(ctx context.Context, c *fiber.Ctx) (string, seedbed.InstanceID, error) {
+	i, err := r.named(ctx, c)
+	return "", i.ID, err
+}
+
+func (r *router) maintenance(of subject) handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		node, id, err := of(ctx, c)
+		if err != nil {
+			return err
+		}
+		return list(ctx, c, func(ctx context.Context) ([]seedbed.Maintenance, error) { return r.Store.Maintenance(ctx, node, id) })
+	}
+}
+
+func (r *router) announce(of subject) handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		var req maintenanceRequest
+		if err := receive(c, &req); err != nil {
+			return err
+		}
+		node, id, err := of(ctx, c)
+		if err != nil {
+			return err
+		}
+		m, err := r.Store.AddMaintenance(ctx, node, id, seedbed.Maintenance{
+			Code: req.Code, Description: req.Description, NotBefore: req.NotBefore, NotAfter: req.NotAfter,
+		})
+		if err != nil {
+			return err
+		}
+		return reply(c, fiber.StatusCreated, m)
+	}
+}
+
+func (r *router) endMaintenance(state string) handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		id := c.Params("id")
+		if len(id) > 64 {
+			return invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", clip(id))
+		}
+		m, err := r.Store.EndMaintenance(ctx, id, state)
+		if err != nil {
+			return err
+		}
+		return reply(c, fiber.StatusOK, m)
+	}
+}
+
+func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "network", r.Store.Network, contentTag)
+}
+
+type networkChange struct {
+	Identity *string `json:"identity"`
+	// Allow is in place of what was allowed before.
+	Allow *seedbed.Allowance `json:"allow"`
+}
+
+func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "network")
+	if err != nil {
+		return err
+	}
+	var req networkChange
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	changed, err := r.Store.ChangeNetwork(ctx, n, func(n *seedbed.Network) error {
+		if err := matches(c, contentTag(*n)); err != nil {
+			return err
+		}
+		if req.Identity != nil {
+			if *req.Identity != seedbed.IdentityTap && *req.Identity != seedbed.IdentityMAC {
+				return invalid("identity %q: want tap or mac", clip(*req.Identity))
+			}
+			n.Identity = *req.Identity
+		}
+		if req.Allow != nil {
+			n.Allow = *req.Allow
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return tagged(c, contentTag(changed), changed)
+}
+
+// certificate answers what verifies instance identity documents.
+func (r *router) certificate(ctx context.Context, c *fiber.Ctx) error {
+	site, err := r.Store.Site(ctx)
+	if err != nil {
+		return err
+	}
+	if len(site.Certificate) == 0 {
+		return seedbed.Errorf(seedbed.ErrNotFound, "identity documents are not signed here")
+	}
+	c.Set(fiber.HeaderContentType, "text/plain; charset=us-ascii")
+	return c.Status(fiber.StatusOK).Send(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate}))
+}

@@ -1,0 +1,169 @@
+package api_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"seedbed"
+)
+
+// login begins a session and gives its cookie as a client sends it back.
+func (s *server) login(t *testing.T, path, secret string) string {
+	t.Helper()
+	r := s.do(t, "POST", "/api/v1"+path, "token="+secret, "Content-Type", formType, "Authorization", "")
+	if r.status != 200 || r.body != msg("Authentication successful") {
+		t.Fatalf("%+v", r)
+	}
+	cookie, err := http.ParseSetCookie(r.header.Get("Set-Cookie"))
+	if err != nil || cookie.Name != "session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Expires.IsZero() {
+		t.Fatalf("cookie %q, %v", r.header.Get("Set-Cookie"), err)
+	}
+	if strings.Contains(cookie.Value, secret) {
+		t.Error("the cookie holds the token")
+	}
+	return cookie.Name + "=" + cookie.Value
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	s := provisioner(t)
+	secret := s.newToken(t, "ops", seedbed.RoleOperator)
+	for _, path := range []string{"/login", "/auth/login"} {
+		cookie := s.login(t, path, secret)
+		with := func(method, path string, more ...string) response {
+			return s.do(t, method, "/api/v1"+path, "", append([]string{"Authorization", "", "Cookie", cookie}, more...)...)
+		}
+		if r := with("GET", "/provisioner/template"); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+		if r := with("GET", "/instances"); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+		if r := with("GET", "/tokens"); r.status != 403 {
+			t.Errorf("an operator's session reads tokens: %+v", r)
+		}
+		if r := with("GET", "/provisioner/template", "X-Api-Key", "wrong"); r.status != 401 || r.body != msg("X-Api-Key Authentication failed.") {
+			t.Errorf("a wrong token beside a session: %+v", r)
+		}
+		if r := s.do(t, "GET", "/api/v1/provisioner/template", "", "Authorization", "", "Cookie", cookie[:len(cookie)-4]+"AAAA"); r.status != 401 || r.body != msg("X-Api-Key Authentication required.") {
+			t.Errorf("a forged session: %+v", r)
+		}
+		r := with("POST", strings.Replace(path, "login", "logout", 1))
+		if r.status != 200 || r.body != msg("Deauthentication successful") || !strings.Contains(r.header.Get("Set-Cookie"), "session=;") {
+			t.Errorf("%+v", r)
+		}
+	}
+	cookie := s.login(t, "/login", secret)
+	if r := s.do(t, "DELETE", "/api/v1/tokens/ops", ""); r.status != 204 {
+		t.Fatalf("%+v", r)
+	}
+	if r := s.do(t, "GET", "/api/v1/provisioner/template", "", "Authorization", "", "Cookie", cookie); r.status != 401 {
+		t.Errorf("a revoked token's session: %+v", r)
+	}
+}
+
+func TestLoginRefused(t *testing.T) {
+	t.Parallel()
+	s := provisioner(t)
+	for name, c := range map[string]struct {
+		query, form string
+		status      int
+		body        string
+	}{
+		"no token":             {"", "", 400, lacks("token", "The token to authenticate with must be specified, in the form.")},
+		"only in the query":    {"?token=" + strings.ReplaceAll(token, " ", "+"), "", 400, lacks("token", "The token to authenticate with must be specified, in the form.")},
+		"an empty one":         {"", "token=", 401, msg("Authentication failed")},
+		"a part of a true one": {"", "token=correct", 401, msg("Authentication failed")},
+		"a wrong one":          {"", "token=sbt_00", 401, msg("Authentication failed")},
+	} {
+		r := s.do(t, "POST", "/api/v1/login"+c.query, c.form, "Content-Type", formType, "Authorization", "")
+		if r.status != c.status || r.body != c.body || r.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: %+v, want %d %s", name, r, c.status, c.body)
+		}
+	}
+}
+
+// On the control socket there is nothing to log in to.
+func TestLoginOnSocket(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.socket)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, path := range []string{"/login", "/logout", "/auth/login", "/auth/logout"} {
+		r := s.do(t, "POST", "/api/v1"+path, "", "Authorization", "")
+		if r.status != 302 || r.header.Get("Location") != "/api/v1/" || r.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: %+v", path, r)
+		}
+	}
+}
+
+// Who asks is looked at before what is asked for, and what needs no token tells nothing.
+func TestPVCAccess(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	viewer := "Bearer " + s.newToken(t, "eyes", seedbed.RoleViewer)
+	for _, c := range []struct {
+		method, path, auth string
+		status             int
+		body               string
+	}{
+		{"GET", "/", "", 200, msg("PVC API version 1.0")},
+		{"GET", "", "", 200, msg("PVC API version 1.0")},
+		{"GET", "/status/primary_node", "", 200, `{"primary_node":"host1"}`},
+		{"POST", "/provisioner/template/system", "", 401, msg("X-Api-Key Authentication required.")},
+		{"GET", "/provisioner/nothing", "", 401, msg("X-Api-Key Authentication required.")},
+		{"GET", "/status", "", 401, msg("X-Api-Key Authentication required.")},
+		{"GET", "/tasks/01234567", "Bearer wrong", 401, msg("X-Api-Key Authentication failed.")},
+		{"POST", "/provisioner/template/system", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
+		{"GET", "/provisioner/userdata", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
+		{"GET", "/provisioner/script/empty", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
+		{"PATCH", "/provisioner/profile", "Bearer " + token, 405, msg("The method is not allowed for the requested URL.")},
+		{"GET", "/provisioner/", "Bearer " + token, 404, msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml.")},
+		{"POST", "/status", "Bearer " + token, 400, lacks("state", "A cluster state must be specified.")},
+		{"POST", "/status?state=maybe", "Bearer " + token, 400, msg("A cluster state must be true or false.")},
+		{"POST", "/status?state=false", "Bearer " + token, 200, msg("Maintenance mode is off.")},
+		{"POST", "/status?state=True", "Bearer " + token, 400, msg("Maintenance mode is not supported by this release: nothing moves or fences VMs by itself.")},
+	} {
+		r := s.do(t, c.method, "/api/v1"+c.path, "", "Authorization", c.auth)
+		if r.status != c.status || r.body != c.body {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, r.status, r.body, c.status, c.body)
+		}
+	}
+	if r := s.do(t, "GET", "/api/v1/provisioner/profile", "", "Authorization", viewer); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
+	if r := s.do(t, "GET", "/api/v1/status", ""); r.status != 200 || !strings.Contains(r.body, `"cluster_health":{"health":50,"messages":[{"id":"PORT_80","health_delta":50,"text":"port 80: nginx"}]}`) ||
+		!strings.Contains(r.body, `"networks":2`) || !strings.Contains(r.body, `"vms":{"total":0}`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The log of changes has who changed what, and no content that may be secret.
+func TestPVCAudit(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	for _, c := range []call{
+		{"POST", "/provisioner/userdata/keys", "data=hunter2", 200, msg(`Created userdata document "keys".`)},
+		{"PUT", "/provisioner/userdata/keys", "data=hunter3", 200, msg(`Updated userdata document "keys".`)},
+		{"PUT", "/provisioner/profile/web", "arg=password%3Dhunter4&script=empty", 200, msg(`Modified VM profile "web".`)},
+		{"PUT", "/provisioner/profile/web", "arg=", 200, msg(`Modified VM profile "web".`)},
+		{"DELETE", "/provisioner/userdata/keys", "", 200, msg(`Removed userdata document "keys".`)},
+	} {
+		s.pvc(t, c)
+	}
+	r := s.do(t, "GET", "/api/v1/audit?limit=5", "")
+	for _, want := range []string{`"what":"delete userdata document keys"`, `"before":{"bytes":7,"id":2,"name":"keys"}`, `"data":"(7 bytes)"`, `"script":["empty"]`, `"request":"PUT /api/v1/provisioner/profile/web"`, `"actor":"token admin"`} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("no %s in %s", want, r.body)
+		}
+	}
+	if strings.Contains(r.body, "hunter") {
+		t.Errorf("a secret is in the log: %s", r.body)
+	}
+}

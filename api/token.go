@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Tokens are who may use the API.
+type Tokens interface {
+	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
+	// TokenOf finds a token by the digest of its secret, expired or not.
+	TokenOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Token, error)
+	Tokens(ctx context.Context) ([]seedbed.Token, error)
+	DeleteToken(ctx context.Context, name string) error
+}
+
+// Audits are the changes that were asked for.
+type Audits interface {
+	// Audit gives at most limit entries before the one of that ID (0: the newest), newest first.
+	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)
+}
+
+// secretPrefix tells people, and those who search for leaked secrets, what they found.
+const secretPrefix = "sbt_"
+
+type tokenRequest struct {
+	Name string       `json:"name"`
+	Role seedbed.Role `json:"role"`
+	// Expires is a time; left out, the token does not end.
+	Expires time.Time `json:"expires"`
+}
+
+// newToken is the one answer that holds a token's secret.
+type newToken struct {
+	Token  seedbed.Token `json:"token"`
+	Secret string        `json:"secret"`
+}
+
+func (r *router) tokens(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Tokens)
+}
+
+func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
+	var req tokenRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if req.Name == "admin" {
+		return seedbed.Errorf(seedbed.ErrExists, `token "admin" is the one of the configuration (api.token_file)`)
+	}
+	var random [32]byte
+	rand.Read(random[:]) // never fails (crypto/rand)
+	secret := secretPrefix + hex.EncodeToString(random[:])
+	t, err := r.Store.CreateToken(ctx, seedbed.Token{Name: req.Name, Role: req.Role, Expires: req.Expires}, sha256.Sum256([]byte(secret)))
+	if err != nil {
+		return err
+	}
+	return created(c, "/tokens/"+t.Name, newToken{t, secret})
+}
+
+func (r *router) deleteToken(ctx context.Context, c *fiber.Ctx) error {
+	return drop(ctx, c, "token", r.Store.DeleteToken)
+}
+
+func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) error {
+	n, err := limit(c, defaultLimit)
+	if err != nil {
+		return err
+	}
+	before, err := whole(c, "before", 0)
+	if err != nil || before < 0 {
+		return invalid("before %q: want the ID of an entry", clip(c.Query("before")))
+	}
+	all, err := r.Store.Audit(ctx, before, n)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, all)
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Trash are the volumes that were removed and still exist, on the worker.
+type Trash interface {
+	// Trash is all of them, or an error.
+	Trash(ctx context.Context) ([]seedbed.TrashItem, error)
+	// RestoreVolume makes one a volume again, of no instance.
+	RestoreVolume(ctx context.Context, pool, id string) (seedbed.VolumeInfo, error)
+	// DiscardVolume puts a restored one back; nil when the pool has removed it at once.
+	DiscardVolume(ctx context.Context, pool, name string) (*seedbed.TrashItem, error)
+	// PurgeVolume removes one for good; before its time only when early.
+	PurgeVolume(ctx context.Context, pool, id string, early bool) error
+}
+
+// Names are the names that instances have or had.
+type Names interface {
+	InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+}
+
+// trashItem is what was removed, with the name that its instance had.
+type trashItem struct {
+	seedbed.TrashItem
+	InstanceName string `json:"instance_name,omitempty"`
+}
+
+// trash lists what was removed, oldest first.
+func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
+	items, err := r.Trash.Trash(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []seedbed.InstanceID
+	for _, i := range items {
+		ids = append(ids, i.Instance)
+	}
+	names, err := r.Store.InstanceNames(ctx, ids)
+	if err != nil {
+		return err
+	}
+	all := make([]trashItem, len(items))
+	for n, i := range items {
+		all[n] = trashItem{i, names[i.Instance]}
+	}
+	return reply(c, fiber.StatusOK, all)
+}
+
+// binned reads which item of which pool's trash the path names.
+func binned(c *fiber.Ctx) (pool, id string, err error) {
+	if pool, err = pathName(c, "pool", "pool"); err == nil {
+		id, err = pathName(c, "trash item", "id")
+	}
+	return pool, id, err
+}
+
+// pathName reads a name from the path.
+func pathName(c *fiber.Ctx, kind, key string) (string, error) {
+	n := string([]byte(c.Params(key)))
+	return n, seedbed.CheckName(kind, n)
+}
+
+func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) error {
+	pool, id, err := binned(c)
+	if err != nil {
+		return err
+	}
+	v, err := r.Trash.RestoreVolume(ctx, pool, id)
+	if err != nil {
+		return err
+	}
+	r.Log.Info("volume restored from the trash", "pool", pool, "volume", v.Name, "id", id, "instance", v.Instance)
+	return reply(c, fiber.StatusOK, v)
+}
+
+func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
+	pool, id, err := binned(c)
+	if err != nil {
+		return err
+	}
+	items, err := r.Trash.Trash(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range items {
+		if i.Pool != pool || i.ID != id {
+			continue
+		}
+		if err := r.Trash.PurgeVolume(ctx, pool, id, true); err != nil {
+			return err
+		}
+		r.Log.Info("volume purged from the trash", "pool", pool, "volume", i.Name, "id", id, "instance", i.Instance)
+		c.Status(fiber.StatusNoContent)
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, pool)
+}
+
+type discardRequest struct {
+	Pool string `json:"pool"`
+	Name string `json:"name"`
+}
+
+// discardVolume puts a restored volume back into the trash, unless an instance has it.
+func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
+	var req discardRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("pool", req.Pool); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("volume", req.Name); err != nil {
+		return err
+	}
+	if err := r.unowned(ctx, req); err != nil {
+		return err
+	}
+	item, err := r.Trash.DiscardVolume(ctx, req.Pool, req.Name)
+	if err != nil {
+		return err
+	}
+	r.Log.Info("restored volume discarded", "pool", req.Pool, "volume", req.Name, "kept", item != nil)
+	if item == nil {
+		c.Status(fiber.StatusNoContent)
+		return nil
+	}
+	return reply(c, fiber.StatusOK, trashItem{TrashItem: *item})
+}
+
+// unowned refuses with ErrInUse a volume that is recorded as an instance's.
+func (r *router) unowned(ctx context.Context, req discardRequest) error {
+	all, err := r.Store.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		for _, v := range i.Volumes {
+			if v.Pool == req.Pool && v.Name == req.Name {
+				return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is instance %s's: it goes with its instance", v.Name, v.Pool, i.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// binTimeout is for what may have much to delete.
+const binTimeout = 110 * time.Second
+
+func (r *router) trashRoutes(app *fiber.App) {
+	app.Get(prefix+"/trash", r.within(callTimeout, r.trash))
+	app.Post(prefix+"/trash", r.within(binTimeout, r.discardVolume))
+	app.Post(prefix+"/trash/:pool/:id/restore", r.within(callTimeout, r.restoreVolume))
+	app.Delete(prefix+"/trash/:pool/:id", r.within(binTimeout, r.purgeVolume))
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// VolumeJobs makes jobs on volumes and images that are there, durable before it returns.
+type VolumeJobs interface {
+	// Flatten makes an instance's volumes independent of their image.
+	Flatten(ctx context.Context, instance string) (seedbed.Receipt, error)
+	// Snapshot takes a snapshot of an instance's volumes.
+	Snapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
+	// RemoveSnapshot removes it.
+	RemoveSnapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
+	// RemoveImage removes an image that nothing uses.
+	RemoveImage(ctx context.Context, image string) (seedbed.Receipt, error)
+}
+
+// Snapshots are the snapshots of volumes, on the worker.
+type Snapshots interface {
+	Snapshots(ctx context.Context, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
+}
+
+func (r *router) volumeRoutes(app *fiber.App) {
+	app.Delete(prefix+"/images/:name", r.within(callTimeout, r.removeImage))
+	app.Post(prefix+"/instances/:name/flatten", r.within(callTimeout, r.flatten))
+	app.Get(prefix+"/instances/:name/snapshots", r.within(callTimeout, r.snapshots))
+	app.Post(prefix+"/instances/:name/snapshots", r.within(callTimeout, r.takeSnapshot))
+	app.Delete(prefix+"/instances/:name/snapshots/:snapshot", r.within(callTimeout, r.removeSnapshot))
+}
+
+func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "image")
+	if err != nil {
+		return err
+	}
+	receipt, err := r.VolumeJobs.RemoveImage(ctx, n)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+func (r *router) flatten(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	receipt, err := r.VolumeJobs.Flatten(ctx, i.Name)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+// vmSnapshot is one snapshot of all of an instance's volumes that have it.
+type vmSnapshot struct {
+	Name    string        `json:"name"`
+	Job     seedbed.JobID `json:"job"`
+	Created time.Time     `json:"created"`
+	// Volumes are the names of the volumes that it is of.
+	Volumes []string `json:"volumes"`
+	// Complete is false when a volume of the instance does not have it.
+	Complete bool `json:"complete"`
+}
+
+func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	var all []vmSnapshot
+	for _, v := range i.Volumes {
+		found, err := r.Snapshots.Snapshots(ctx, v.Pool, v.Name, i.ID)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			at := slices.IndexFunc(all, func(a vmSnapshot) bool { return a.Name == s.Name })
+			if at < 0 {
+				all = append(all, vmSnapshot{Name: s.Name, Job: s.Job, Created: s.Created})
+				at = len(all) - 1
+			}
+			all[at].Volumes = append(all[at].Volumes, v.Name)
+			all[at].Complete = len(all[at].Volumes) == len(i.Volumes)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b vmSnapshot) int { return a.Created.Compare(b.Created) })
+	return reply(c, fiber.StatusOK, all)
+}
+
+type snapshotRequest struct {
+	Name string `json:"name"`
+}
+
+func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) error {
+	var req snapshotRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("snapshot", req.Name); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	receipt, err := r.VolumeJobs.Snapshot(ctx, i.Name, req.Name)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}
+
+// removeSnapshot accepts the removal of a snapshot that is there.
+func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) error {
+	n, err := pathName(c, "snapshot", "snapshot")
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	there := false
+	for _, v := range i.Volumes {
+		found, err := r.Snapshots.Snapshots(ctx, v.Pool, v.Name, i.ID)
+		if err != nil {
+			return err
+		}
+		there = there || slices.ContainsFunc(found, func(s seedbed.SnapshotInfo) bool { return s.Name == n })
+	}
+	if !there {
+		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
+	}
+	receipt, err := r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}

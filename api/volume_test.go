@@ -1,0 +1,176 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// shelf is what the worker says of volumes: one pool in memory.
+type shelf struct{ *drivertest.Pool }
+
+func (s shelf) Snapshots(ctx context.Context, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+	return s.Pool.Snapshots(ctx, volume, id)
+}
+
+func (s shelf) RestoreVolume(ctx context.Context, _, id string) (seedbed.VolumeInfo, error) {
+	return s.Pool.RestoreVolume(ctx, id)
+}
+
+func (s shelf) PurgeVolume(ctx context.Context, _, id string, early bool) error {
+	return s.Pool.PurgeVolume(ctx, id, early)
+}
+
+func (s shelf) DiscardVolume(ctx context.Context, _, name string) (*seedbed.TrashItem, error) {
+	all, err := s.Pool.Volumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		if v.Name == name && v.Restored {
+			return s.TrashVolume(ctx, name, v.Instance)
+		}
+	}
+	return nil, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not there", name)
+}
+
+// stored makes the instance web1, running, with its volume on the shelf.
+func (s *server) stored(t *testing.T) seedbed.Instance {
+	t.Helper()
+	s.importImage(t, "debian")
+	for _, body := range []string{`{"name":"small","image":"debian","vcpus":1,"memory":"512MiB"}`} {
+		if r := s.do(t, "POST", "/api/v1/profiles", body); r.status != 201 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if r := s.do(t, "POST", "/api/v1/instances", `{"name":"web1","profile":"small"}`); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	job := s.claim(t)
+	i, err := s.db.InstanceByName(t.Context(), "web1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := i.Volumes[0]
+	_, err = s.shelf.CloneVolume(t.Context(), job.ID, seedbed.VolumeSpec{Name: v.Name, Instance: i.ID, Size: v.Size})
+	if err := errors.Join(err, s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// end ends the job that is next.
+func (s *server) end(t *testing.T, out seedbed.Outcome) {
+	t.Helper()
+	if err := s.db.Finish(t.Context(), s.claim(t).Ref(), out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *server) expect(t *testing.T, method, path, body string, status int, parts ...string) response {
+	t.Helper()
+	r := s.do(t, method, "/api/v1"+path, body)
+	if r.status != status {
+		t.Fatalf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
+	}
+	for _, part := range parts {
+		if !strings.Contains(r.body, part) {
+			t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
+		}
+	}
+	return r
+}
+
+var succeeded = seedbed.Outcome{State: seedbed.JobSucceeded}
+
+func TestSnapshotRoutes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	i := s.stored(t)
+	if r := s.expect(t, "GET", "/instances/web1/snapshots", "", 200); r.body != "[]" {
+		t.Errorf("no snapshots: %s", r.body)
+	}
+	s.expect(t, "GET", "/instances/none/snapshots", "", 404)
+	s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"../x"}`, 422, "snapshot name")
+	s.expect(t, "POST", "/instances/none/snapshots", `{"name":"s1"}`, 404)
+	r := s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"s1"}`, 202, `"state":"queued"`)
+	if !strings.HasPrefix(r.header.Get("Location"), "/api/v1/jobs/") {
+		t.Errorf("Location %q", r.header.Get("Location"))
+	}
+	s.expect(t, "POST", "/instances/web1/flatten", "", 409, `"kind":"in_use"`)
+	s.end(t, succeeded)
+	s.expect(t, "GET", "/jobs?limit=1", "", 200, `"kind":"snapshot"`, `"spec":{"name":"s1"}`)
+	_, err := s.shelf.CreateSnapshot(t.Context(), "j1", seedbed.SnapshotSpec{Volume: i.Volumes[0].Name, Instance: i.ID, Name: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "GET", "/instances/web1/snapshots", "", 200, `"name":"s1"`, `"complete":true`, i.Volumes[0].Name)
+	s.expect(t, "DELETE", "/instances/web1/snapshots/other", "", 404, "has no snapshot other")
+	s.expect(t, "DELETE", "/instances/web1/snapshots/s1", "", 202)
+	s.end(t, succeeded)
+	s.expect(t, "POST", "/instances/web1/flatten", "", 202)
+	s.expect(t, "POST", "/instances/none/flatten", "", 404)
+}
+
+func TestImageRemoveRoute(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.stored(t)
+	s.expect(t, "DELETE", "/images/debian", "", 409, `"kind":"in_use"`, "profile small and instance web1")
+	s.expect(t, "DELETE", "/images/none", "", 404)
+	s.expect(t, "DELETE", "/instances/web1", "", 202)
+	s.end(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.expect(t, "DELETE", "/profiles/small", "", 204)
+	s.expect(t, "DELETE", "/images/debian", "", 202)
+	s.expect(t, "GET", "/images/debian", "", 200, `"state":"removing"`)
+	s.end(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.expect(t, "GET", "/images/debian", "", 404)
+}
+
+func TestTrashRoutes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	i := s.stored(t)
+	name := i.Volumes[0].Name
+	if r := s.expect(t, "GET", "/trash", "", 200); r.body != "[]" {
+		t.Errorf("empty trash: %s", r.body)
+	}
+	s.expect(t, "POST", "/trash", `{"pool":"default","name":"`+name+`"}`, 409, `"kind":"in_use"`, "web1")
+	s.shelf.SetTrash(time.Hour)
+	item, err := s.shelf.TrashVolume(t.Context(), name, i.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "DELETE", "/instances/web1", "", 202)
+	s.end(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+
+	s.expect(t, "GET", "/trash", "", 200, `"id":"`+item.ID+`"`, `"instance_name":"web1"`, `"state":"trashed"`, `"expires":"`)
+	s.expect(t, "POST", "/trash/default/none/restore", "", 404)
+	s.expect(t, "POST", "/trash/default/..%2Fx/restore", "", 422)
+	s.expect(t, "DELETE", "/trash/default/none", "", 404)
+	s.expect(t, "DELETE", "/trash/other/"+item.ID, "", 404)
+	r := s.expect(t, "POST", "/trash/default/"+item.ID+"/restore", "", 200, `"restored":true`)
+	var v seedbed.VolumeInfo
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil || v.Name != name || v.Disk.Source == "" {
+		t.Errorf("restored %+v, %v", v, err)
+	}
+	s.expect(t, "POST", "/trash/default/"+item.ID+"/restore", "", 404)
+	s.expect(t, "POST", "/trash", `{"pool":"default","name":"none"}`, 404)
+	s.expect(t, "POST", "/trash", `{"pool":"default","name":"../x"}`, 422)
+	s.expect(t, "POST", "/trash", `{"pool":"default","name":"`+name+`"}`, 200, `"id":"t2"`)
+	s.expect(t, "DELETE", "/trash/default/t2", "", 204)
+	if r := s.expect(t, "GET", "/trash", "", 200); r.body != "[]" {
+		t.Errorf("purged trash: %s", r.body)
+	}
+	for _, audit := range []string{"volume restored from the trash", "restored volume discarded", "volume purged from the trash"} {
+		if !strings.Contains(s.log.String(), audit) {
+			t.Errorf("the log does not say %q", audit)
+		}
+	}
+}

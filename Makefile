@@ -15,25 +15,28 @@ PURE    := seedbedd seedbed-metadata seedbed
 # The worker alone links C: libvirt, librados, librbd. Debian 12's Ceph is a Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
-.PHONY: help run test check build image packages deb fuzz clean
+.PHONY: help run test vet check build image packages deb lab-up lab-down labctl bench-metadata bench-webhook profile-metadata bench-programs fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## a signed webhook boots a real guest on the embedded defaults; ONCE=1 ends once it has reported in
-	@internal/lab/packages.sh run
-	@$(MAKE) --no-print-directory build image
+run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in; STORAGE=ceph, STORE=postgres, COORDINATION=zookeeper
+	@internal/lab/run.sh --check
+	@internal/lab/packages.sh run $(STORAGE) $(STORE) $(COORDINATION)
+	@$(MAKE) --no-print-directory build labctl image
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # One package after another: several use the host's one libvirtd, or watch the clock.
 test: ## everything: unit, contract, integration and end-to-end tests (root)
 	@internal/lab/packages.sh test
-	@$(MAKE) --no-print-directory check build image
+	@$(MAKE) --no-print-directory vet build image
 	CGO_ENABLED=1 go test -count=1 -timeout 20m -p 1 -tags integration,$(TAGS) ./...
 
-check: ## the fast part: format, vet, unit tests; no root, no network, no cgo
+vet: ## format and vet, without tags and without C
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
 	CGO_ENABLED=0 go vet ./...
+
+check: vet ## the fast part: format, vet, unit tests; no root, no network, no cgo
 	CGO_ENABLED=0 go test ./...
 
 build: ## the four programs, in bin/
@@ -49,6 +52,39 @@ $(IMAGE): internal/lab/guest-image.sh
 
 packages: ## install the Debian packages that the tests need (root)
 	@internal/lab/packages.sh test
+
+lab-up: ## start a one-node Ceph, PostgreSQL and ZooKeeper, and say how to use them (root)
+	@internal/lab/packages.sh ceph postgres zookeeper
+	@$(MAKE) --no-print-directory labctl
+	@bin/labctl up ceph postgres zookeeper
+	@echo 'make lab-down stops them, and removes their data.'
+
+lab-down: labctl ## stop what lab-up started, and remove its data (root)
+	@bin/labctl down
+
+labctl:
+	@mkdir -p bin
+	@CGO_ENABLED=0 go build -o bin/ ./internal/lab/labctl
+
+bench-metadata: ## how fast guests are answered, beside a constant server: nine figures, in four minutes at most (root; docs/benchmarks.md)
+	@$(MAKE) --no-print-directory bench-programs
+	@bin/bench/metadata -daemon bin/bench/seedbed-metadata
+
+bench-webhook: ## how fast webhooks are accepted, beside bare commits: eight figures, in two minutes (root; docs/benchmarks.md)
+	@internal/lab/packages.sh bench
+	@mkdir -p bin/bench
+	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/webhook
+	@bin/bench/webhook
+
+PROFILE ?= dist/metadata.pprof
+profile-metadata: ## a CPU profile of seedbed-metadata under the load of bench-metadata, in PROFILE (dist/metadata.pprof); LOAD=newconn for one load (root)
+	@$(MAKE) --no-print-directory bench-programs
+	@bin/bench/metadata -daemon bin/bench/seedbed-metadata -profile $(PROFILE) $(if $(LOAD),-load $(LOAD))
+
+bench-programs:
+	@internal/lab/packages.sh bench
+	@mkdir -p bin/bench
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(filter-out -s -w,$(LDFLAGS))' -o bin/bench/ ./cmd/seedbed-metadata ./internal/bench/metadata
 
 deb: ## the four Debian packages, in dist/ (docs/install.md)
 	@internal/lab/packages.sh deb

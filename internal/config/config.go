@@ -33,6 +33,7 @@ type Config struct {
 	Feed         Feed         `yaml:"feed"`
 	Worker       Worker       `yaml:"worker"`
 	Metadata     Metadata     `yaml:"metadata"`
+	Identity     Identity     `yaml:"identity"`
 	Storage      Storage      `yaml:"storage"`
 	Libvirt      Libvirt      `yaml:"libvirt"`
 	Network      Network      `yaml:"network"`
@@ -47,12 +48,13 @@ type API struct {
 	Listen    string `yaml:"listen"`     // TCP address; needs the token
 	Socket    string `yaml:"socket"`     // unix socket; the file mode decides
 	TokenFile string `yaml:"token_file"` // made at the first start, 0600
+	TLS       APITLS `yaml:"tls"`
 }
 
-// Webhook is where seedbedd receives webhooks.
-type Webhook struct {
-	Listen  string        `yaml:"listen"`
-	MaxBody seedbed.Bytes `yaml:"max_body"`
+// APITLS are the PEM files of the API's TCP listener; without them it does not encrypt.
+type APITLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
 }
 
 // Feed is where seedbedd serves the guest plane.
@@ -76,6 +78,21 @@ type Metadata struct {
 	RedirectPort uint16 `yaml:"redirect_port"`
 	State        string `yaml:"state"`  // directory of the feed's snapshot and the spool
 	Health       string `yaml:"health"` // health and metrics, loopback only
+	// What seedbedd puts into the records that are served:
+	Region     string `yaml:"region"`
+	Zone       string `yaml:"zone"`
+	Domain     string `yaml:"domain"`
+	Partition  string `yaml:"partition"`
+	VendorData string `yaml:"vendor_data"` // a file; empty means none
+	// MaxUserData bounds the user-data of one guest, as it is served.
+	MaxUserData seedbed.Bytes `yaml:"max_user_data"`
+}
+
+// Identity is the key that signs instance identity documents, with its
+// certificate; both empty for those that are made at the first start.
+type Identity struct {
+	Key         string `yaml:"key"`
+	Certificate string `yaml:"certificate"`
 }
 
 // The values of Metadata.Listen.
@@ -158,6 +175,8 @@ type Jobs struct {
 	Lease    time.Duration `yaml:"lease"`
 	Poll     time.Duration `yaml:"poll"`     // how often the queue is looked at
 	Attempts int           `yaml:"attempts"` // of one stage, before the job is undone
+	// MaxQueued is how many jobs may wait before webhooks are put off; 0 is any number.
+	MaxQueued int `yaml:"max_queued"`
 	// StageTimeout bounds one attempt of each stage, by stage name. It has every stage.
 	StageTimeout map[string]time.Duration `yaml:"stage_timeout"`
 }
@@ -167,6 +186,7 @@ type Cleanup struct {
 	Mappings   Mappings `yaml:"mappings"`
 	Deliveries Records  `yaml:"deliveries"`
 	Access     Records  `yaml:"access"`
+	Audit      Records  `yaml:"audit"`
 }
 
 // Mappings is the cleanup of addresses whose domain is gone.

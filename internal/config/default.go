@@ -20,21 +20,23 @@ func Default() Config {
 // initial has the defaults that depend on nothing.
 func initial() Config {
 	return Config{
-		DataDir:  "/var/lib/seedbed",
-		RunDir:   "/run/seedbed",
-		Store:    Store{Driver: StoreSQLite},
-		API:      API{Listen: "127.0.0.1:7370"},
-		Webhook:  Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB},
-		Worker:   Worker{Listen: "127.0.0.1:7373"},
-		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, Health: "127.0.0.1:7372"},
-		Storage:  Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}},
-		Libvirt:  Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console"},
-		Network:  Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}},
-		Jobs:     Jobs{Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5},
+		DataDir: "/var/lib/seedbed",
+		RunDir:  "/run/seedbed",
+		Store:   Store{Driver: StoreSQLite},
+		API:     API{Listen: "127.0.0.1:7370"},
+		Webhook: Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
+		Worker:  Worker{Listen: "127.0.0.1:7373"},
+		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, Health: "127.0.0.1:7372",
+			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
+		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}},
+		Libvirt: Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console"},
+		Network: Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}},
+		Jobs:    Jobs{Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000},
 		Cleanup: Cleanup{
 			Mappings:   Mappings{Schedule: "*/10 * * * *", Grace: 10 * time.Minute},
 			Deliveries: Records{Retention: 7 * 24 * time.Hour},
 			Access:     Records{Retention: 7 * 24 * time.Hour},
+			Audit:      Records{Retention: 365 * 24 * time.Hour},
 		},
 		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
 		Log:          Log{Level: "info"},
@@ -45,8 +47,10 @@ func stageTimeouts() map[string]time.Duration {
 	return map[string]time.Duration{
 		"volumes": 10 * time.Minute, "define": time.Minute, "publish": time.Minute,
 		"start": 2 * time.Minute, "ready": 10 * time.Minute,
-		"stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
-		"import": time.Hour,
+		"shutdown": time.Minute, "stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
+		"import":  time.Hour,
+		"flatten": 24 * time.Hour, "redefine": time.Minute,
+		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "delete-image": 10 * time.Minute,
 	}
 }
 

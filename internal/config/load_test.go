@@ -77,6 +77,14 @@ jobs:
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
+		{"zone of Amazon's form", "metadata: {zone: eu-west-1a}\n", "metadata.zone"},
+		{"region of Amazon's form", "metadata: {region: us-gov-west-1}\n", "not of Amazon's form"},
+		{"zone that is no word", "metadata: {zone: a/b}\n", "metadata.zone"},
+		{"much user-data", "metadata: {max_user_data: 17MiB}\n", "1KiB to 16MiB"},
+		{"vendor-data below nothing", "metadata: {vendor_data: vendor.yaml}\n", "metadata.vendor_data"},
+		{"domain", "metadata: {domain: \"a b\"}\n", "metadata.domain"},
+		{"key without certificate", "identity: {key: /k}\n", "identity.certificate with it"},
+		{"certificate without key", "identity: {certificate: /c}\n", "identity.key with it"},
 		{"unknown section", "nod: x\n", "f.yaml:1: unknown key \"nod\": want one of api, cleanup,"},
 		{"unknown key", "store:\n  file: /x\n", "f.yaml:2: unknown key \"store.file\": want one of driver, dsn, dsn_file, path\n  >   file: /x"},
 		{"unknown key of a pool", "storage:\n  pools:\n  - {name: a, type: dir, path: /a, size: 1}\n", "f.yaml:3: unknown key \"storage.pools[0].size\""},
@@ -129,6 +137,8 @@ func TestParseRefuses(t *testing.T) {
 		{"dsn file of sqlite", "store: {dsn_file: /a}\n", "store.dsn_file: \"/a\" cannot be used: want none, or driver: postgres"},
 		{"relative dsn file", "store: {driver: postgres, dsn_file: a}\n", "store.dsn_file: \"a\" cannot be used: want an absolute path"},
 		{"no dsn", "store: {driver: postgres, dsn: db1}\n", "store.dsn: its value, which may be secret, cannot be used: want a connection string"},
+		{"deliveries", "cleanup: {deliveries: {retention: 24h}}\n", "cleanup.deliveries.retention: \"24h0m0s\" cannot be used: want 48h0m0s to "},
+		{"queue", "jobs: {max_queued: -1}\n", "jobs.max_queued: \"-1\" cannot be used: want 0 to 10000000"},
 		{"lease", "jobs: {lease: 1ms}\n", "jobs.lease: \"1ms\" cannot be used: want 1s to 1h0m0s"},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"time"
 )
 
 // The values of Pool.Type.
@@ -26,6 +27,9 @@ type Pool struct {
 	User string `yaml:"user"`
 	// Keyring is the file with the user's key; by default /etc/ceph/ceph.client.<user>.keyring.
 	Keyring string `yaml:"keyring"`
+	// Trash is how long the volumes of a removed instance are kept; zero, the
+	// default, removes them at once.
+	Trash time.Duration `yaml:"trash"`
 }
 
 // complete fills in what a ceph pool's other keys imply.
@@ -51,6 +55,9 @@ func (k *checker) pools(pools []Pool) {
 		k.name(key+"name", "pool", p.Name)
 		k.need(!names[p.Name], key+"name", p.Name, "a name that no other pool has")
 		names[p.Name] = true
+		if p.Trash != 0 {
+			k.between(key+"trash", p.Trash, time.Minute, year)
+		}
 		switch p.Type {
 		case PoolDir:
 			k.path(key+"path", p.Path)

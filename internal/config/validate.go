@@ -111,8 +111,12 @@ func (c Config) problems() []problem {
 	k.tcp("api.listen", c.API.Listen)
 	k.socket("api.socket", c.API.Socket)
 	k.path("api.token_file", c.API.TokenFile)
-	k.tcp("webhook.listen", c.Webhook.Listen)
-	k.need(c.Webhook.MaxBody >= seedbed.KiB && c.Webhook.MaxBody <= 16*seedbed.MiB, "webhook.max_body", c.Webhook.MaxBody, "1KiB to 16MiB")
+	k.need((c.API.TLS.Cert == "") == (c.API.TLS.Key == ""), "api.tls.key", c.API.TLS.Key, "api.tls.cert and api.tls.key, or neither")
+	if c.API.TLS.Cert != "" {
+		k.path("api.tls.cert", c.API.TLS.Cert)
+		k.path("api.tls.key", c.API.TLS.Key)
+	}
+	k.webhook(c.Webhook)
 	k.socket("feed.socket", c.Feed.Socket)
 	k.socket("worker.socket", c.Worker.Socket)
 	k.loopback("worker.listen", c.Worker.Listen)
@@ -120,6 +124,8 @@ func (c Config) problems() []problem {
 	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
 	k.path("metadata.state", c.Metadata.State)
 	k.loopback("metadata.health", c.Metadata.Health)
+	k.served(c.Metadata)
+	k.identity(c.Identity)
 	k.pools(c.Storage.Pools)
 	k.libvirt(c.Libvirt)
 	k.network(c.Network)
@@ -127,8 +133,10 @@ func (c Config) problems() []problem {
 	_, err := cron.ParseStandard(c.Cleanup.Mappings.Schedule)
 	k.need(err == nil, "cleanup.mappings.schedule", c.Cleanup.Mappings.Schedule, `five cron fields, such as "*/10 * * * *"`)
 	k.between("cleanup.mappings.grace", c.Cleanup.Mappings.Grace, time.Second, year)
-	k.between("cleanup.deliveries.retention", c.Cleanup.Deliveries.Retention, time.Hour, 10*year)
+	// Longer than a time stamp may be off, either way: what is forgotten could be sent again.
+	k.between("cleanup.deliveries.retention", c.Cleanup.Deliveries.Retention, 2*day, 10*year)
 	k.between("cleanup.access.retention", c.Cleanup.Access.Retention, time.Hour, 10*year)
+	k.between("cleanup.audit.retention", c.Cleanup.Audit.Retention, 24*time.Hour, 10*year)
 	k.coordination(c.Coordination)
 	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.sockets(c)
@@ -176,6 +184,7 @@ func (k *checker) jobs(j Jobs) {
 	k.between("jobs.lease", j.Lease, time.Second, time.Hour)
 	k.between("jobs.poll", j.Poll, 10*time.Millisecond, time.Minute)
 	k.count("jobs.attempts", j.Attempts, 1, 100)
+	k.count("jobs.max_queued", j.MaxQueued, 0, 10_000_000)
 	known := stageTimeouts()
 	for _, stage := range slices.Sorted(maps.Keys(j.StageTimeout)) {
 		if _, ok := known[stage]; !ok {

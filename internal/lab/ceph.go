@@ -8,9 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,18 +25,22 @@ const CephUser = "libvirt"
 type CephCluster struct {
 	// Conf is the path of its ceph.conf, and Keyring that of CephUser's key.
 	Conf, Keyring string
+	// Name is what the cluster's pools are named in configurations: no other cluster has it.
+	Name string
 
-	dir  string
-	fsid string
-	mon  *Process
-	mgr  *Process
-	osd  *Process
+	owner T // with which the daemons end
+	dir   string
+	fsid  string
+	mon   *Process
+	mgr   *Process
+	osd   *Process
 }
 
 // Ceph starts a cluster, waits until it is HEALTH_OK, and stops it with the test.
-func Ceph(t testing.TB) *CephCluster {
+func Ceph(t T) *CephCluster {
 	t.Helper()
-	c := &CephCluster{dir: Dir(t), fsid: uuid.NewString()}
+	c := &CephCluster{owner: t, dir: Dir(t), fsid: uuid.NewString()}
+	c.Name = "lab-" + c.fsid[:8]
 	c.Conf, c.Keyring = c.path("ceph.conf"), c.path("ceph.client."+CephUser+".keyring")
 	monitors := fmt.Sprintf("[v2:127.0.0.1:%d,v1:127.0.0.1:%d]", freePort(t), freePort(t))
 	c.write(t, monitors)
@@ -44,6 +48,9 @@ func Ceph(t testing.TB) *CephCluster {
 	c.startManager(t)
 	c.startOSD(t)
 	c.tool(t, "auth", "get-or-create", "client."+CephUser, "mon", "profile rbd", "osd", "profile rbd", "mgr", "profile rbd", "-o", c.Keyring)
+	if err := os.Chmod(c.Keyring, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	Await(t, time.Minute, "Ceph is HEALTH_OK", func() bool {
 		c.alive(t)
 		out, err := c.try("health")
@@ -53,7 +60,7 @@ func Ceph(t testing.TB) *CephCluster {
 }
 
 // Pool makes a pool for RBD, and removes it with the test.
-func (c *CephCluster) Pool(t testing.TB, name string) string {
+func (c *CephCluster) Pool(t T, name string) string {
 	t.Helper()
 	c.tool(t, "osd", "pool", "create", name, "8", "8")
 	c.tool(t, "osd", "pool", "application", "enable", name, "rbd")
@@ -81,36 +88,45 @@ func (c *CephCluster) Pool(t testing.TB, name string) string {
 	return name
 }
 
-// StopMon ends the monitor; StartMon starts it again with what it knew.
-func (c *CephCluster) StopMon(t testing.TB) {
+// Storage is section storage of a configuration with one pool, in that Ceph pool.
+// libvirt keeps the key that the worker gives it: that goes with the cluster.
+func (c *CephCluster) Storage(t T, pool string) string {
 	t.Helper()
-	c.mon.Stop(syscall.SIGTERM)
+	t.Cleanup(func() { forgetSecret(c.Name) })
+	return fmt.Sprintf("{pools: [{name: %s, type: ceph, ceph_pool: %s, conf: %q, user: %s, keyring: %q}]}", c.Name, pool, c.Conf, CephUser, c.Keyring)
+}
+
+// StopMon ends the monitor, also a frozen one; StartMon starts it again with what it knew.
+func (c *CephCluster) StopMon(t T) {
+	t.Helper()
+	c.mon.Cmd.Process.Signal(syscall.SIGTERM)
+	c.mon.Stop(syscall.SIGCONT)
 }
 
 // StartMon starts the monitor that StopMon ended, and waits until it answers.
-func (c *CephCluster) StartMon(t testing.TB) {
+func (c *CephCluster) StartMon(t T) {
 	t.Helper()
 	c.mon = c.daemon(t, "ceph-mon", "a")
 	c.awaitMonitor(t)
 }
 
 // Freeze stops all daemons in their tracks, as a cut network would; Thaw lets them go on.
-func (c *CephCluster) Freeze(t testing.TB) { c.signal(t, syscall.SIGSTOP) }
+func (c *CephCluster) Freeze(t T) { c.signal(t, syscall.SIGSTOP) }
 
-// Thaw undoes Freeze.
-func (c *CephCluster) Thaw(t testing.TB) { c.signal(t, syscall.SIGCONT) }
+// Thaw undoes Freeze, but for what has ended since.
+func (c *CephCluster) Thaw(t T) { c.signal(t, syscall.SIGCONT) }
 
-func (c *CephCluster) signal(t testing.TB, sig syscall.Signal) {
+func (c *CephCluster) signal(t T, sig syscall.Signal) {
 	t.Helper()
 	for _, p := range []*Process{c.mon, c.mgr, c.osd} {
-		if err := p.Cmd.Process.Signal(sig); err != nil {
+		if err := p.Cmd.Process.Signal(sig); err != nil && p.Alive() {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
 	}
 }
 
 // RBD runs rbd(8) as the cluster's administrator and returns its output.
-func (c *CephCluster) RBD(t testing.TB, args ...string) string {
+func (c *CephCluster) RBD(t T, args ...string) string {
 	t.Helper()
 	out, err := c.run("rbd", args...)
 	if err != nil {
@@ -121,7 +137,7 @@ func (c *CephCluster) RBD(t testing.TB, args ...string) string {
 
 func (c *CephCluster) path(name string) string { return filepath.Join(c.dir, name) }
 
-func (c *CephCluster) write(t testing.TB, monitors string) {
+func (c *CephCluster) write(t T, monitors string) {
 	t.Helper()
 	conf := fmt.Sprintf(`[global]
 fsid = %[1]s
@@ -175,7 +191,7 @@ log_file =
 	}
 }
 
-func (c *CephCluster) startMonitor(t testing.TB, monitors string) {
+func (c *CephCluster) startMonitor(t T, monitors string) {
 	t.Helper()
 	key, admin, monmap := c.path("mon.keyring"), c.path("admin.keyring"), c.path("monmap")
 	c.must(t, "ceph-authtool", key, "--create-keyring", "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
@@ -188,7 +204,7 @@ func (c *CephCluster) startMonitor(t testing.TB, monitors string) {
 	c.awaitMonitor(t)
 }
 
-func (c *CephCluster) awaitMonitor(t testing.TB) {
+func (c *CephCluster) awaitMonitor(t T) {
 	t.Helper()
 	Await(t, time.Minute, "Ceph's monitor answers", func() bool {
 		if !c.mon.Alive() {
@@ -199,13 +215,13 @@ func (c *CephCluster) awaitMonitor(t testing.TB) {
 	})
 }
 
-func (c *CephCluster) startManager(t testing.TB) {
+func (c *CephCluster) startManager(t T) {
 	t.Helper()
 	c.tool(t, "auth", "get-or-create", "mgr.x", "mon", "allow profile mgr", "osd", "allow *", "mds", "allow *", "-o", c.path("mgr/keyring"))
 	c.mgr = c.daemon(t, "ceph-mgr", "x")
 }
 
-func (c *CephCluster) startOSD(t testing.TB) {
+func (c *CephCluster) startOSD(t T) {
 	t.Helper()
 	id := uuid.NewString()
 	c.tool(t, "osd", "new", id, "0")
@@ -215,12 +231,12 @@ func (c *CephCluster) startOSD(t testing.TB) {
 }
 
 // daemon starts one in the foreground, so that the process we started is the one we stop.
-func (c *CephCluster) daemon(t testing.TB, name, id string) *Process {
+func (c *CephCluster) daemon(t T, name, id string) *Process {
 	t.Helper()
-	return Start(t, c.path(name+".out"), name, "-f", "-c", c.Conf, "-i", id)
+	return Start(c.owner, c.path(name+".out"), name, "-f", "-c", c.Conf, "-i", id)
 }
 
-func (c *CephCluster) alive(t testing.TB) {
+func (c *CephCluster) alive(t T) {
 	t.Helper()
 	for _, p := range []*Process{c.mon, c.mgr, c.osd} {
 		if !p.Alive() {
@@ -229,7 +245,7 @@ func (c *CephCluster) alive(t testing.TB) {
 	}
 }
 
-func (c *CephCluster) tool(t testing.TB, args ...string) {
+func (c *CephCluster) tool(t T, args ...string) {
 	t.Helper()
 	if _, err := c.try(args...); err != nil {
 		t.Fatalf("ceph %s: %v", strings.Join(args, " "), err)
@@ -246,6 +262,10 @@ func (c *CephCluster) run(name string, args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, append([]string{"-c", c.Conf}, args...)...)
 	cmd.WaitDelay = time.Second
+	// It ends with this program: without a monitor it would wait on. The kernel looks at the thread.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -255,7 +275,7 @@ func (c *CephCluster) run(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-func (c *CephCluster) must(t testing.TB, name string, args ...string) {
+func (c *CephCluster) must(t T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)

@@ -1,7 +1,8 @@
 // Package lab starts the real components that the integration and end-to-end
-// tests run against: libvirt, Seedbed's own daemons, and real guests. Each
-// component starts from a function, is waited for by a probe, and is stopped
-// with its test. It needs root.
+// tests run against: libvirt, Ceph, PostgreSQL, ZooKeeper, Seedbed's own daemons,
+// and real guests. Each component starts from a function, is waited for by a
+// probe, and is stopped with its test. A [Keeper] starts the same for a person,
+// who stops them later. It needs root.
 package lab
 
 import (
@@ -17,6 +18,14 @@ import (
 	"time"
 )
 
+// T is for what a component is started: a test, with which it ends, or a [Keeper].
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+}
+
 // Root is the top folder of the source tree.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
@@ -25,7 +34,7 @@ func Root() string {
 
 // Await polls cond every 20 ms until it is true, and fails the test with what
 // after timeout.
-func Await(t testing.TB, timeout time.Duration, what string, cond func() bool) {
+func Await(t T, timeout time.Duration, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
 	for !cond() {
@@ -37,9 +46,9 @@ func Await(t testing.TB, timeout time.Duration, what string, cond func() bool) {
 }
 
 // Dir makes a directory that QEMU's own user can pass through, removed with the test.
-func Dir(t testing.TB) string {
+func Dir(t T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "seedbed-lab.")
+	dir, err := makeDir(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +58,16 @@ func Dir(t testing.TB) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
+
+func makeDir(t T) (string, error) {
+	if k, ok := t.(*Keeper); ok {
+		return k.mkdir()
+	}
+	return os.MkdirTemp("/var/tmp", dirPrefix)
+}
+
+// dirPrefix begins the names of the lab's directories.
+const dirPrefix = "seedbed-lab."
 
 // Process is a program that a test started.
 type Process struct {
@@ -60,7 +79,7 @@ type Process struct {
 
 // Start runs a program with its output in logfile; it is killed with the test
 // if it still runs.
-func Start(t testing.TB, logfile, name string, args ...string) *Process {
+func Start(t T, logfile, name string, args ...string) *Process {
 	t.Helper()
 	out, err := os.OpenFile(logfile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -69,7 +88,11 @@ func Start(t testing.TB, logfile, name string, args ...string) *Process {
 	defer out.Close()
 	p := &Process{Name: filepath.Base(name), Cmd: exec.Command(name, args...), Log: logfile, done: make(chan struct{})}
 	p.Cmd.Stdout, p.Cmd.Stderr = out, out
-	if err := p.Cmd.Start(); err != nil {
+	begin := p.Cmd.Start
+	if k, ok := t.(*Keeper); ok {
+		begin = func() error { return k.begin(p) }
+	}
+	if err := begin(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { p.Cmd.Wait(); close(p.done) }()
@@ -98,8 +121,14 @@ func (p *Process) Alive() bool {
 
 // Tail is the end of the program's output, for messages.
 func (p *Process) Tail() string {
+	out := p.Output()
+	return out[max(0, len(out)-4000):]
+}
+
+// Output is all that the program, and others before it with the same log, have written.
+func (p *Process) Output() string {
 	b, _ := os.ReadFile(p.Log)
-	return string(b[max(0, len(b)-4000):])
+	return string(b)
 }
 
 var image struct {

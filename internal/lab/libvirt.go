@@ -60,6 +60,21 @@ func virsh(args ...string) error {
 	return exec.CommandContext(ctx, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...).Run()
 }
 
+// forgetSecret removes the secret that seedbed-worker made in libvirt for a pool.
+func forgetSecret(pool string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "virsh", "-q", "-c", "qemu:///system", "secret-list").Output()
+	if err != nil {
+		return // without libvirt nobody made one
+	}
+	for line := range strings.Lines(string(out)) {
+		if id, usage, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.Contains(usage, " pool "+pool+" ") {
+			virsh("secret-undefine", id)
+		}
+	}
+}
+
 // dropDomains removes what a test left in libvirt: every domain with something
 // below dir.
 func dropDomains(t testing.TB, dir string) {

@@ -1,24 +1,35 @@
 #!/bin/sh
 # Installs what building, running and testing Seedbed needs on Debian, when it is
-# not there yet: packages.sh [run|test|deb]. Needs root only if something is missing.
+# not there yet: packages.sh [WHAT…], each run, test, deb, bench, or an engine of a larger
+# installation: ceph, postgres, zookeeper. Needs root only if something is missing.
 set -eu
 
 run="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev libvirt-daemon libvirt-daemon-system libvirt-clients
 	qemu-system-x86 qemu-utils iproute2 nftables debootstrap e2fsprogs fdisk grub-common grub-pc-bin procps"
 deb="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev make dpkg-dev debhelper"
-test="$run $deb lintian systemd busybox-static udhcpc isc-dhcp-client iputils-ping curl python3
-	zookeeper default-jre-headless postgresql ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
-case ${1:-test} in
-run) want=$run ;;
-test) want=$test ;;
-deb) want=$deb ;;
-*) echo "packages: want run, test or deb, not $1" >&2; exit 2 ;;
-esac
+ceph="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
+postgres=postgresql
+zookeeper="zookeeper default-jre-headless"
+test="$run $deb $ceph $postgres $zookeeper
+	lintian systemd busybox-static udhcpc isc-dhcp-client iputils-ping curl python3 cloud-init cloud-guest-utils"
+
+want=
+for what in "${@:-test}"; do
+	case $what in
+	run | deb | test | ceph | postgres | zookeeper) eval "want=\"\$want \$$what\"" ;;
+	dir | sqlite | local) ;; # the embedded defaults need nothing
+	bench) ;;                # nothing but Go
+	*) echo "packages: want run, test, deb, bench, ceph, postgres or zookeeper, not $what" >&2; exit 2 ;;
+	esac
+done
 
 missing=
 for p in $want; do
 	dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || missing="$missing $p"
 done
+
+# Any Node.js 18 or later will do, wherever it comes from.
+[ "${1:-test}" != test ] || command -v npm >/dev/null || missing="$missing nodejs npm"
 
 # Go 1.21 or later is enough: it fetches the toolchain that go.mod names.
 if ! command -v go >/dev/null && ! ls /usr/local/go/bin/go /usr/lib/go-1.2[1-9]/bin/go >/dev/null 2>&1; then
@@ -44,6 +55,12 @@ if [ "${backports:-}" = yes ] && ! apt-cache show golang-1.23-go >/dev/null 2>&1
 	echo "deb $mirror bookworm-backports main" >"$list"
 	apt-get update >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
+case " $missing " in
+*" cloud-init "*) # the tests want its programs; it must not set up this machine at the next boot
+	mkdir -p /etc/cloud
+	touch /etc/cloud/cloud-init.disabled
+	;;
+esac
 # shellcheck disable=SC2086
 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1 ||
 	{ tail -30 "$log" >&2; exit 1; }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,8 +23,9 @@ const pgBin = "/usr/lib/postgresql/15/bin"
 // PostgresServer is a PostgreSQL server of the test's own, on a unix socket. It
 // flushes to disk as in production.
 type PostgresServer struct {
-	dir  string
-	port int
+	owner T // with which it ends
+	dir   string
+	port  int
 
 	mu   sync.Mutex
 	proc *Process
@@ -34,7 +34,7 @@ type PostgresServer struct {
 
 // Postgres starts a server, as the user postgres, and waits until it answers.
 // It ends with the test.
-func Postgres(t testing.TB) *PostgresServer {
+func Postgres(t T) *PostgresServer {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("PostgreSQL is started as the user postgres: run this test as root")
@@ -45,7 +45,7 @@ func Postgres(t testing.TB) *PostgresServer {
 	}
 	uid, uidErr := strconv.Atoi(who.Uid)
 	gid, gidErr := strconv.Atoi(who.Gid)
-	s := &PostgresServer{dir: Dir(t), port: freePort(t)}
+	s := &PostgresServer{owner: t, dir: Dir(t), port: freePort(t)}
 	if uidErr != nil || gidErr != nil || os.Chown(s.dir, uid, gid) != nil {
 		t.Fatalf("the user postgres has uid %s and gid %s, and the directory cannot be its own", who.Uid, who.Gid)
 	}
@@ -54,8 +54,8 @@ func Postgres(t testing.TB) *PostgresServer {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	s.start(t)
-	t.Cleanup(func() { s.stop("immediate") })
+	s.Start(t)
+	t.Cleanup(func() { s.Stop("immediate") })
 	return s
 }
 
@@ -66,11 +66,12 @@ func asPostgres(args ...string) *exec.Cmd {
 	return exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--init-groups"}, args...)...)
 }
 
-func (s *PostgresServer) start(t testing.TB) {
+// Start starts the server that Stop ended, and waits until it answers.
+func (s *PostgresServer) Start(t T) {
 	t.Helper()
 	argv := asPostgres(filepath.Join(pgBin, "postgres"), "-D", s.data(), "-k", s.dir, "-p", strconv.Itoa(s.port),
-		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "fsync=on").Args
-	p := Start(t, filepath.Join(s.dir, "server.log"), argv[0], argv[1:]...)
+		"-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "max_connections=400", "-c", "fsync=on").Args
+	p := Start(s.owner, filepath.Join(s.dir, "server.log"), argv[0], argv[1:]...)
 	s.mu.Lock()
 	s.proc = p
 	s.mu.Unlock()
@@ -88,9 +89,9 @@ func (s *PostgresServer) start(t testing.TB) {
 	})
 }
 
-// stop ends the server: "fast" as an orderly stop that breaks connections,
+// Stop ends the server: "fast" as an orderly stop that breaks connections,
 // "immediate" as a crash, which the next start recovers from.
-func (s *PostgresServer) stop(mode string) {
+func (s *PostgresServer) Stop(mode string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sig := syscall.SIGINT
@@ -102,10 +103,10 @@ func (s *PostgresServer) stop(mode string) {
 
 // Restart stops the server in the mode of pg_ctl, "fast" or "immediate", and
 // starts it again.
-func (s *PostgresServer) Restart(t testing.TB, mode string) {
+func (s *PostgresServer) Restart(t T, mode string) {
 	t.Helper()
-	s.stop(mode)
-	s.start(t)
+	s.Stop(mode)
+	s.Start(t)
 }
 
 // DSN is the connection string of a database of the server.
@@ -113,9 +114,19 @@ func (s *PostgresServer) DSN(database string) string {
 	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", s.dir, s.port, database)
 }
 
+// Store is section store of a configuration whose state is in that database.
+func (s *PostgresServer) Store(database string) string {
+	return fmt.Sprintf("{driver: postgres, dsn: %q}", s.DSN(database))
+}
+
+// SocketPath is the unix socket that the server listens on.
+func (s *PostgresServer) SocketPath() string {
+	return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", s.port))
+}
+
 // Database makes a database, a copy of template unless that is empty, and
 // returns its name.
-func (s *PostgresServer) Database(t testing.TB, template string) string {
+func (s *PostgresServer) Database(t T, template string) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.made.Add(1))
 	query := "CREATE DATABASE " + name
@@ -127,12 +138,12 @@ func (s *PostgresServer) Database(t testing.TB, template string) string {
 }
 
 // DropDatabase removes a database and breaks what is connected to it.
-func (s *PostgresServer) DropDatabase(t testing.TB, name string) {
+func (s *PostgresServer) DropDatabase(t T, name string) {
 	t.Helper()
 	s.exec(t, "DROP DATABASE "+name+" WITH (FORCE)")
 }
 
-func (s *PostgresServer) exec(t testing.TB, query string) {
+func (s *PostgresServer) exec(t T, query string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

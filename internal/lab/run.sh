@@ -1,26 +1,38 @@
 #!/bin/bash
-# The main job on the embedded defaults: run.sh [--once]. Called by `make run`,
-# which has built bin/ and the guest image. Starts libvirtd when it is not there
-# and the three daemons, posts one signed webhook, waits for the guest to report
-# in, and takes down what it started.
+# The main job: run.sh [--once | --check]. Called by `make run`, which has built
+# bin/ and the guest image. It runs on the embedded defaults unless STORAGE=ceph,
+# STORE=postgres or COORDINATION=zookeeper say otherwise: those are started for it
+# alone. Starts libvirtd when it is not there and the three daemons, posts one
+# signed webhook, waits for the guest to report in, and takes down what it
+# started. --check only looks whether it could be asked so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=$PWD/bin image=$PWD/.cache/debian.qcow2
 once=${1:-}
 
+engines=()
+engine() { # engine NAME VALUE DEFAULT OTHER
+	case $2 in
+	"$3") ;;
+	"$4") engines+=("$4") ;;
+	*) echo "run: $1=$2 cannot be used: want $3 (the default) or $4" >&2; exit 2 ;;
+	esac
+}
+engine STORAGE "${STORAGE:=dir}" dir ceph
+engine STORE "${STORE:=sqlite}" sqlite postgres
+engine COORDINATION "${COORDINATION:=local}" local zookeeper
 [ "$(id -u)" = 0 ] || { echo 'run: this needs root: it makes a bridge and starts virtual machines' >&2; exit 1; }
+[ "$once" != --check ] || exit 0
 state=$(mktemp -d /var/tmp/seedbed-run.XXXXXX)
 chmod 0711 "$state" # QEMU's user passes through to the pool
 config=$state/seedbed.yaml
 cat >"$config" <<YAML
 data_dir: $state
 run_dir: $state/run
-storage:
-  pools:
-    - {name: default, type: dir, path: $state/pools/default}
 libvirt:
   console_dir: $state/console
 YAML
+[ "$STORAGE" != dir ] || echo "storage: {pools: [{name: default, type: dir, path: $state/pools/default}]}" >>"$config"
 mkdir -p "$state/run"
 seedbed() { env -u XDG_CONFIG_HOME -u SEEDBED_URL -u SEEDBED_SOCKET HOME="$state" "$bin/seedbed" --socket "$state/run/control.sock" "$@"; }
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
@@ -53,6 +65,10 @@ take_down() {
 	if [ -n "${started[seedbed-metadata]:-}" ]; then
 		"$bin/seedbed-metadata" --config "$config" --cleanup 2>"$state/cleanup.log" ||
 			{ left="${left:+$left and }the bridge seedbed0"; cat "$state/cleanup.log" >&2; }
+	fi
+	if [ -n "${started[labctl]:-}" ]; then
+		timeout 60 tail --pid="${started[labctl]}" -f /dev/null # should it still be starting
+		"$bin/labctl" down -record "$state/lab/record.json" >/dev/null || left="${left:+$left and }${engines[*]}"
 	fi
 	for daemon in libvirtd virtlogd; do
 		pid=${started[$daemon]:-}
@@ -102,6 +118,14 @@ if ! virsh -c qemu:///system version >/dev/null 2>&1; then
 fi
 virsh -c qemu:///system version | sed -n 's/^Running hypervisor: /hypervisor: /p; s/^Using library: /library:    /p'
 
+if [ ${#engines[@]} -gt 0 ]; then
+	say "${engines[*]}"
+	setsid "$bin/labctl" up -record "$state/lab/record.json" -config "$config" "${engines[@]}" &
+	started[labctl]=$!
+	wait $!
+	[ "$STORE" != postgres ] || "$bin/seedbedd" migrate --config "$config"
+fi
+
 say 'daemons'
 for daemon in seedbedd seedbed-worker seedbed-metadata; do
 	# In a session of its own: Ctrl-C is for this script, which takes the guest down first.
@@ -140,6 +164,8 @@ seedbed vm log "$guest" --raw -n 400 | tr -d '\r' | grep '^SEEDBED' || true
 say 'its console, last lines'
 seedbed vm log "$guest" -n 12
 
+say 'what it ran on'
+seedbed doctor --daemon-config "$config" | grep -E '^[a-z]+ +(database|pool|coordination)' || true
 say 'the API'
 echo "http://127.0.0.1:7370/api/v1 (token in $state/admin.token), webhooks on http://127.0.0.1:7371/hooks/"
 echo "or: $bin/seedbed --socket $state/run/control.sock vm list"

@@ -2,12 +2,14 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,22 +40,25 @@ type Stack struct {
 
 	t     testing.TB
 	netns string
-	mu    sync.Mutex
-	proc  map[string]*Process
+	// shared is the configuration of all control hosts.
+	shared string
+	mu     sync.Mutex
+	proc   map[string]*Process
 }
 
 var stacks atomic.Int32
 
 // StackOptions vary a stack from the defaults.
 type StackOptions struct {
-	// Pool is the pool's directory; empty means one below the stack's own.
+	// Pool is the directory of the pool, unless Storage names others; empty means one below the stack's own.
 	Pool string
 	// URI is libvirt's; empty means qemu:///system.
 	URI string
 	// Netns is the network namespace that the daemons run in; empty means the test's own.
 	Netns string
-	// Jobs and Cleanup are YAML flow mappings that replace the sections' defaults; empty keeps them.
-	Jobs, Cleanup string
+	// Store, Storage, Coordination, Jobs and Cleanup are YAML flow mappings that replace the sections'
+	// defaults; empty keeps them. A store is migrated before the daemons start.
+	Store, Storage, Coordination, Jobs, Cleanup string
 }
 
 // NewStack starts the daemons and waits until the API answers. With the test
@@ -76,33 +81,23 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 		netns:  o.Netns,
 		proc:   map[string]*Process{},
 	}
-	if o.Pool == "" {
-		o.Pool = filepath.Join(dir, "pools", "default")
-	}
-	if o.URI == "" {
-		o.URI = "qemu:///system"
-	}
-	if o.Jobs == "" {
-		o.Jobs = "{lease: 1s, poll: 50ms}"
-	}
-	if o.Cleanup == "" {
-		o.Cleanup = "{}"
-	}
-	yaml := fmt.Sprintf(`node: lab
-data_dir: %[1]s
-run_dir: %[1]s/run
-api: {listen: "127.0.0.1:%[2]d"}
-webhook: {listen: "127.0.0.1:%[3]d"}
-worker: {listen: "127.0.0.1:%[4]d"}
-metadata: {health: "127.0.0.1:%[5]d"}
-storage: {pools: [{name: default, type: dir, path: %[6]s}]}
-libvirt: {uri: %[7]q, console_dir: %[1]s/console}
-network: {bridge: %[8]s}
-jobs: %[9]s
-cleanup: %[10]s
-`, dir, api, hooks, freePort(t), freePort(t), o.Pool, o.URI, s.Bridge, o.Jobs, o.Cleanup)
-	if err := os.WriteFile(s.Config, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
+	o.Pool = cmp.Or(o.Pool, filepath.Join(dir, "pools", "default"))
+	s.shared = fmt.Sprintf(`node: lab
+store: %s
+storage: %s
+coordination: %s
+libvirt: {uri: %q, console_dir: %s/console}
+network: {bridge: %s}
+jobs: %s
+cleanup: %s
+`, cmp.Or(o.Store, "{}"), cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), cmp.Or(o.Coordination, "{}"),
+		cmp.Or(o.URI, "qemu:///system"), dir, s.Bridge, cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"))
+	s.configure(s.Config, dir, api, hooks, fmt.Sprintf("{listen: \"127.0.0.1:%d\"}", freePort(t)))
+	if o.Store != "" {
+		migrate := s.command(Seedbedd, "migrate", "--config", s.Config)
+		if out, err := exec.Command(migrate[0], migrate[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("seedbedd migrate: %v\n%s", err, out)
+		}
 	}
 	socket := filepath.Join(dir, "run", "control.sock")
 	c, err := client.New(client.Options{Socket: socket})
@@ -117,6 +112,45 @@ cleanup: %[10]s
 	s.AwaitAPI()
 	return s
 }
+
+// configure writes a configuration: what the stack's hosts share, and what is below dir.
+func (s *Stack) configure(file, dir string, api, hooks int, worker string) {
+	s.t.Helper()
+	own := fmt.Sprintf(`data_dir: %[1]s
+run_dir: %[1]s/run
+api: {listen: "127.0.0.1:%[2]d"}
+webhook: {listen: "127.0.0.1:%[3]d"}
+metadata: {health: "127.0.0.1:%[4]d"}
+worker: %[5]s
+`, dir, api, hooks, freePort(s.t), worker)
+	if err := os.WriteFile(file, []byte(s.shared+own), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// AddControl starts a second seedbedd on the stack's store, coordination and
+// worker, as another control host has, and waits until it serves.
+func (s *Stack) AddControl() *Process {
+	s.t.Helper()
+	dir := filepath.Join(s.Dir, "second")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	file := filepath.Join(dir, "seedbed.yaml")
+	s.configure(file, dir, freePort(s.t), freePort(s.t), fmt.Sprintf("{socket: %s/run/worker.sock}", s.Dir))
+	argv := s.command(Seedbedd, "--config", file)
+	p := Start(s.t, filepath.Join(dir, Seedbedd+".log"), argv[0], argv[1:]...)
+	Await(s.t, 20*time.Second, "the second seedbedd serves", func() bool {
+		if !p.Alive() {
+			s.t.Fatalf("the second seedbedd ended:\n%s", p.Tail())
+		}
+		return strings.Contains(p.Tail(), "msg=listening")
+	})
+	return p
+}
+
+// Log is all that one daemon has written.
+func (s *Stack) Log(name string) string { return s.process(name).Output() }
 
 // AwaitAPI waits until seedbedd answers.
 func (s *Stack) AwaitAPI() {
@@ -203,7 +237,7 @@ func (s *Stack) command(name string, args ...string) []string {
 	return argv
 }
 
-func freePort(t testing.TB) int {
+func freePort(t T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 )
 
@@ -20,13 +19,13 @@ const zkServer = "/usr/share/zookeeper/bin/zkServer.sh"
 type Zoo struct {
 	Addr string // its clients' address, host:port
 
-	t        testing.TB
+	t        T
 	dir, cfg string
 	proc     *Process
 }
 
 // ZooKeeper starts one server and waits until it answers; it ends with the test.
-func ZooKeeper(t testing.TB) *Zoo {
+func ZooKeeper(t T) *Zoo {
 	t.Helper()
 	z := newZoo(t, "")
 	z.Start()
@@ -36,7 +35,7 @@ func ZooKeeper(t testing.TB) *Zoo {
 
 // ZooKeepers starts an ensemble of n servers and waits until it has a quorum
 // and all of them serve.
-func ZooKeepers(t testing.TB, n int) []*Zoo {
+func ZooKeepers(t T, n int) []*Zoo {
 	t.Helper()
 	var ensemble strings.Builder
 	ensemble.WriteString("initLimit=20\nsyncLimit=4\n")
@@ -58,7 +57,7 @@ func ZooKeepers(t testing.TB, n int) []*Zoo {
 	return servers
 }
 
-func newZoo(t testing.TB, more string) *Zoo {
+func newZoo(t T, more string) *Zoo {
 	t.Helper()
 	dir, port := Dir(t), freePort(t)
 	z := &Zoo{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, dir: dir, cfg: filepath.Join(dir, "zoo.cfg")}
@@ -67,6 +66,11 @@ func newZoo(t testing.TB, more string) *Zoo {
 		t.Fatal(err)
 	}
 	return z
+}
+
+// Coordination is section coordination of a configuration that uses the server.
+func (z *Zoo) Coordination(session time.Duration) string {
+	return fmt.Sprintf("{driver: zookeeper, servers: [%q], session_timeout: %s}", z.Addr, session)
 }
 
 // Start starts the server, after Stop on the data and the port that it had,

@@ -34,7 +34,8 @@ type Program struct {
 // program. The status is 0 after an orderly stop, 1 after a failure, 2 for
 // wrong arguments. Flags of every daemon: -config FILE, -check (load the
 // configuration, say whether it is right, and exit), -example (print a
-// configuration with all defaults), -version.
+// configuration with all defaults), -version, -cpuprofile FILE (profile until
+// the stop).
 func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -46,6 +47,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	check := flags.Bool("check", false, "check the configuration and exit")
 	example := flags.Bool("example", false, "print a configuration with every key and its default, and exit")
 	version := flags.Bool("version", false, "print the release and exit")
+	profile := flags.String("cpuprofile", "", "write a CPU profile of the whole run to this `file`, complete once the program has stopped")
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
@@ -73,14 +75,14 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 		fmt.Fprintf(stdout, "%s: configuration ok\n", p.Name)
 		return exitDone
 	}
-	return p.run(ctx, c, NewLog(stderr, c.Log.Level))
+	return p.run(ctx, c, NewLog(stderr, c.Log.Level), *profile)
 }
 
-func (p Program) run(ctx context.Context, c config.Config, log *slog.Logger) int {
+func (p Program) run(ctx context.Context, c config.Config, log *slog.Logger, profile string) int {
 	ctx, stop := Signals(ctx, log, os.Exit)
 	defer stop()
 	log.Info("starting", "program", p.Name, "version", build.Version(), "node", c.Node)
-	if err := p.Run(ctx, c, log); err != nil {
+	if err := profiled(profile, func() error { return p.Run(ctx, c, log) }); err != nil {
 		log.Error("giving up", "program", p.Name, "err", err)
 		return exitFailed
 	}

@@ -47,6 +47,12 @@ func OpenPostgres(t testing.TB, s *lab.PostgresServer) *store.DB {
 	return open(t, c)
 }
 
+// OpenDSN opens the store in a database that has been migrated.
+func OpenDSN(t testing.TB, dsn string) *store.DB {
+	t.Helper()
+	return open(t, store.Config{DSN: dsn, Log: slog.New(slog.DiscardHandler)})
+}
+
 func open(t testing.TB, c store.Config) *store.DB {
 	t.Helper()
 	db, err := store.Open(context.Background(), c)

@@ -1,0 +1,141 @@
+// Command webhook measures how fast deliveries are accepted: the receiver with
+// intake and store, in a process of its own, asked by 64 senders over loopback,
+// beside as many clients that each insert one row and commit it, on the same
+// kind of store. docs/benchmarks.md says what each figure is. It needs root,
+// for PostgreSQL, and changes nothing outside of a temporary directory.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed/internal/bench"
+	"seedbed/internal/lab"
+)
+
+// serving is the environment variable that makes this process the receiver.
+const serving = "SEEDBED_BENCH_STORE"
+
+// setup is what the flags say.
+type setup struct {
+	runs   int
+	length time.Duration
+	burst  int
+}
+
+func main() {
+	if at := os.Getenv(serving); at != "" {
+		exit(serve(at))
+	}
+	var s setup
+	flag.IntVar(&s.runs, "runs", 5, "turns of each side")
+	flag.DurationVar(&s.length, "length", 3*time.Second, "how long a turn is")
+	flag.IntVar(&s.burst, "burst", 10_000, "deliveries at once")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	exit(measure(ctx, s, os.Stdout))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench webhook:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// host lets the lab start PostgreSQL outside of a test.
+type host struct {
+	undo []func()
+	dir  string
+}
+
+func (h *host) Helper()           {}
+func (h *host) Cleanup(f func())  { h.undo = append(h.undo, f) }
+func (h *host) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+func (h *host) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
+
+func (h *host) close() {
+	for i := len(h.undo) - 1; i >= 0; i-- {
+		h.undo[i]()
+	}
+}
+
+func measure(ctx context.Context, s setup, out io.Writer) (err error) {
+	h := &host{}
+	defer h.close()
+	defer func() { // what the lab could not do
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	if h.dir, err = os.MkdirTemp("", "seedbed-bench"); err != nil {
+		return err
+	}
+	h.Cleanup(func() { os.RemoveAll(h.dir) })
+	server := lab.Postgres(h)
+
+	var figures []bench.Figure
+	sqlite, err := ratio(ctx, s, store{path: filepath.Join(h.dir, "ratio", "seedbed.db"), bare: filepath.Join(h.dir, "bare.db")})
+	if err != nil {
+		return err
+	}
+	figures = append(figures, bench.Figure{Name: "accept_ratio_sqlite", Mark: bench.AtLeast(2), Runs: sqlite.ratios, How: sqlite.how()})
+	postgres, err := ratio(ctx, s, store{dsn: server.DSN(server.Database(h, "")), bare: server.DSN(server.Database(h, ""))})
+	if err != nil {
+		return err
+	}
+	figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(1), Runs: postgres.ratios, How: postgres.how()})
+	p99, err := steady(ctx, s, store{path: filepath.Join(h.dir, "steady", "seedbed.db")})
+	if err != nil {
+		return err
+	}
+	figures = append(figures, bench.Figure{Name: "accept_p99_ms", Unit: "ms", Mark: bench.AtMost(10), Runs: p99, How: "from the send to the whole answer at 200/s, SQLite"})
+	b, err := burst(ctx, s, store{path: filepath.Join(h.dir, "burst", "seedbed.db")})
+	if err != nil {
+		return err
+	}
+	figures = append(figures, b...)
+	micros, err := verifyMicros(ctx)
+	if err != nil {
+		return err
+	}
+	figures = append(figures, bench.Figure{Name: "verify_us", Unit: "us", Mark: bench.AtMost(6), Runs: micros, How: "reading the headers and verifying a body of 4 KiB, scheme standard"})
+	return bench.Report(out, figures)
+}
+
+var perOp = regexp.MustCompile(`BenchmarkVerify\S*\s+\d+\s+([0-9.]+) ns/op`)
+
+// verifyMicros runs the receiver's own benchmark of one verification.
+func verifyMicros(ctx context.Context) ([]float64, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkVerify$", "-benchtime", "100ms", "-count", "7", "-cpu", "1", "./webhook/signature")
+	cmd.Dir = lab.Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("measure the verifier: %w\n%s", err, text)
+	}
+	var runs []float64
+	for _, m := range perOp.FindAllSubmatch(text, -1) {
+		ns, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, ns/1000)
+	}
+	return runs, nil
+}

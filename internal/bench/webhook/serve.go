@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/provision"
+	sql "seedbed/store"
+	"seedbed/webhook"
+)
+
+// store is where a receiver keeps what it accepts, and where bare rows go.
+type store struct{ path, dsn, bare string }
+
+// config is the store's own configuration.
+func (s store) config() sql.Config {
+	return sql.Config{Path: s.path, DSN: s.dsn, Log: slog.New(slog.DiscardHandler)}
+}
+
+// hookKey signs every delivery.
+var hookKey = bytes.Repeat([]byte{42}, 32)
+
+const hookName = "bench"
+
+// serve is the receiver: it says where it listens, and ends with its input.
+func serve(at string) error {
+	s := store{path: at}
+	if dsn, ok := strings.CutPrefix(at, "dsn:"); ok {
+		s = store{dsn: dsn}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if s.dsn != "" {
+		if err := sql.Migrate(ctx, s.config()); err != nil {
+			return err
+		}
+	}
+	db, err := sql.Open(ctx, s.config())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	intake := provision.NewIntake(db, provision.Serving{Node: "bench"})
+	if err := furnish(ctx, db, intake); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(ln.Addr())
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, ln)
+}
+
+// furnish makes what a create needs: an image, a network with room, a profile and a hook.
+func furnish(ctx context.Context, db *sql.DB, intake *provision.Intake) error {
+	if _, err := intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
+		return err
+	}
+	job, err := db.ClaimJob(ctx, "bench", time.Minute)
+	if err != nil {
+		return err
+	}
+	image := seedbed.ImageInfo{Pool: "default", Name: "debian", Job: job.ID, Size: seedbed.GiB, Format: "qcow2"}
+	for _, step := range []seedbed.Step{{Next: "import", Total: 1}, {Done: "import", Total: 1, Image: &image}} {
+		if err := db.Step(ctx, job.Ref(), step); err != nil {
+			return err
+		}
+	}
+	if err := db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+		return err
+	}
+	if _, err := db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
+		Prefix: netip.MustParsePrefix("10.64.0.0/10"), Gateway: netip.MustParseAddr("10.64.0.1")}); err != nil {
+		return err
+	}
+	if _, err := db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"}); err != nil {
+		return err
+	}
+	h := seedbed.Hook{Name: hookName, Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}}
+	h.Scheme = seedbed.SchemeStandard
+	_, err = db.CreateHook(ctx, h)
+	return err
+}
+
+// child is a receiver that runs.
+type child struct {
+	addr string
+	pid  int
+	end  func() error
+}
+
+// receiver starts this program again as the receiver on that store.
+func receiver(ctx context.Context, s store) (*child, error) {
+	at := s.path
+	if s.dsn != "" {
+		at = "dsn:" + s.dsn
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Env = append(os.Environ(), serving+"="+at)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	end := func() error {
+		in.Close()
+		return cmd.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the receiver did not start: %w", end())
+	}
+	return &child{addr: strings.TrimSpace(line), pid: cmd.Process.Pid, end: end}, nil
+}

@@ -23,11 +23,29 @@ runcmd:
   - [sh, -c, 'cloud-init query platform cloud_name subplatform 2>/dev/null | tr "\n" " " | sed "s/^/SEEDBED query /" >/dev/console']
   - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console || true']
   - [sh, -c, 'cut -c1-60 /root/.ssh/authorized_keys | sed "s/^/SEEDBED key /" >/dev/console || true']
+  - - python3
+    - -c
+    - |
+      import http.client, os
+      say = lambda *words: print("SEEDBED imds", *words, file=open("/dev/console", "w"), flush=True)
+      def ask(host, method, path, **headers):
+          c = http.client.HTTPConnection(host, 80, timeout=5)
+          c.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+          r = c.getresponse()
+          return r.status, r.read().decode()
+      v4 = "169.254.169.254"
+      nic = [n for n in os.listdir("/sys/class/net") if n != "lo"][0]
+      say("without a token", ask(v4, "GET", "/latest/meta-data/instance-id")[0])
+      say("through another", ask(v4, "PUT", "/latest/api/token", X_aws_ec2_metadata_token_ttl_seconds="60", X_Forwarded_For="10.0.0.1")[0])
+      token = ask(v4, "PUT", "/latest/api/token", X_aws_ec2_metadata_token_ttl_seconds="60")[1]
+      get = lambda host, path: ask(host, "GET", path, X_aws_ec2_metadata_token=token)
+      say("tag", *get(v4, "/latest/meta-data/tags/instance/role"))
+      say("IPv6", *get("fe80::a9fe:a9fe%" + nic, "/latest/meta-data/local-hostname"))
 `
 
 // TestGuest is the main path: one signed webhook boots an unmodified Debian
-// guest by its own boot loader, which finds its metadata, runs its user-data
-// and reports in.
+// guest by its own boot loader, which finds its metadata, of which nothing is
+// told without a session token, runs its user-data and reports in.
 func TestGuest(t *testing.T) {
 	image := lab.GuestImage(t)
 	lab.Libvirt(t)
@@ -37,6 +55,7 @@ func TestGuest(t *testing.T) {
 	addProfile(t, s, seedbed.Profile{
 		Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, DiskSize: 3 * seedbed.GiB,
 		SSHKeys: []string{key}, UserData: []byte(userData), Ready: seedbed.ReadyReport,
+		Metadata: seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, Tags: map[string]string{"role": "frontend"},
 	})
 	forge := newSender(t, s, client.HookRequest{Name: "forge", Profiles: []string{"web"}})
 
@@ -74,11 +93,20 @@ func TestGuest(t *testing.T) {
 
 	// cloud-init's last lines reach the console after the report.
 	var console string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("the console:\n" + console[max(0, len(console)-8<<10):])
+		}
+	})
 	wants := []string{
 		`SEEDBED host guest1`,
 		`SEEDBED route default via ` + regexp.QuoteMeta(gateway),
 		`SEEDBED route 169\.254\.169\.254 via ` + regexp.QuoteMeta(gateway),
 		`DataSourceEc2Local`,
+		`SEEDBED imds without a token 401`,
+		`SEEDBED imds through another 403`,
+		`SEEDBED imds tag 200 frontend`,
+		`SEEDBED imds IPv6 200 guest1`,
 	}
 	lab.Await(t, 30*time.Second, "the console shows what user-data printed", func() bool {
 		b, err := s.API.Console(t.Context(), "guest1", seedbed.MiB)
@@ -94,7 +122,7 @@ func TestGuest(t *testing.T) {
 		return true
 	})
 
-	events, err := s.API.Access(t.Context(), "guest1", 500)
+	events, err := s.API.Access(t.Context(), "guest1", client.AccessFilter{Max: 500})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/lab"
-	"seedbed/webhook"
+	"seedbed/webhook/signature"
 )
 
 // sender is an external system with a hook's secret.
@@ -40,7 +40,7 @@ func newSender(t *testing.T, s *lab.Stack, r client.HookRequest) sender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := webhook.ParseSecret(made.Secret)
+	key, err := signature.ParseSecret(made.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (h sender) post(t *testing.T, id string, ts time.Time, body string) answer 
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("webhook-id", id)
 	req.Header.Set("webhook-timestamp", fmt.Sprint(ts.Unix()))
-	req.Header.Set("webhook-signature", webhook.Sign(h.key, id, ts, []byte(body)))
+	req.Header.Set("webhook-signature", signature.Sign(h.key, id, ts, []byte(body)))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/lab"
-	"seedbed/webhook"
+	"seedbed/webhook/signature"
 
 	_ "modernc.org/sqlite" // to age a database
 )
@@ -126,7 +126,7 @@ func TestBadInput(t *testing.T) {
 func secretFile(t *testing.T, h sender) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(webhook.FormatSecret(h.key)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(signature.FormatSecret(h.key)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -237,10 +238,14 @@ func (in *installation) install(dist string) {
 		}
 	}
 	// The guest plane sets them, as a user who may for its capability alone.
-	for _, key := range []string{"net.ipv4.ip_forward", "net.ipv4.tcp_fwmark_accept"} {
-		if out := in.Run("cat", "/proc/sys/"+strings.ReplaceAll(key, ".", "/")); out != "1\n" {
-			in.t.Errorf("%s is %s, want 1", key, out)
+	for key, want := range map[string]string{"net.ipv4.ip_forward": "1", "net.ipv4.tcp_fwmark_accept": "1", "net.ipv6.conf.seedbed0.accept_ra": "0"} {
+		if out := in.Run("cat", "/proc/sys/"+strings.ReplaceAll(key, ".", "/")); out != want+"\n" {
+			in.t.Errorf("%s is %s, want %s", key, out, want)
 		}
+	}
+	// A database that comes up late is no reason to give up.
+	if out := in.Run(append([]string{"systemctl", "show", "-P", "StartLimitIntervalUSec"}, packageUnits...)...); strings.Trim(out, "0\n") != "" {
+		in.t.Errorf("units give up after a while: %q", out)
 	}
 	if out := in.Run("systemctl", "show", "-P", "WatchdogTimestampMonotonic", "seedbedd.service"); out == "0\n" {
 		in.t.Error("seedbedd does not feed its watchdog")
@@ -313,6 +318,7 @@ func (in *installation) purgeFree(dist, host string) {
 	if err := os.RemoveAll(in.Path("var/lib/seedbed-pools/default/volumes")); err != nil {
 		in.t.Fatal(err)
 	}
+	in.purgeTrash()
 	in.Run(append([]string{"dpkg", "-i"}, in.copyIn(dist)...)...)
 	in.awaitUnits()
 	if in.exists("var/lib/seedbed-purge") {
@@ -329,6 +335,28 @@ func (in *installation) purgeFree(dist, host string) {
 	}
 	if left := in.Run("sh", "-c", "ls -d /var/lib/seedbed* /var/log/seedbed* /etc/seedbed /run/seedbed 2>/dev/null; true"); left != "" {
 		in.t.Errorf("a purge left:\n%s", left)
+	}
+}
+
+// purgeTrash checks that a purge leaves the disk of a guest that is in the trash.
+func (in *installation) purgeTrash() {
+	in.t.Helper()
+	script, err := os.ReadFile(filepath.Join(lab.Root(), "debian", "seedbed-worker.postrm"))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	const disk = "var/lib/seedbed-pools/default/.trash/t1.qcow2"
+	for path, data := range map[string][]byte{disk: nil, "root/postrm": script} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(in.Path(path)), 0o700), os.WriteFile(in.Path(path), data, 0o600)); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+	in.Run("sh", "/root/postrm", "purge")
+	if !in.exists(disk) {
+		in.t.Error("a purge took the disk of a guest out of the trash")
+	}
+	if err := os.RemoveAll(filepath.Dir(in.Path(disk))); err != nil {
+		in.t.Fatal(err)
 	}
 }
 

@@ -24,13 +24,15 @@ func (p *plane) alive(ctx context.Context) error {
 
 // check looks up one of the guests that were applied, as DHCP does.
 func (p *plane) check() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	bridges := bridgeNames(p.state)
-	for _, g := range p.state.Guests {
+	state := p.last()
+	if state.Guests == nil {
+		return nil
+	}
+	bridges := bridgeNames(state)
+	for _, g := range state.Guests {
 		for _, nic := range g.NICs {
 			if found, _, ok := p.directory.Find(bridges[nic.Network], nic.MAC); !ok || found.ID != g.ID {
-				return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, p.state.Revision)
+				return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, state.Revision)
 			}
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 // bridges are the managed bridges that are up, each with a goroutine that
 // serves it while a network has it.
 type bridges struct {
-	serve func(context.Context, seedbed.Network) // until its context ends
+	serve func(context.Context, seedbed.Network, int) // on the interface of that number, until its context ends
 	index func(bridge string) (int, error)
 	log   *slog.Logger
 
@@ -30,7 +30,7 @@ type service struct {
 	done    chan struct{}
 }
 
-func newBridges(serve func(context.Context, seedbed.Network), index func(string) (int, error), log *slog.Logger) *bridges {
+func newBridges(serve func(context.Context, seedbed.Network, int), index func(string) (int, error), log *slog.Logger) *bridges {
 	return &bridges{serve: serve, index: index, log: log, up: map[string]int{}, running: map[string]*service{}}
 }
 
@@ -73,13 +73,10 @@ func (b *bridges) left(ctx context.Context, bridge string) {
 // match ends what serves an interface or a network that is no more, and waits
 // for it, and starts what is missing.
 func (b *bridges) match(ctx context.Context) {
-	for bridge, s := range b.running {
+	b.end(func(bridge string, s *service) bool {
 		index, up := b.up[bridge]
-		if !up || index != s.index || !reflect.DeepEqual(b.networks[bridge], s.network) {
-			s.end()
-			delete(b.running, bridge)
-		}
-	}
+		return !up || index != s.index || !reflect.DeepEqual(b.networks[bridge], s.network)
+	})
 	for bridge, index := range b.up {
 		if n, ok := b.networks[bridge]; ok && b.running[bridge] == nil {
 			b.running[bridge] = b.start(ctx, n, index)
@@ -92,20 +89,26 @@ func (b *bridges) start(ctx context.Context, n seedbed.Network, index int) *serv
 	s := &service{n, index, cancel, make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		b.serve(ctx, n)
+		b.serve(ctx, n, index)
 	}()
 	return s
 }
 
-func (s *service) end() {
-	s.cancel()
-	<-s.done
+// end ends those of the services that which says, all at the same time, because
+// a guest can keep each busy for a while.
+func (b *bridges) end(which func(string, *service) bool) {
+	var ending []*service
+	for bridge, s := range b.running {
+		if which(bridge, s) {
+			s.cancel()
+			ending = append(ending, s)
+			delete(b.running, bridge)
+		}
+	}
+	for _, s := range ending {
+		<-s.done
+	}
 }
 
 // stop ends everything.
-func (b *bridges) stop() {
-	for bridge, s := range b.running {
-		s.end()
-		delete(b.running, bridge)
-	}
-}
+func (b *bridges) stop() { b.end(func(string, *service) bool { return true }) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestBridges(t *testing.T) {
 	// Each service says "+bridge" when it starts and "-bridge" when it ends.
 	said := make(chan string, 100)
 	numbers := map[string]int{"br0": 5, "br1": 6}
-	b := newBridges(func(ctx context.Context, n seedbed.Network) {
+	b := newBridges(func(ctx context.Context, n seedbed.Network, _ int) {
 		said <- "+" + n.Bridge
 		<-ctx.Done()
 		said <- "-" + n.Bridge
@@ -72,5 +73,39 @@ func TestBridges(t *testing.T) {
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
+	}
+}
+
+// TestBridgesEndTogether: guests that keep one server busy to its last moment
+// do not hold up the end of the others.
+func TestBridgesEndTogether(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  func(context.Context, *bridges)
+	}{
+		{"networks gone", func(ctx context.Context, b *bridges) { b.assign(ctx, nil) }},
+		{"stop", func(_ context.Context, b *bridges) { b.stop() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var ending sync.WaitGroup
+			ending.Add(2)
+			b := newBridges(func(ctx context.Context, _ seedbed.Network, _ int) {
+				<-ctx.Done()
+				ending.Done()
+				ending.Wait()
+			}, func(string) (int, error) { return 5, nil }, quiet)
+			b.assign(t.Context(), []seedbed.Network{{Name: "a", Bridge: "br0"}, {Name: "b", Bridge: "br1"}})
+			b.arrived(t.Context(), "br0")
+			b.arrived(t.Context(), "br1")
+			done := make(chan struct{})
+			go func() { defer close(done); tt.end(t.Context(), b) }()
+			select {
+			case <-done:
+			case <-time.After(10 * time.Second):
+				t.Error("one waits for the other")
+			}
+		})
 	}
 }

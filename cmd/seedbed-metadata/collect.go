@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -8,17 +10,20 @@ import (
 
 	"seedbed/feed"
 	"seedbed/metadata"
+	"seedbed/netcfg"
 )
 
 // collector gives the guest plane's figures to Prometheus.
 type collector struct {
-	guests *metadata.Server
-	client *feed.Client
-	spool  *feed.Spool
+	guests  *metadata.Server
+	client  *feed.Client
+	spool   *feed.Spool
+	network *netcfg.Manager
+	state   string // the directory of the feed's snapshot
 }
 
-func newCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool) prometheus.Collector {
-	return collector{guests, client, spool}
+func newCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager, state string) prometheus.Collector {
+	return collector{guests, client, spool, network, state}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -26,17 +31,26 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	requestsDesc  = describe("metadata_requests_total", "Answers to guests by HTTP status.", "status")
+	requestsDesc  = describe("metadata_requests_total", "Answers to guests by dialect, version and HTTP status.", "dialect", "version", "status")
+	noTokenDesc   = describe("metadata_requests_without_token_total", "Requests without a session token, by whether they were answered.", "result")
+	delayedDesc   = describe("metadata_requests_delayed_total", "Requests that were answered later because of the instance's rate limit.")
+	latencyDesc   = describe("metadata_request_seconds", "Time from a request's header to its answer.")
 	callersDesc   = describe("metadata_callers_total", "Requests of callers that are nobody's, by what became of them.", "result")
 	connsDesc     = describe("metadata_connections", "Connections of guests that are open.")
+	unknownDesc   = describe("metadata_connections_unknown", "Those of them whose caller is unknown.")
 	guestsDesc    = describe("metadata_instances", "Instances that are served.")
 	revisionDesc  = describe("feed_revision", "Revision of the feed that is applied.")
 	syncDesc      = describe("feed_in_sync", "1 once everything that seedbedd had at the last contact is applied.")
-	ageDesc       = describe("feed_contact_age_seconds", "Seconds since seedbedd last answered; -1 before the first time.")
+	ageDesc       = describe("feed_contact_age_seconds", "Seconds since seedbedd last answered; before it has, since the snapshot on disk was written, and -1 without one.")
 	sentDesc      = describe("spool_sent_total", "Guest events that seedbedd has acknowledged.")
 	lostDesc      = describe("spool_lost_total", "Guest events that were dropped under overload.")
+	droppedDesc   = describe("spool_dropped_bytes_total", "Bytes of guest events that were dropped from the disk unsent, because there were too many.")
 	waitingDesc   = describe("spool_waiting_bytes", "Bytes of guest events that wait for seedbedd.")
-	allCollectors = []*prometheus.Desc{requestsDesc, callersDesc, connsDesc, guestsDesc, revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, waitingDesc}
+	portsDesc     = describe("filter_ports", "Ports of guests with filters in the kernel.")
+	networksDesc  = describe("filter_networks", "Networks that are applied.")
+	appliedDesc   = describe("filter_applied_age_seconds", "Seconds since the host's network was last made or found to be what the feed says; -1 before that.")
+	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, guestsDesc,
+		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, portsDesc, networksDesc, appliedDesc}
 )
 
 // Describe implements prometheus.Collector.
@@ -48,35 +62,69 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	count := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	gauge := func(d *prometheus.Desc, v float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 	s := c.guests.Stats()
-	for status, n := range s.Requests {
-		count(requestsDesc, float64(n), strconv.Itoa(status))
+	for _, a := range s.Answers {
+		count(requestsDesc, a.Count, a.Dialect, a.Version, strconv.Itoa(a.Status))
 	}
-	count(callersDesc, float64(s.Unknown), "unknown")
-	count(callersDesc, float64(s.Held), "held")
-	count(callersDesc, float64(s.Refused), "refused")
-	count(callersDesc, float64(s.Malformed), "malformed")
+	count(noTokenDesc, s.NoToken, "answered")
+	count(noTokenDesc, s.NoTokenRejected, "rejected")
+	count(delayedDesc, s.Delayed)
+	ch <- latency(s.Latency)
+	count(callersDesc, s.Unknown, "unknown")
+	count(callersDesc, s.Held, "held")
+	count(callersDesc, s.Refused, "refused")
+	count(callersDesc, s.Malformed, "malformed")
 	gauge(connsDesc, float64(s.Conns))
+	gauge(unknownDesc, float64(s.UnknownConns))
 	gauge(guestsDesc, float64(s.Guests))
 	gauge(revisionDesc, float64(s.Revision))
-	inSync := 0.0
-	if s.InSync {
-		inSync = 1
-	}
-	gauge(syncDesc, inSync)
-	age := -1.0
-	if contact := c.client.Status().Contact; !contact.IsZero() {
-		age = time.Since(contact).Seconds()
-	}
-	gauge(ageDesc, age)
+	gauge(syncDesc, map[bool]float64{true: 1}[s.InSync])
+	gauge(ageDesc, c.feedAge())
 	up := c.spool.Stats()
-	count(sentDesc, float64(up.Sent))
-	count(lostDesc, float64(up.Lost))
+	count(sentDesc, int64(up.Sent))
+	count(lostDesc, int64(up.Lost))
+	count(droppedDesc, int64(up.Dropped))
 	gauge(waitingDesc, float64(up.Waiting))
+	f := c.network.Stats()
+	gauge(portsDesc, float64(f.Ports))
+	gauge(networksDesc, float64(f.Networks))
+	gauge(appliedDesc, since(f.Applied))
+}
+
+// latency is a histogram as Prometheus has it: each bucket counts what is in those before it, too.
+func latency(h metadata.Histogram) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(h.Bounds))
+	var n uint64
+	for i, c := range h.Counts {
+		n += uint64(c)
+		if i < len(h.Bounds) {
+			buckets[h.Bounds[i].Seconds()] = n
+		}
+	}
+	return prometheus.MustNewConstHistogram(latencyDesc, n, h.Sum.Seconds(), buckets)
+}
+
+func (c collector) feedAge() float64 {
+	if contact := c.client.Status().Contact; !contact.IsZero() {
+		return since(contact)
+	}
+	info, err := os.Stat(filepath.Join(c.state, "feed.snapshot"))
+	if err != nil {
+		return -1
+	}
+	return since(info.ModTime())
+}
+
+// since is -1 for the zero time.
+func since(t time.Time) float64 {
+	if t.IsZero() {
+		return -1
+	}
+	return time.Since(t).Seconds()
 }

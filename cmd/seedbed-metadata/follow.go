@@ -33,7 +33,7 @@ func (p *plane) follow(ctx context.Context, names []string, events chan<- linkEv
 	go func() {
 		defer close(f.done)
 		for ctx.Err() == nil {
-			err := p.network.Follow(ctx, names, func(bridge string, up bool) {
+			err := p.host.Follow(ctx, names, func(bridge string, up bool) {
 				select {
 				case events <- linkEvent{bridge, up}:
 				case <-ctx.Done():

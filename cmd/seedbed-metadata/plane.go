@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -15,90 +16,109 @@ import (
 	"seedbed/netcfg"
 )
 
-// kernel is what the plane needs of package netcfg.
+// kernel is what keeps the host's network as the feed wants it.
 type kernel interface {
 	Apply(ctx context.Context, s netcfg.State, o netcfg.Options) error
+	Change(ctx context.Context, gone []string, ports []netcfg.Port) error
+	Restore(ctx context.Context) error
+	Verify(ctx context.Context) error
+}
+
+// surroundings is what the servers ask about the host.
+type surroundings interface {
 	Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error
 	PortHolder(addr netip.AddrPort) (string, error)
+	HasIPv6(bridge string) bool
+	Check(ctx context.Context) []seedbed.Check
 }
 
 // plane makes the kernel and the servers follow the feed: it is the feed's Applier.
 type plane struct {
-	network   kernel
+	kernel    kernel
+	host      surroundings
 	directory *metadata.Directory
 	guests    *metadata.Server
 	spool     *feed.Spool
-	addr      netip.AddrPort // that metadata is served on, on each bridge
-	port      uint16
+	port      uint16 // that metadata is served on, at each of its addresses
 	log       *slog.Logger
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
-	mu       sync.Mutex
-	state    feed.State // as last applied, and what the directory has
+	// whole is true when the kernel may have another state than the directory,
+	// so that the next one must be handed over as a whole. Guarded by applying.
+	whole bool
+
+	// settling keeps an older answer of the kernel from being noted over a newer one.
+	settling sync.Mutex
+
+	mu      sync.Mutex
+	state   feed.State                  // as last applied, and what the directory has
+	left    map[string]error            // the networks that are left out, and why
+	awaited map[seedbed.InstanceID]bool // those that came and have no bridge, see held
 
 	changed chan struct{}
 	asked   chan chan<- error // by alive
 }
 
-func newPlane(network kernel, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool, c config.Metadata, log *slog.Logger) *plane {
+func newPlane(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool, c config.Metadata, log *slog.Logger) *plane {
 	return &plane{
-		network: network, directory: directory, guests: guests, spool: spool, addr: c.Addr(), port: c.Port(), log: log,
-		changed: make(chan struct{}, 1), asked: make(chan chan<- error),
+		kernel: k, host: host, directory: directory, guests: guests, spool: spool, port: c.Port(), log: log, whole: true,
+		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), asked: make(chan chan<- error),
 	}
 }
 
 // Apply serves state: first the filters, so that no frame of a guest passes
-// unproven, then the records. It returns once a guest that starts now is served.
+// unproven, then the records. It returns once a guest that starts now is served,
+// but for those on networks that are left out.
 func (p *plane) Apply(ctx context.Context, state feed.State) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
-	if err := p.network.Apply(ctx, desired(state), p.options()); err != nil {
+	before := p.last()
+	small := !p.whole && state.Since == before.Revision && reflect.DeepEqual(state.Networks, before.Networks) &&
+		slices.Equal(state.TokenKey, before.TokenKey)
+	p.whole = true // until both have it
+	var err error
+	if small {
+		gone, ports := changes(before, state)
+		err = p.settle(func() error { return p.kernel.Change(ctx, gone, ports) })
+	} else {
+		err = p.settle(func() error { return p.kernel.Apply(ctx, desired(state), p.options(state)) })
+	}
+	if err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
-	if err := p.take(state); err != nil {
+	if err := p.directory.Apply(metadata.State(state)); err != nil {
 		return err
 	}
+	p.whole = false
+	p.await(before, state)
+	p.take(state)
+	if !small {
+		returnMemory() // of the records and filters as they were on their way
+	}
+	return nil
+}
+
+func (p *plane) last() feed.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state
+}
+
+func (p *plane) take(state feed.State) {
+	state.Changed = nil // it is of use once
+	p.mu.Lock()
+	p.state = state
+	p.mu.Unlock()
+	p.signal()
+}
+
+// signal has the loop look at the state again.
+func (p *plane) signal() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
 	}
-	return nil
-}
-
-func (p *plane) take(state feed.State) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.directory.Apply(metadata.State(state)); err != nil {
-		return err
-	}
-	p.state = state
-	return nil
-}
-
-func (p *plane) options() netcfg.Options { return netcfg.Options{MetadataPort: int(p.port)} }
-
-// desired is what the host's network shall be for a state.
-func desired(state feed.State) netcfg.State {
-	bridges := bridgeNames(state)
-	want := netcfg.State{Networks: state.Networks}
-	for _, g := range state.Guests {
-		for _, nic := range g.NICs {
-			want.Ports = append(want.Ports, netcfg.Port{
-				Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network],
-			})
-		}
-	}
-	return want
-}
-
-// bridgeNames are the bridges by network.
-func bridgeNames(state feed.State) map[string]string {
-	bridges := map[string]string{}
-	for _, n := range state.Networks {
-		bridges[n.Name] = n.Bridge
-	}
-	return bridges
 }
 
 // run keeps one set of servers on each bridge until ctx ends. A bridge that
@@ -139,24 +159,19 @@ func (p *plane) run(ctx context.Context) error {
 	}
 }
 
-// restore applies the last state again.
-func (p *plane) restore(ctx context.Context) error {
-	p.applying.Lock()
-	defer p.applying.Unlock()
-	p.mu.Lock()
-	state := p.state
-	p.mu.Unlock()
-	return p.network.Apply(ctx, desired(state), p.options())
-}
-
-// networks are those of the last state, with the names of their bridges, sorted.
+// networks are those of the last state that are not left out, and the names of
+// the bridges of all, sorted: that of somebody else may go.
 func (p *plane) networks() ([]seedbed.Network, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var networks []seedbed.Network
 	var names []string
 	for _, n := range p.state.Networks {
 		names = append(names, n.Bridge)
+		if p.left[n.Name] == nil {
+			networks = append(networks, n)
+		}
 	}
 	slices.Sort(names)
-	return p.state.Networks, names
+	return networks, names
 }

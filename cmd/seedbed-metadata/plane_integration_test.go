@@ -59,7 +59,14 @@ func sockets(t *testing.T) []string {
 	return found
 }
 
-var served = []string{"0.0.0.0%seedbed0:67", "169.254.169.254%seedbed0:80"}
+// served are the sockets of a bridge with DHCP.
+func served(bridge string) []string {
+	return append([]string{"0.0.0.0%" + bridge + ":67"}, metadataOn(bridge)...)
+}
+
+func metadataOn(bridge string) []string {
+	return []string{"169.254.169.254%" + bridge + ":80", "[fd00:ec2::254]%" + bridge + ":80", "[fe80::a9fe:a9fe]%" + bridge + ":80"}
+}
 
 func wantSockets(t *testing.T, want []string) {
 	t.Helper()
@@ -94,7 +101,7 @@ func TestDeletedBridge(t *testing.T) {
 	if err := p.Apply(t.Context(), stateOf(network0())); err != nil {
 		t.Fatal(err)
 	}
-	wantSockets(t, served)
+	wantSockets(t, served("seedbed0"))
 	for range 3 {
 		before := number(t)
 		netnstest.Run(t, "ip", "link", "del", "seedbed0")
@@ -102,7 +109,7 @@ func TestDeletedBridge(t *testing.T) {
 			if i, err := net.InterfaceByName("seedbed0"); err != nil || i.Index == before {
 				return "no new bridge"
 			}
-			return cmp.Diff(served, sockets(t))
+			return cmp.Diff(served("seedbed0"), sockets(t))
 		})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -148,32 +155,32 @@ func (d deaf) Follow(ctx context.Context, bridges []string, fn func(string, bool
 // is told is that it is up.
 func TestReplacedInAGap(t *testing.T) {
 	p := kernelPlane(t)
-	k := deaf{p.network.(*netcfg.Manager), make(chan struct{})}
-	p.network = k
+	k := deaf{p.host.(*netcfg.Manager), make(chan struct{})}
+	p.host = k
 	stop := start(t, p)
 	state := stateOf(network0())
 	replace := func() {
 		t.Helper()
 		before := number(t)
 		netnstest.Run(t, "ip", "link", "del", "seedbed0")
-		if err := k.Apply(t.Context(), desired(state), p.options()); err != nil {
+		if err := k.Apply(t.Context(), desired(state), p.options(state)); err != nil {
 			t.Fatal(err)
 		}
 		if number(t) == before {
 			t.Fatal("the bridge was not replaced")
 		}
-		if d := cmp.Diff(served, sockets(t)); d == "" {
+		if d := cmp.Diff(served("seedbed0"), sockets(t)); d == "" {
 			t.Fatal("the servers know already")
 		}
 	}
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
-	wantSockets(t, served)
+	wantSockets(t, served("seedbed0"))
 
 	replace()
 	k.broken <- struct{}{}
-	wantSockets(t, served)
+	wantSockets(t, served("seedbed0"))
 
 	replace()
 	other := network0()
@@ -183,9 +190,49 @@ func TestReplacedInAGap(t *testing.T) {
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
-	wantSockets(t, append(slices.Clone(served), "169.254.169.254%seedbed1:80"))
+	both := append(served("seedbed0"), metadataOn("seedbed1")...)
+	slices.Sort(both)
+	wantSockets(t, both)
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestForeignBridge: a network whose bridge is another installation's gets no
+// servers there, the others are served, and it is as soon as that bridge is gone.
+func TestForeignBridge(t *testing.T) {
+	p := kernelPlane(t)
+	start(t, p)
+	netnstest.Run(t, "sh", "-c", "ip link add seedbed1 address 52:54:00:b0:00:77 type bridge && ip link set seedbed1 alias seedbed:lab && ip link set seedbed1 up")
+	state := stateWith([]seedbed.Network{network0(), lab()}, guest0())
+	if err := p.Apply(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	wantSockets(t, served("seedbed0"))
+	state = stateWith(state.Networks, guest0(), onLab())
+	state.Since, state.Revision, state.Changed = 1, 2, []seedbed.InstanceID{onLab().ID}
+	if err := p.Apply(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.held(); err == nil || !strings.Contains(err.Error(), "another installation of Seedbed") {
+		t.Errorf("held because of %v", err)
+	}
+	found := false
+	for _, c := range p.checks(t.Context()) {
+		if c.Name == "bridge seedbed1" {
+			found = !c.OK && strings.Contains(c.Detail, "another installation of Seedbed")
+		}
+	}
+	if !found {
+		t.Error("no check tells of the bridge")
+	}
+	wantSockets(t, served("seedbed0"))
+	netnstest.Run(t, "ip", "link", "del", "seedbed1")
+	both := append(served("seedbed0"), served("seedbed1")...)
+	slices.Sort(both)
+	wantSockets(t, both)
+	if err := p.held(); err != nil {
+		t.Errorf("held when the network is there: %v", err)
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strconv"
+	"sync"
 	"time"
 
 	"seedbed"
 	"seedbed/metadata"
+	"seedbed/netcfg"
 	"seedbed/netcfg/dhcp"
 )
 
@@ -16,24 +19,57 @@ import (
 // other options arrive.
 const leaseTime = time.Hour
 
-// serveNetwork serves metadata and DHCP on the bridge of a network until ctx
-// ends; a server that fails, as on a port that is taken, is tried again every second.
-func (p *plane) serveNetwork(ctx context.Context, network seedbed.Network) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if network.DHCP {
+// ipv6Wait is how long a bridge without IPv6 is left before it is asked again.
+const ipv6Wait = 5 * time.Second
+
+// serveNetwork serves metadata and DHCP on the bridge of a network, the
+// interface of that number, until ctx ends; a server that fails, as on a port
+// that is taken, is tried again every second.
+func (p *plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
+	var servers sync.WaitGroup
+	defer servers.Wait()
+	if network.DHCP {
+		servers.Go(func() {
 			p.persist(ctx, "DHCP", network.Bridge, func(ctx context.Context) error { return p.serveDHCP(ctx, network) })
+		})
+	}
+	for _, addr := range p.addrs(index) {
+		servers.Go(func() {
+			if addr.Addr().Is6() && !p.awaitIPv6(ctx, network.Bridge) {
+				return
+			}
+			p.persist(ctx, "metadata", network.Bridge, func(ctx context.Context) error { return p.serveMetadata(ctx, network.Bridge, addr) })
+		})
+	}
+}
+
+// addrs are where metadata is served on the interface of that number. The zone
+// is the number: package net keeps the names of interfaces for a minute.
+func (p *plane) addrs(index int) []netip.AddrPort {
+	return []netip.AddrPort{
+		netip.AddrPortFrom(netcfg.MetadataAddr, p.port),
+		netip.AddrPortFrom(netcfg.MetadataAddr6, p.port),
+		netip.AddrPortFrom(netcfg.MetadataAddr6LinkLocal.WithZone(strconv.Itoa(index)), p.port),
+	}
+}
+
+// awaitIPv6 is true once the bridge has IPv6, and false when ctx ends before that.
+func (p *plane) awaitIPv6(ctx context.Context, bridge string) bool {
+	for ctx.Err() == nil {
+		if p.host.HasIPv6(bridge) {
+			return true
 		}
-	}()
-	p.persist(ctx, "metadata", network.Bridge, func(ctx context.Context) error {
-		ln, err := metadata.Listen(ctx, network.Bridge, p.addr)
-		if err != nil {
-			return p.explain(err)
-		}
-		return p.guests.Serve(ctx, ln)
-	})
-	<-done
+		wait(ctx, ipv6Wait)
+	}
+	return false
+}
+
+func (p *plane) serveMetadata(ctx context.Context, bridge string, addr netip.AddrPort) error {
+	ln, err := metadata.Listen(ctx, bridge, addr)
+	if err != nil {
+		return p.explain(addr, err)
+	}
+	return p.guests.Serve(ctx, ln)
 }
 
 // persist runs one server again and again until ctx ends, and logs each new problem once.
@@ -56,12 +92,12 @@ func (p *plane) persist(ctx context.Context, what, bridge string, serve func(con
 }
 
 // explain adds who has the port to an error of listening.
-func (p *plane) explain(err error) error {
-	holder, lookErr := p.network.PortHolder(p.addr)
+func (p *plane) explain(addr netip.AddrPort, err error) error {
+	holder, lookErr := p.host.PortHolder(addr)
 	if lookErr != nil || holder == "" {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrUnavailable, "%s is held by %s: stop it, or set metadata.listen to redirect", p.addr, holder)
+	return seedbed.Errorf(seedbed.ErrUnavailable, "%s is held by %s: stop it, or set metadata.listen to redirect", addr, holder)
 }
 
 // serveDHCP answers DHCP on the bridge of a network.

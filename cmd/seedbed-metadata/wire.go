@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"seedbed"
@@ -14,6 +15,7 @@ import (
 
 // serve runs the guest plane until ctx ends, and leaves the network as it is.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
+	saveMemory()
 	network, err := netcfg.Open(log)
 	if err != nil {
 		return err
@@ -24,13 +26,16 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	directory := metadata.NewDirectory()
+	for e := range spool.Posted() {
+		directory.Posted(e)
+	}
 	guests := metadata.New(metadata.Config{
-		Directory: directory, Neighbour: network.Neighbour,
+		Directory: directory, Neighbour: network.Neighbour, HasLink: network.HasLink,
 		OnEvent: spool.Add, OnReport: spool.AddDurable, Log: log,
 	})
-	p := newPlane(network, directory, guests, spool, c.Metadata, log)
+	p := newPlane(network, network, directory, guests, spool, c.Metadata, log)
 	client := feed.NewClient(feed.ClientConfig{
-		Socket: c.Feed.Socket, Node: c.Node, Dir: c.Metadata.State, Applier: p, Log: log,
+		Socket: c.Feed.Socket, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.held, Log: log,
 	})
 	health, err := run.ListenLoopback(ctx, c.Metadata.Health)
 	if err != nil {
@@ -39,28 +44,42 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	defer health.Close()
 
 	registry := run.NewRegistry()
-	registry.MustRegister(newCollector(guests, client, spool))
+	registry.MustRegister(newCollector(guests, client, spool, network, c.Metadata.State))
 	group := run.NewGroup(log)
 	group.Add("spool", spool.Run)
 	group.Add("feed", client.Run)
 	group.Add("bridges", p.run)
+	group.Add("upkeep", p.upkeep)
 	group.Add("health", func(ctx context.Context) error {
-		return run.Health{Checks: checks(network, client), Registry: registry}.Serve(ctx, health)
+		return run.Health{Checks: checks(p, client), Registry: registry}.Serve(ctx, health)
 	})
 	group.Add("watchdog", run.Watchdog(log, p.alive))
-	log.Info("listening", "guests", p.addr, "health", c.Metadata.Health)
+	log.Info("listening", "port", p.port, "health", c.Metadata.Health)
 	return group.Run(ctx)
 }
 
 // checks is the guest plane's health: the kernel's part, and the feed.
-func checks(network *netcfg.Manager, client *feed.Client) func(context.Context) []seedbed.Check {
+func checks(p *plane, client *feed.Client) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {
-		all := network.Check(ctx)
-		s := client.Status()
-		check := seedbed.Check{Name: "feed", OK: s.Connected, Detail: s.Problem}
-		if !s.Connected {
-			check.Hint = "guests are served from the last feed; start seedbedd"
-		}
-		return append(all, check)
+		return append(p.checks(ctx), feedChecks(client.Status())...)
 	}
+}
+
+// feedChecks tell whether seedbedd answers, and whether it is told what is applied.
+func feedChecks(s feed.Status) []seedbed.Check {
+	check := seedbed.Check{Name: "feed", OK: s.Connected, Detail: s.Problem}
+	switch {
+	case s.Connected:
+		check.Detail = fmt.Sprintf("seedbedd answers; revision %d with %d instance(s) is applied", s.Revision, s.Guests)
+	case check.Detail == "":
+		check.Detail = "seedbedd has not answered yet"
+	}
+	if !s.Connected {
+		check.Hint = "guests are served from the last feed; start seedbedd"
+	}
+	if s.Held == "" {
+		return []seedbed.Check{check}
+	}
+	return []seedbed.Check{check, {Name: "acknowledgement", Detail: s.Held,
+		Hint: "jobs on this node wait until that instance is taken back: give the network another bridge name, or remove the interface that has it"}}
 }

@@ -16,7 +16,7 @@ import (
 func openCeph(ctx context.Context, c config.Config, p config.Pool, log *slog.Logger) (openedPool, error) {
 	return ceph.Open(ctx, ceph.Config{
 		Name: p.Name, Pool: p.CephPool, ConfFile: p.Conf, User: p.User, Keyring: p.Keyring,
-		Node: c.Node, Lock: filepath.Join(c.RunDir, "pool-"+p.Name+".lock"), Log: log,
+		Node: c.Node, Lock: filepath.Join(c.RunDir, "pool-"+p.Name+".lock"), Trash: p.Trash, Log: log,
 	})
 }
 

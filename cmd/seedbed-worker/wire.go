@@ -75,7 +75,7 @@ func openPool(ctx context.Context, c config.Config, p config.Pool, log *slog.Log
 	if p.Type == config.PoolCeph {
 		return openCeph(ctx, c, p, log)
 	}
-	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Log: log})
+	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Log: log})
 }
 
 // secrets are the keys that domains on the ceph pools need.

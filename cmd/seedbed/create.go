@@ -16,14 +16,18 @@ func (a *app) createCmd() *cobra.Command {
 	var (
 		profile string
 		params  []string
+		served  servedFlags
 		w       waitFlags
 	)
-	c := &cobra.Command{
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use:   "create NAME --profile PROFILE",
 		Short: "Make an instance and start it",
 		Long: `Make an instance and start it. The name is its host name. Parameters override the
-profile: vcpus=2, memory=2GiB, disk=20GiB, user_data=TEXT or user_data=@FILE, and
-ssh_keys=LINE (repeatable).`,
+profile: vcpus=2, memory=2GiB, disk=20GiB, ssh_keys=LINE (repeatable), whatever a
+template in the documents reads as param.NAME, and what the other flags say, by
+its name in the API: user_data=TEXT or user_data=@FILE, http_tokens=required.
+Tags are added to those of the profile.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			if err := seedbed.CheckInstanceName(args[0]); err != nil {
@@ -31,6 +35,9 @@ ssh_keys=LINE (repeatable).`,
 			}
 			p, err := parseParams(params)
 			if err != nil {
+				return err
+			}
+			if err := served.params(a, c, p); err != nil {
 				return err
 			}
 			api, err := a.client()
@@ -50,6 +57,7 @@ ssh_keys=LINE (repeatable).`,
 	f := c.Flags()
 	f.StringVar(&profile, "profile", "", "`profile` that it is made from")
 	f.StringArrayVar(&params, "param", nil, "parameter as `key=value` (repeatable)")
+	served.add(c)
 	_ = c.MarkFlagRequired("profile") // the flag exists: it was added above
 	w.add(c)
 	return c
@@ -77,10 +85,10 @@ func parseParams(args []string) (map[string]any, error) {
 			return nil, usagef("--param %s is given twice", key)
 		}
 		switch key {
-		case "vcpus":
+		case "vcpus", "http_put_response_hop_limit":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return nil, usagef("--param vcpus=%s: want a number, such as 2", value)
+				return nil, usagef("--param %s=%s: want a number, such as 2", key, value)
 			}
 			params[key] = n
 		case "ssh_keys":
@@ -90,15 +98,15 @@ func parseParams(args []string) (map[string]any, error) {
 				return nil, err
 			}
 			params[key] = slices.Concat(keys, more)
-		case "user_data":
+		case "user_data", "vendor_data":
+			doc := []byte(value)
 			if file, ok := strings.CutPrefix(value, "@"); ok {
-				text, err := readBounded(file, seedbed.MiB)
-				if err != nil {
+				var err error
+				if doc, err = readBounded(file, seedbed.MaxDocument); err != nil {
 					return nil, err
 				}
-				value = string(text)
 			}
-			params[key] = value
+			setDocument(params, key, doc)
 		default:
 			params[key] = value
 		}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,29 +17,42 @@ import (
 
 func (a *app) hookCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
-	c.AddCommand(a.hookAdd(), a.hookList(), a.hookRemove(), a.hookSend())
+	c.AddCommand(a.hookAdd(), a.hookSet(), a.hookShow(), a.hookList(), a.hookRotate(), a.hookTest(), a.hookRemove(), a.hookSend())
 	return c
 }
 
 func (a *app) hookAdd() *cobra.Command {
 	var (
-		r      client.HookRequest
-		noSave bool
+		f          hookFlags
+		noSave     bool
+		scheme     string
+		insecure   bool
+		secretFrom string
 	)
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a hook and print its secret, this once",
 		Long: `Make a hook. Its signing secret is printed once and saved for "seedbed hook send"
-in ~/.config/seedbed/hooks/NAME.secret, readable by this user alone.`,
+in ~/.config/seedbed/hooks/NAME.secret, readable by this user alone. Where the
+sender draws the secret (stripe, slack, standard-v1a), give it with --secret-file.`,
+		Example: `  seedbed hook add ci --profile web
+  seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
-			r.Name = args[0]
+			r := client.HookRequest{Name: args[0]}
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
 				return err
 			}
+			if err := f.fill(&r); err != nil {
+				return err
+			}
+			r.Scheme, r.Insecure = seedbed.Scheme(scheme), insecure
+			var err error
+			if r.Secret, err = givenSecret(secretFrom); err != nil {
+				return err
+			}
 			file := ""
-			if !noSave {
-				var err error
+			if !noSave && secretFrom == "" && r.Scheme != seedbed.SchemeNone {
 				if file, err = a.secretFile(r.Name); err != nil {
 					return fmt.Errorf("%w; --no-save only prints the secret", err)
 				}
@@ -56,26 +68,47 @@ in ~/.config/seedbed/hooks/NAME.secret, readable by this user alone.`,
 			if err != nil {
 				return err
 			}
-			return errors.Join(a.tellSecret(made, file), saveSecret(file, made.Secret))
+			return errors.Join(a.tellSecret(made, file, "added"), saveSecret(file, made.Secret))
 		}),
 	}
-	f := c.Flags()
-	f.StringSliceVar(&r.Profiles, "profile", nil, "`profile` that it may use (repeatable; default: any)")
-	f.StringSliceVar(&r.Actions, "action", nil, "`action` that it may ask for, create or remove (repeatable; default: create)")
-	f.DurationVar(&r.Tolerance, "tolerance", 5*time.Minute, "how `far` the time stamp of a webhook may be off")
-	f.BoolVar(&noSave, "no-save", false, "do not save the secret")
+	f.add(c)
+	c.Flags().StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the sender proves who it is: "+schemes())
+	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's secret (default: one is drawn)")
+	c.Flags().BoolVar(&insecure, "insecure", false, "allow the scheme none; then only this host, or holders of a certificate, may send")
+	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
 	return c
 }
 
-func (a *app) tellSecret(made client.NewHook, file string) error {
+func schemes() string {
+	var all []string
+	for _, s := range seedbed.Schemes() {
+		all = append(all, string(s))
+	}
+	return strings.Join(all, ", ")
+}
+
+// givenSecret reads the secret in a file; without a file there is none.
+func givenSecret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := readBounded(file, 4*seedbed.KiB)
+	return strings.TrimSpace(string(text)), err
+}
+
+func (a *app) tellSecret(made client.NewHook, file, done string) error {
 	if a.json() {
 		return a.printJSON(made)
 	}
+	if made.Secret == "" {
+		a.say("hook %s %s", made.Hook.Name, done)
+		return nil
+	}
 	fmt.Fprintln(a.out, made.Secret)
 	if file != "" {
-		a.say("hook %s added; its secret, above, is not told again and is saved in %s", made.Hook.Name, file)
+		a.say("hook %s %s; its secret, above, is not told again and is saved in %s", made.Hook.Name, done, file)
 	} else {
-		a.say("hook %s added; its secret, above, is not told again", made.Hook.Name)
+		a.say("hook %s %s; its secret, above, is not told again", made.Hook.Name, done)
 	}
 	return nil
 }
@@ -89,10 +122,10 @@ func (a *app) secretFile(hook string) (string, error) {
 	return filepath.Join(dir, "hooks", hook+".secret"), nil
 }
 
-// saveSecret writes a secret; one that is there, from a hook of the same name
-// elsewhere or before, is kept beside it with the ending ".old".
+// saveSecret writes a secret, if there is one; one that is there, from a hook of
+// the same name elsewhere or before, is kept beside it with the ending ".old".
 func saveSecret(file, secret string) error {
-	if file == "" {
+	if file == "" || secret == "" {
 		return nil
 	}
 	if err := os.Rename(file, file+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -111,9 +144,9 @@ func (a *app) hookList() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List hooks", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			return list(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
-				[]string{"name", "profiles", "actions", "tolerance", "added"},
+				[]string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
 				func(h seedbed.Hook) []string {
-					return []string{h.Name, orElse(h.Profiles, "any"), orElse(h.Actions, "create"), span(h.Tolerance), a.ago(h.Created)}
+					return []string{h.Name, string(h.Scheme), orElse(h.Profiles, "any"), orElse(h.Actions, "create"), span(h.Tolerance), a.ago(h.Created)}
 				})
 		}),
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
-	"seedbed/webhook"
+	"seedbed/webhook/signature"
 )
 
 const (
@@ -29,27 +28,37 @@ const (
 // hookSend is one webhook to be sent.
 type hookSend struct {
 	name, data, url, secretFile, id string
+	settings                        seedbed.HookSettings
 	waitFlags
 }
 
 func (a *app) hookSend() *cobra.Command {
-	var s hookSend
+	var (
+		s            hookSend
+		scheme, form string
+	)
 	c := &cobra.Command{
 		Use:   "send NAME --data JSON",
 		Short: "Sign a webhook and send it",
-		Long: `Sign a payload as Standard Webhooks v1 has it, send it, and print the answer.
+		Long: `Sign a payload as the hook's scheme has it, send it, and print the answer.
 Status 0 means that it was accepted (202); with --wait, that its job succeeded.
 The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
 		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
 		Args:    cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
-			s.name = args[0]
+			s.name, s.settings.Scheme = args[0], seedbed.Scheme(scheme)
+			var err error
+			if s.settings.Form, err = readForm(form); err != nil {
+				return err
+			}
 			return a.send(ctx, s)
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "`payload`: JSON, @FILE, or - for standard input")
 	f.StringVar(&s.url, "url", defaultHookURL, "`URL` of the receiver; the API's, for --wait, comes from the environment or the file")
+	f.StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the hook wants it signed: "+schemes())
+	f.StringVar(&form, "form", "", "YAML `file` that describes the signature of the scheme generic")
 	f.StringVar(&s.secretFile, "secret-file", "", "`file` with the secret (default: what \"hook add\" saved)")
 	f.StringVar(&s.id, "id", "", "webhook-`id`; the same again means the same webhook (default: a new one)")
 	f.BoolVar(&s.wait, "wait", false, "follow the job to its end")
@@ -62,7 +71,7 @@ func (a *app) send(ctx context.Context, s hookSend) error {
 	if err := seedbed.CheckName("hook", s.name); err != nil {
 		return err
 	}
-	key, err := a.key(s)
+	secret, err := a.secret(s)
 	if err != nil {
 		return err
 	}
@@ -79,11 +88,11 @@ func (a *app) send(ctx context.Context, s hookSend) error {
 	if s.id == "" {
 		s.id = "msg_" + uuid.NewString()
 	}
-	receipt, err := a.deliver(ctx, s, key, body)
+	receipt, err := a.deliver(ctx, s, secret, body)
 	if err != nil {
 		return err
 	}
-	if !s.wait {
+	if !s.wait || receipt.Job == "" {
 		return nil
 	}
 	api, err := a.client()
@@ -93,28 +102,32 @@ func (a *app) send(ctx context.Context, s hookSend) error {
 	return a.follow(ctx, api, string(receipt.Job), s.timeout, false)
 }
 
-// key is the hook's signing key.
-func (a *app) key(s hookSend) ([]byte, error) {
-	file := s.secretFile
-	if file == "" {
-		var err error
-		if file, err = a.secretFile(s.name); err != nil {
-			return nil, fmt.Errorf("%w: use --secret-file", err)
-		}
+// secret is the text of the hook's secret.
+func (a *app) secret(s hookSend) (string, error) {
+	if s.settings.Scheme == seedbed.SchemeNone {
+		return "", nil
+	}
+	file, err := a.secretFrom(s)
+	if err != nil {
+		return "", fmt.Errorf("%w: use --secret-file", err)
 	}
 	text, err := readBounded(file, 4*seedbed.KiB)
 	if err != nil {
-		return nil, fmt.Errorf("the hook's secret: %w (use --secret-file, or make the hook with: seedbed hook add %s)", err, s.name)
+		return "", fmt.Errorf("the hook's secret: %w (use --secret-file, or make the hook with: seedbed hook add %s)", err, s.name)
 	}
-	key, err := webhook.ParseSecret(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	return strings.TrimSpace(string(text)), nil
+}
+
+// secretFrom is the file that holds it.
+func (a *app) secretFrom(s hookSend) (string, error) {
+	if s.secretFile != "" {
+		return s.secretFile, nil
 	}
-	return key, nil
+	return a.secretFile(s.name)
 }
 
 // deliver posts the webhook once and prints the answer. Anything but 202 is an error.
-func (a *app) deliver(ctx context.Context, s hookSend, key, body []byte) (seedbed.Receipt, error) {
+func (a *app) deliver(ctx context.Context, s hookSend, secret string, body []byte) (seedbed.Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	now := a.now()
@@ -124,9 +137,14 @@ func (a *app) deliver(ctx context.Context, s hookSend, key, body []byte) (seedbe
 		return seedbed.Receipt{}, usagef("--url: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(webhook.HeaderID, s.id)
-	req.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
-	req.Header.Set(webhook.HeaderSignature, webhook.Sign(key, s.id, now, body))
+	signed, err := signature.Headers(s.settings, secret, s.id, now, body)
+	if err != nil {
+		file, _ := a.secretFrom(s) // it was read from there
+		return seedbed.Receipt{}, fmt.Errorf("%s: %w", file, err)
+	}
+	for name, value := range signed {
+		req.Header.Set(name, value)
+	}
 	noRedirect := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := noRedirect.Do(req)
 	if err != nil {
@@ -140,14 +158,20 @@ func (a *app) deliver(ctx context.Context, s hookSend, key, body []byte) (seedbe
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if resp.StatusCode != http.StatusAccepted {
+	if resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusOK {
 		return seedbed.Receipt{}, refusal(resp, answer)
 	}
-	var receipt seedbed.Receipt
-	if err := json.Unmarshal(answer, &receipt); err != nil || receipt.Job == "" {
-		return receipt, fmt.Errorf("%s accepted the webhook, but its answer is not Seedbed's", s.url)
+	var told struct {
+		seedbed.Receipt
+		Decision seedbed.Decision `json:"decision"`
 	}
-	return receipt, a.printReceipt(s, receipt, answer)
+	if err := json.Unmarshal(answer, &told); err != nil || told.Job == "" && told.Decision == "" {
+		return told.Receipt, fmt.Errorf("%s accepted the webhook, but its answer is not Seedbed's", s.url)
+	}
+	if told.Job == "" {
+		return told.Receipt, a.printJSON(json.RawMessage(answer))
+	}
+	return told.Receipt, a.printReceipt(s, told.Receipt, answer)
 }
 
 func (a *app) printReceipt(s hookSend, r seedbed.Receipt, answer []byte) error {

@@ -13,7 +13,7 @@ import (
 
 func (a *app) imageCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
-	c.AddCommand(a.imageAdd(), a.imageList(), a.imageShow())
+	c.AddCommand(a.imageAdd(), a.imageList(), a.imageShow(), a.imageRemove())
 	return c
 }
 
@@ -98,6 +98,10 @@ func list[T any](ctx context.Context, a *app, all func(*client.Client, context.C
 	rows := make([][]string, len(things))
 	for i, t := range things {
 		rows[i] = row(t)
+	}
+	if a.raw() {
+		a.printNames(head, rows)
+		return nil
 	}
 	a.printTable(head, rows, none)
 	return nil

@@ -13,20 +13,27 @@ import (
 
 func (a *app) jobCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
-	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobCancel())
+	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobCancel(), a.jobRetry())
 	return c
 }
 
 func (a *app) jobList() *cobra.Command {
-	var n int
+	var q seedbed.JobQuery
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.Jobs(ctx, n) }
-			return list(ctx, a, all, "no jobs yet", []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
+			none := "no jobs yet"
+			if q != (seedbed.JobQuery{Limit: q.Limit}) {
+				none = "no such jobs"
+			}
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
+			return list(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
 		}),
 	}
-	c.Flags().IntVarP(&n, "lines", "n", 50, "at most so `many`")
+	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only those of that `KIND`, such as create or remove")
+	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
+	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "at most so `many`; 0 is all")
+	c.Flags().IntVar(&q.Limit, "limit", 50, "the same as --lines")
 	return c
 }
 
@@ -145,4 +152,25 @@ func (a *app) jobCancel() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+func (a *app) jobRetry() *cobra.Command {
+	var w waitFlags
+	c := &cobra.Command{
+		Use: "retry ID", Short: "Ask once more for what a failed job was asked for", Args: cobra.ExactArgs(1),
+		Long: "Ask once more for what a failed job was asked for. A create, rebuild or import is asked for anew instead.",
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			receipt, err := api.RetryJob(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	w.add(c)
+	return c
 }

@@ -36,7 +36,7 @@ type app struct {
 	now      func() time.Time
 
 	flags   globalFlags
-	format  string // "pretty" or "json", once started
+	format  string // one of formats, once started
 	started bool   // the command line was right, and its command has begun
 }
 

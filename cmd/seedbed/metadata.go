@@ -18,11 +18,25 @@ import (
 
 func (a *app) metadataCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(a.metadataShow(), a.metadataLint(), a.metadataLog())
+	return c
+}
+
+// roots are where the trees of the dialects begin.
+var roots = map[string][]string{
+	"ec2":       {"/latest/meta-data/", "/latest/dynamic/", "/latest/user-data"},
+	"openstack": {"/openstack/latest/"},
+	"nocloud":   {"/nocloud/meta-data", "/nocloud/user-data", "/nocloud/vendor-data", "/nocloud/network-config"},
+}
+
+func (a *app) metadataShow() *cobra.Command {
+	var dialect string
+	c := &cobra.Command{
 		Use:   "show VM [PATH]",
 		Short: "Show what an instance would get from 169.254.169.254",
 		Long: `Show what an instance would get from 169.254.169.254: the answer for one PATH, such
-as /latest/user-data, byte for byte, or without a PATH everything there is.`,
+as /latest/user-data, byte for byte, or without a PATH everything there is of the
+dialect that the instance's datasource reads.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			api, err := a.client()
@@ -32,16 +46,39 @@ as /latest/user-data, byte for byte, or without a PATH everything there is.`,
 			if len(args) == 2 {
 				return a.printMetadata(ctx, api, args[0], args[1])
 			}
+			of, err := a.dialect(ctx, api, args[0], dialect)
+			if err != nil {
+				return err
+			}
 			w := walk{api: api, vm: args[0]}
-			for _, root := range []string{"/latest/meta-data/", "/latest/dynamic/", "/latest/user-data"} {
+			for _, root := range roots[of] {
 				if err := w.visit(ctx, root, 0); err != nil {
 					return err
 				}
 			}
 			return a.printLeaves(w.leaves)
 		}),
-	}, a.metadataLog())
+	}
+	c.Flags().StringVar(&dialect, "dialect", "", "ec2, openstack or `nocloud` (default: the instance's datasource)")
 	return c
+}
+
+// dialect is the one that is asked for, or that the instance's datasource reads.
+func (a *app) dialect(ctx context.Context, api *client.Client, vm, asked string) (string, error) {
+	if asked != "" {
+		if roots[asked] == nil {
+			return "", usagef("--dialect %q: want ec2, openstack or nocloud", asked)
+		}
+		return asked, nil
+	}
+	i, err := api.Instance(ctx, vm)
+	if err != nil {
+		return "", err
+	}
+	if roots[string(i.Datasource)] == nil {
+		return string(seedbed.DatasourceEC2), nil
+	}
+	return string(i.Datasource), nil
 }
 
 func (a *app) printMetadata(ctx context.Context, api *client.Client, vm, path string) error {
@@ -104,12 +141,15 @@ func (w *walk) visit(ctx context.Context, path string, depth int) error {
 		w.leaves = append(w.leaves, [2]string{path, strings.TrimRight(string(body), "\n")})
 		return nil
 	}
-	for entry := range strings.FieldsSeq(string(body)) {
+	for entry := range strings.Lines(string(body)) {
+		if entry = strings.TrimRight(entry, "\r\n"); entry == "" {
+			continue
+		}
 		if depth == maxDepth || len(w.leaves) == maxLeaves {
 			return fmt.Errorf("the metadata of %s does not end at %s", w.vm, path)
 		}
 		// A key is listed as "0=name" and is a directory of that number (EC2).
-		if n, _, ok := strings.Cut(entry, "="); ok {
+		if n, _, ok := strings.Cut(entry, "="); ok && strings.HasSuffix(path, "/public-keys/") {
 			entry = n + "/"
 		}
 		if err := w.visit(ctx, path+entry, depth+1); err != nil {
@@ -120,17 +160,33 @@ func (w *walk) visit(ctx context.Context, path string, depth int) error {
 }
 
 func (a *app) metadataLog() *cobra.Command {
-	var n int
+	var (
+		f     client.AccessFilter
+		since string
+	)
 	c := &cobra.Command{
 		Use: "log VM", Short: "Show what an instance asked for: metadata, leases, its report", Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
+			if since != "" {
+				ago, err := time.ParseDuration(since)
+				if f.Since = a.now().Add(-ago); err != nil {
+					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
+						return usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
+					}
+				}
+			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.GuestEvent, error) {
-				return c.Access(ctx, args[0], n)
+				return c.Access(ctx, args[0], f)
 			}
 			return list(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, a.accessRow)
 		}),
 	}
-	c.Flags().IntVarP(&n, "lines", "n", 100, "at most so `many`, the newest")
+	flags := c.Flags()
+	flags.IntVarP(&f.Max, "lines", "n", 100, "at most so `many`, the newest")
+	flags.StringVar(&f.Kind, "kind", "", "only of that `kind`: lease, access, user-data, report or password")
+	flags.StringVar(&f.Path, "path", "", "only requests whose path starts with `prefix`")
+	flags.StringVar(&f.Status, "status", "", "only answers of that `status`, such as 404 or 4xx")
+	flags.StringVar(&since, "since", "", "nothing from before that `time`, or so long ago")
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,8 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// formats are what --format takes. Both forms of JSON are indented: PVC's client
+// has the two names.
+var formats = []string{"pretty", "json", "json-pretty", "raw"}
+
+// wantFormats says what --format takes.
+const wantFormats = "want pretty, json, json-pretty or raw"
+
 // json tells whether the API's JSON is wanted.
-func (a *app) json() bool { return a.format == "json" }
+func (a *app) json() bool { return a.format == "json" || a.format == "json-pretty" }
+
+// raw tells whether only the names of a list are wanted, a line each. What is no
+// list is printed as if it were not.
+func (a *app) raw() bool { return a.format == "raw" }
+
+// printNames prints the column that names the rows of a table: the first but for
+// histories, which begin with a time.
+func (a *app) printNames(head []string, rows [][]string) {
+	column := max(0, slices.IndexFunc(head, func(h string) bool { return h == "name" || h == "id" || h == "job" }))
+	for _, row := range rows {
+		fmt.Fprintln(a.out, oneLine(row[column]))
+	}
+}
 
 func (a *app) printJSON(v any) error {
 	enc := json.NewEncoder(a.out)

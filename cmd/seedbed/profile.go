@@ -27,15 +27,20 @@ func (f sizeFlag) Type() string       { return "size" }
 func (a *app) profileAdd() *cobra.Command {
 	p := seedbed.Profile{Memory: seedbed.GiB, DiskSize: 10 * seedbed.GiB}
 	var (
-		keys            []string
-		userData, ready string
+		keys   []string
+		ready  string
+		served servedFlags
 	)
 	c := &cobra.Command{
 		Use:   "add NAME --image IMAGE",
 		Short: "Make a profile",
 		Long: `Make a profile. --ready says when a create job has succeeded: "report" when
 cloud-init has phoned home at the end of the first boot, "metadata" when the
-guest has fetched its user-data, "started" when the machine runs.`,
+guest has fetched its user-data, "started" when the machine runs.
+
+A document whose first line is "## template: seedbed" is a template: ${vm.name},
+${vm.ip}, ${param.NAME} and others stand for what they are of each instance,
+$(vm.number + 10) for the result; write $${ and $$( for a shell in the guest.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) (err error) {
 			p.Name = args[0]
@@ -45,10 +50,15 @@ guest has fetched its user-data, "started" when the machine runs.`,
 			if p.SSHKeys, err = sshKeys(keys); err != nil {
 				return err
 			}
-			if userData != "" {
-				if p.UserData, err = a.readArg(userData, seedbed.MiB); err != nil {
-					return err
-				}
+			if p.UserData, p.VendorData, err = served.documents(a); err != nil {
+				return err
+			}
+			if p.Tags, err = parseTags(served.tags); err != nil {
+				return err
+			}
+			p.VendorDataInUserData, p.Metadata = served.vendorInUser, served.options.MetadataOptions
+			if p.Datasource, err = seedbed.ParseDatasource(served.datasource); err != nil {
+				return err
 			}
 			api, err := a.client()
 			if err != nil {
@@ -72,8 +82,8 @@ guest has fetched its user-data, "started" when the machine runs.`,
 	f.Var(sizeFlag{&p.DiskSize}, "disk", "root disk; 0 means the image's own size")
 	f.StringVar(&p.Network, "network", "default", "`network` of its one NIC")
 	f.StringArrayVar(&keys, "ssh-key", nil, "public key: a `file` or the line itself (repeatable)")
-	f.StringVar(&userData, "user-data", "", "`file` served to the guest as it is, or - for standard input")
 	f.StringVar(&ready, "ready", "metadata", "report, metadata or started")
+	served.add(c)
 	_ = c.MarkFlagRequired("image") // the flag exists: it was added above
 	return c
 }
@@ -132,11 +142,20 @@ func (a *app) profileShow() *cobra.Command {
 					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
 					{"disk", size(p.DiskSize)}, {"network", p.Network}, {"ready", string(p.Ready)},
 					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
+					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", inUserData(p)},
+					{"datasource", string(p.Datasource)}, {"metadata options", optionLine(p.Metadata)}, {"tags", tagLine(p.Tags)},
 					{"added", a.moment(p.Created)},
 				}
 			})
 		}),
 	}
+}
+
+func inUserData(p seedbed.Profile) string {
+	if !p.VendorDataInUserData {
+		return ""
+	}
+	return yesNo(true)
 }
 
 func (a *app) profileRemove() *cobra.Command {

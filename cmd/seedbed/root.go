@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,13 +51,15 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.socket, "socket", "", "`path` of the API's control socket")
 	f.StringVar(&a.flags.tokenFile, "token-file", "", "`file` with the API token")
 	f.StringVar(&a.flags.config, "config", "", "`file` to read instead of ~/.config/seedbed/config.yaml")
-	f.StringVarP(&a.flags.format, "format", "f", "", "`pretty` or json")
+	f.StringVarP(&a.flags.format, "format", "f", "", "`pretty`, json or json-pretty; raw prints the names of a list alone")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
 	root.AddCommand(
-		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(),
-		a.metadataCmd(), a.cleanupCmd(), a.doctorCmd(), a.versionCmd(), a.docsCmd(),
+		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.deliveryCmd(), a.endpointCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(), a.trashCmd(),
+		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.versionCmd(), a.docsCmd(),
+		a.provisionerCmd(),
 	)
 	group(root)
+	a.completeNames(root)
 	return root
 }
 
@@ -67,8 +70,8 @@ func (a *app) do(work func(ctx context.Context, args []string) error) func(*cobr
 		if a.format == "" {
 			a.format = a.settledFormat()
 		}
-		if a.format != "pretty" && a.format != "json" {
-			return usagef("--format %q: want pretty or json", a.format)
+		if !slices.Contains(formats, a.format) {
+			return usagef("--format %q: %s", a.format, wantFormats)
 		}
 		a.started = true
 		return work(c.Context(), args)

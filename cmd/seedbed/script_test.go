@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +34,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SEEDBED_SOCKET", filepath.Join(env.WorkDir, "c.sock"))
 			env.Setenv("API", "http://"+w.apiAddr)
 			env.Setenv("HOOKS", "http://"+w.hookAddr)
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+			env.Defer(receiver.Close)
+			env.Setenv("RECEIVER", receiver.URL+"/hook")
 			env.Setenv("TOKEN", testToken)
 			return nil
 		},

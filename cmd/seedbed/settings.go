@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -61,8 +62,8 @@ func (a *app) settings() (settings, error) {
 	if err := config.Decode(path, text, &s); err != nil {
 		return s, err
 	}
-	if s.Format != "" && s.Format != "pretty" && s.Format != "json" {
-		return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: format: %q cannot be used: want pretty or json", path, s.Format)
+	if s.Format != "" && !slices.Contains(formats, s.Format) {
+		return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: format: %q cannot be used: %s", path, s.Format, wantFormats)
 	}
 	return s, nil
 }

@@ -15,7 +15,8 @@ import (
 
 func (a *app) vmCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
-	c.AddCommand(a.vmList(), a.vmShow(), a.vmRemove(), a.vmLog())
+	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(), a.vmSnapshot(), a.vmFlatten(), a.vmLog(),
+		a.vmOptions(), a.vmTag(), a.vmSpot(), a.vmMaintenance(), a.vmPassword())
 	return c
 }
 
@@ -30,16 +31,29 @@ func addresses(i seedbed.Instance) string {
 }
 
 func (a *app) vmList() *cobra.Command {
-	return &cobra.Command{
+	var q seedbed.InstanceQuery
+	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List instances", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Instances, "no instances yet: seedbed create NAME --profile PROFILE",
+			none := "no instances yet: seedbed create NAME --profile PROFILE"
+			if q != (seedbed.InstanceQuery{Limit: q.Limit}) {
+				none = "no such instances"
+			}
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.Instance, error) {
+				return c.ListInstances(ctx, q)
+			}
+			return list(ctx, a, all, none,
 				[]string{"name", "state", "address", "profile", "image", "node", "made"},
 				func(i seedbed.Instance) []string {
 					return []string{i.Name, string(i.State), addresses(i), i.Profile, i.Image, i.Node, a.ago(i.Created)}
 				})
 		}),
 	}
+	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: provisioning, running, stopped, removing, gone or failed")
+	c.Flags().StringVar(&q.Profile, "profile", "", "only those of that `PROFILE`")
+	c.Flags().StringVar(&q.Prefix, "name", "", "only those whose name starts with `TEXT`")
+	c.Flags().IntVar(&q.Limit, "limit", 0, "at most so `many`; 0 is all")
+	return c
 }
 
 func (a *app) vmShow() *cobra.Command {
@@ -72,7 +86,9 @@ func (a *app) vmPairs(i seedbed.Instance) [][2]string {
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
-		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"made", a.moment(i.Created)},
+		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},
+		{"datasource", string(i.Datasource)}, {"metadata options", optionLine(i.Metadata)}, {"tags", tagLine(i.Tags)}, {"notice", a.spotLine(i.Spot)},
+		{"made", a.moment(i.Created)},
 		{"user-data fetched", a.moment(i.Fetched)}, {"reported", a.moment(i.Reported)}, {"domain gone", a.moment(i.GoneSince)},
 	}
 }
@@ -90,7 +106,7 @@ func (a *app) vmRemove() *cobra.Command {
 				return err
 			}
 			if !yes {
-				if err := a.confirm(ctx, api, args[0]); err != nil {
+				if err := a.confirm(ctx, api, args[0], "remove"); err != nil {
 					return err
 				}
 			}
@@ -106,19 +122,19 @@ func (a *app) vmRemove() *cobra.Command {
 	return c
 }
 
-// confirm asks whether the instance and its disks may go.
-func (a *app) confirm(ctx context.Context, api *client.Client, name string) error {
+// confirm asks whether the instance may be removed or rebuilt: its disks go with that.
+func (a *app) confirm(ctx context.Context, api *client.Client, name, what string) error {
 	if !a.terminal {
-		return usagef("removing %s destroys its disks: give -y to say so", name)
+		return usagef("to %s %s destroys its disks: give -y to say so", what, name)
 	}
 	i, err := api.Instance(ctx, name)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.err, "Remove %s (%s, %d disk(s)) for good? [y/N] ", i.Name, i.State, len(i.Volumes))
+	fmt.Fprintf(a.err, "Really %s %s (%s), with %d disk(s) that go for good? [y/N] ", what, i.Name, i.State, len(i.Volumes))
 	line, err := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return fmt.Errorf("%s was not removed", name)
+		return fmt.Errorf("%s was left as it is", name)
 	}
 	return nil
 }

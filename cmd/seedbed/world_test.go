@@ -15,9 +15,12 @@ import (
 
 	"seedbed"
 	"seedbed/api"
+	"seedbed/metadata"
 	"seedbed/provision"
 	"seedbed/store"
 	"seedbed/webhook"
+	"seedbed/webhook/outbox"
+	"seedbed/webhook/signature"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -43,15 +46,18 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	}); err != nil {
 		return nil, err
 	}
-	intake := provision.NewIntake(db, "hv1")
-	hooks := webhook.New(webhook.Config{Hooks: db, Submit: intake.Submit, Log: log})
+	served := &guests{db, provision.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
+	intake := provision.NewIntake(db, provision.Serving{Node: "hv1", Renderer: served.renderer})
+	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: log})
+	pool := newDisks(db)
+	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Console: console{}, Metadata: metadata, Clean: clean,
-		Checks:    []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
-		NewSecret: func() ([]byte, string) { key := webhook.NewSecret(); return key, webhook.FormatSecret(key) },
-		CheckUserData: func(r seedbed.Ready, _ []byte) error {
-			return nil
-		},
+		Store: db, Intake: intake, Composer: intake, VolumeJobs: intake, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
+		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile,
+		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
+		NewSecret:  func() ([]byte, string) { key := signature.NewSecret(); return key, signature.FormatSecret(key) },
+		Receiving:  api.Receiving{Check: webhook.CheckHook, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
+		Deliveries: deliverer, ParseSecret: signature.ParseSecret,
 		DefaultNetwork: "default", DefaultPool: "default", Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
 	})
 	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
@@ -66,7 +72,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		func() error { return hooks.Serve(ctx, hookLn) },
 		func() error { return rest.Serve(ctx, apiLn) },
 		func() error { return rest.ServeSocket(ctx, sockLn) },
-		func() error { return engine{db}.run(ctx) },
+		func() error { return engine{db, pool}.run(ctx) },
+		func() error { return deliverer.Run(ctx) },
 	} {
 		wait.Go(func() {
 			if err := task(); err != nil && ctx.Err() == nil {
@@ -83,7 +90,10 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 
 // engine runs jobs on paper. An instance or image whose name starts with "bad"
 // fails; one whose name starts with "slow" waits to be cancelled.
-type engine struct{ db *store.DB }
+type engine struct {
+	db   *store.DB
+	pool disks
+}
 
 func (e engine) run(ctx context.Context) error {
 	var wait sync.WaitGroup
@@ -113,6 +123,16 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobCreate: {"volumes", "define", "publish", "start", "ready"},
 	seedbed.JobRemove: {"stop", "retract", "undefine", "delete"},
 	seedbed.JobImport: {"import"},
+
+	seedbed.JobStart:   {"start"},
+	seedbed.JobStop:    {"shutdown", "stop"},
+	seedbed.JobReboot:  {"shutdown", "stop", "start"},
+	seedbed.JobRebuild: {"shutdown", "stop", "volumes", "redefine", "publish", "start", "ready", "delete"},
+
+	seedbed.JobFlatten:        {"flatten"},
+	seedbed.JobSnapshot:       {"snapshot"},
+	seedbed.JobSnapshotRemove: {"delete-snapshot"},
+	seedbed.JobImageRemove:    {"delete-image"},
 }
 
 func (e engine) work(ctx context.Context, job *seedbed.Job) error {
@@ -127,6 +147,11 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		if err := e.db.LogEvent(ctx, job.Ref(), seedbed.Event{Level: "info", Stage: stage, Msg: "doing " + stage, Progress: 50}); err != nil {
 			return err
 		}
+		if job.Kind == seedbed.JobRebuild && stage == "redefine" {
+			if err := e.db.Exchange(ctx, job.Ref(), seedbed.RebuildNext); err != nil {
+				return err
+			}
+		}
 		if strings.HasPrefix(job.Subject, "bad") {
 			return e.undo(ctx, job.Ref(), stage, "the disk is \x1b[31mfull")
 		}
@@ -138,12 +163,17 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		}
 		done = stage
 	}
-	last := seedbed.Step{Done: done, Total: len(todo)}
-	outcome := seedbed.Outcome{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove}
+	if err := e.pool.effect(ctx, job); err != nil {
+		return err
+	}
+	last := seedbed.Step{Done: done, Total: len(todo), Flattened: job.Kind == seedbed.JobFlatten}
+	outcome := seedbed.Outcome{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove || job.Kind == seedbed.JobImageRemove}
 	switch job.Kind {
 	case seedbed.JobImport:
 		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("0", 64)}
-	case seedbed.JobCreate:
+	case seedbed.JobStop:
+		outcome.InstanceState = seedbed.InstanceStopped
+	case seedbed.JobCreate, seedbed.JobStart, seedbed.JobReboot, seedbed.JobRebuild:
 		outcome.InstanceState = seedbed.InstanceRunning
 	}
 	if err := e.db.Step(ctx, job.Ref(), last); err != nil {
@@ -185,15 +215,26 @@ func (console) Console(context.Context, seedbed.InstanceID, seedbed.Bytes) ([]by
 	return []byte("boot\r\nlogin: \x1b[2J\r\nhello\r\n"), nil
 }
 
-func metadata(i seedbed.Instance, path string) ([]byte, string, bool) {
-	body, ok := map[string]string{
-		"/latest/meta-data/":                          "hostname\npublic-keys/",
-		"/latest/meta-data/hostname":                  i.Name,
-		"/latest/meta-data/public-keys/":              "0=my-key",
-		"/latest/meta-data/public-keys/0/":            "openssh-key",
-		"/latest/meta-data/public-keys/0/openssh-key": "ssh-ed25519 AAAA me",
-	}[path]
-	return []byte(body), "text/plain", ok
+// served is what the guest plane would answer.
+func (w *guests) served(ctx context.Context, i seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error) {
+	v := metadata.View{
+		Guest: w.renderer.Of(i, seedbed.Guest{}), Documents: seedbed.Documents{UserData: i.UserData, VendorData: i.VendorData},
+	}
+	v.Networks, err = w.db.Networks(ctx)
+	v.Guest.Maintenance, _ = w.db.Maintenance(ctx, "", i.ID)
+	v.Maintenance, _ = w.db.Maintenance(ctx, i.Node, "")
+	body, contentType, ok = metadata.Render(v, path)
+	return body, contentType, ok, err
+}
+
+// guests makes what is served, as seedbedd does.
+type guests struct {
+	db       *store.DB
+	renderer provision.Renderer
+}
+
+func (w *guests) change(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
+	return w.db.ChangeInstance(ctx, name, change, w.renderer.Of)
 }
 
 func clean(_ context.Context, dryRun, force bool) (api.CleanupReport, error) {

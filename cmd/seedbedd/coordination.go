@@ -18,7 +18,7 @@ import (
 // coordinator tells the control hosts of an installation of each other. Run
 // keeps it going; the others work while it does.
 type coordinator interface {
-	provision.Leadership
+	provision.Coordination
 	Join(context.Context, seedbed.Member) error
 	Check(context.Context) []seedbed.Check
 	Run(context.Context) error

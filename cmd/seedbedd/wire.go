@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,12 +15,14 @@ import (
 	"seedbed/feed"
 	"seedbed/internal/build"
 	"seedbed/internal/config"
+	"seedbed/internal/httpserve"
 	"seedbed/internal/run"
-	"seedbed/metadata"
 	"seedbed/provision"
 	"seedbed/provision/worker"
 	"seedbed/store"
 	"seedbed/webhook"
+	"seedbed/webhook/outbox"
+	"seedbed/webhook/signature"
 )
 
 // serve runs seedbedd until ctx ends: open the state, make the parts, bind the
@@ -37,56 +40,73 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err := ensureNetwork(ctx, db, c.Network, log); err != nil {
 		return err
 	}
+	serving, err := openServing(ctx, db, c)
+	if err != nil {
+		return err
+	}
 	token, err := adminToken(c.API.TokenFile)
 	if err != nil {
 		return err
 	}
 
 	effects := worker.NewClient(c.Worker.Socket)
-	intake := provision.NewIntake(db, c.Node)
+	intake := provision.NewIntake(db, serving)
 	engine := provision.NewEngine(provision.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
-		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: log,
+		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Renderer: serving.Renderer, Log: log,
 	}, db, effects)
 	cleaner := provision.NewCleaner(provision.CleanupConfig{
 		Node: c.Node, Grace: c.Cleanup.Mappings.Grace,
-		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Log: log,
+		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Audit: c.Cleanup.Audit.Retention, Trash: effects, Log: log,
 	}, db, effects)
 	coordination := openCoordination(c.Coordination, log)
 	cron, err := provision.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
 	if err != nil {
 		return err
 	}
+	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
+	metrics := run.NewRegistry()
+	metrics.MustRegister(deliverer)
+	declared, err := declaredHooks(c.Webhook)
+	if err != nil {
+		return err
+	}
+	hooks, err := openHooks(c, db, intake, log)
+	if err != nil {
+		return err
+	}
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Console: effects, Metadata: served,
-		Clean:  cleanup(cleaner),
-		Checks: []func(context.Context) []seedbed.Check{db.Check, workerChecks(effects), guestPlaneChecks(db, c.Node), coordination.Check},
+		Store: db, Intake: intake, Composer: intake, Console: effects, VolumeJobs: intake, Snapshots: effects, Trash: effects, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
+		Clean:      cleanup(cleaner),
+		Checks:     []func(context.Context) []seedbed.Check{db.Check, workerChecks(effects), guestPlaneChecks(db, c.Node), coordination.Check, deliverer.Check, webhook.CheckClock},
+		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), ParseSecret: signature.ParseSecret, Receiving: receiving(hooks),
 		NewSecret: func() ([]byte, string) {
-			key := webhook.NewSecret()
-			return key, webhook.FormatSecret(key)
+			key := signature.NewSecret()
+			return key, signature.FormatSecret(key)
 		},
-		CheckUserData:  provision.CheckUserData,
-		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name,
+		CheckProfile:   intake.CheckProfile,
+		MaxUserData:    c.Metadata.MaxUserData,
+		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: len(c.Storage.Pools),
 		Token: token, Version: build.Version(), Node: c.Node, Log: log,
-	})
-	hooks := webhook.New(webhook.Config{
-		Hooks: db, Submit: intake.Submit, Log: log,
-		APIBase: "http://" + c.API.Listen, MaxBody: c.Webhook.MaxBody,
 	})
 
 	group := run.NewGroup(log)
-	listeners, err := bind(ctx, c)
+	listeners, err := bind(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer listeners.close()
 	group.Add("feed", func(ctx context.Context) error { return feed.NewServer(db, log).Serve(ctx, listeners.feed) })
 	group.Add("engine", engine.Run)
+	group.Add("records", refreshRecords(db, serving.Renderer, log))
 	group.Add("coordination", coordination.Run)
 	group.Add("membership", func(ctx context.Context) error { return coordination.Join(ctx, host(c.Node)) })
+	group.Add("members", provision.NewMembership(db, coordination, log).Run)
 	group.Add("cleanup", cron.Run)
+	group.Add("outgoing webhooks", deliverer.Run)
 	group.Add("api", func(ctx context.Context) error { return rest.Serve(ctx, listeners.api) })
 	group.Add("control socket", func(ctx context.Context) error { return rest.ServeSocket(ctx, listeners.control) })
+	group.Add("declared hooks", declareHooks(db, declared, log))
 	group.Add("webhooks", func(ctx context.Context) error { return hooks.Serve(ctx, listeners.hooks) })
 	group.Add("watchdog", run.Watchdog(log, func(ctx context.Context) error {
 		_, err := db.Networks(ctx)
@@ -108,7 +128,7 @@ func (l *listeners) close() {
 }
 
 // bind opens all listeners or none.
-func bind(ctx context.Context, c config.Config) (*listeners, error) {
+func bind(ctx context.Context, c config.Config, log *slog.Logger) (*listeners, error) {
 	l := &listeners{}
 	for _, b := range []struct {
 		at     *net.Listener
@@ -121,7 +141,7 @@ func bind(ctx context.Context, c config.Config) (*listeners, error) {
 		{&l.control, "api.socket", func() (net.Listener, error) {
 			return run.Socket{Path: c.API.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
 		}},
-		{&l.api, "api.listen", func() (net.Listener, error) { return tcp(ctx, c.API.Listen) }},
+		{&l.api, "api.listen", func() (net.Listener, error) { return apiListener(ctx, c.API, log) }},
 		{&l.hooks, "webhook.listen", func() (net.Listener, error) { return tcp(ctx, c.Webhook.Listen) }},
 	} {
 		ln, err := b.listen()
@@ -138,9 +158,28 @@ func tcp(ctx context.Context, addr string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
 }
 
-// served is what an instance would get from the guest plane.
-func served(instance seedbed.Instance, path string) ([]byte, string, bool) {
-	return metadata.Render(provision.GuestOf(instance), instance.UserData, path)
+// apiListener is the API's TCP listener, which encrypts if it has a certificate.
+func apiListener(ctx context.Context, c config.API, log *slog.Logger) (net.Listener, error) {
+	if c.TLS.Cert == "" {
+		return tcp(ctx, c.Listen)
+	}
+	conf, err := httpserve.NewTLS(httpserve.Certificates{Name: "api.tls", Cert: c.TLS.Cert, Key: c.TLS.Key}, log)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := tcp(ctx, c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	return tls.NewListener(ln, conf), nil
+}
+
+// apiURL is where the API is, as answers to webhooks tell it.
+func apiURL(c config.API) string {
+	if c.TLS.Cert != "" {
+		return "https://" + c.Listen
+	}
+	return "http://" + c.Listen
 }
 
 // cleanup gives the API the cleaner's report in its own form.

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"seedbed"
+	"seedbed/feed"
+	"seedbed/netcfg"
+)
+
+// desired is what the host's network shall be for a state.
+func desired(state feed.State) netcfg.State {
+	bridges := bridgeNames(state)
+	return netcfg.State{Networks: state.Networks, Ports: func(yield func(netcfg.Port) bool) {
+		for _, g := range state.Guests {
+			for _, nic := range g.NICs {
+				if !yield(port(nic, bridges)) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// changes are the ports that go, and that come or change, between a state and
+// the next one, which says what is new to it.
+func changes(before, after feed.State) (gone []string, ports []netcfg.Port) {
+	bridges := bridgeNames(after)
+	for _, id := range after.Changed {
+		if g, ok := before.Guest(id); ok {
+			for _, nic := range g.NICs {
+				gone = append(gone, nic.ID.Tap())
+			}
+		}
+		if g, ok := after.Guest(id); ok {
+			for _, nic := range g.NICs {
+				ports = append(ports, port(nic, bridges))
+			}
+		}
+	}
+	return gone, ports
+}
+
+func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
+	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network]}
+}
+
+// bridgeNames are the bridges by network.
+func bridgeNames(state feed.State) map[string]string {
+	bridges := map[string]string{}
+	for _, n := range state.Networks {
+		bridges[n.Name] = n.Bridge
+	}
+	return bridges
+}
+
+func (p *plane) options(state feed.State) netcfg.Options {
+	return netcfg.Options{MetadataPort: int(p.port), Installation: installation(state.TokenKey)}
+}
+
+// installation is the mark of the installation on its bridges. The token key is
+// the one thing in the feed that is an installation's own and stays; eight
+// digits of its hash say nothing of it.
+func installation(tokenKey []byte) string {
+	if len(tokenKey) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(append([]byte("seedbed installation\n"), tokenKey...))
+	return hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"seedbed"
+	"seedbed/feed"
+	"seedbed/netcfg"
+)
+
+// A network whose bridge name is somebody else's is left out: its bridge gets no
+// server, the ports of its guests are closed, and the rest of the node is served.
+// Each look at the host tries it again. What its guests' job is told is in held.
+
+// settle has the kernel changed, and notes which networks were left out. That
+// alone is no error.
+func (p *plane) settle(change func() error) error {
+	p.settling.Lock()
+	defer p.settling.Unlock()
+	err := change()
+	var left map[string]error
+	if only, ok := errors.AsType[*netcfg.LeftOut](err); ok {
+		left = only.Networks
+	} else if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	same := maps.EqualFunc(left, p.left, func(a, b error) bool { return a.Error() == b.Error() })
+	p.left = left
+	p.mu.Unlock()
+	if !same {
+		p.signal()
+	}
+	return nil
+}
+
+// restore puts right what somebody changed on the host.
+func (p *plane) restore(ctx context.Context) error {
+	return p.settle(func() error { return p.kernel.Restore(ctx) })
+}
+
+// await notes the instances that came between two states, and are on a network
+// that is left out. What the first state of a process has did not come.
+func (p *plane) await(before, after feed.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before.Guest == nil || len(p.left) == 0 {
+		return
+	}
+	look := func(g seedbed.Guest) {
+		if _, known := before.Guest(g.ID); !known && p.onLeftOut(g) != nil {
+			p.awaited[g.ID] = true
+		}
+	}
+	if after.Since == before.Revision {
+		for _, id := range after.Changed {
+			if g, ok := after.Guest(id); ok {
+				look(g)
+			}
+		}
+		return
+	}
+	for _, g := range after.Guests {
+		look(g)
+	}
+}
+
+// onLeftOut is why a NIC of the guest has no bridge; nil when each has. p.mu is held.
+func (p *plane) onLeftOut(g seedbed.Guest) error {
+	for _, nic := range g.NICs {
+		if err := p.left[nic.Network]; err != nil {
+			return fmt.Errorf("instance %s is on network %s, which this node leaves out: %w", g.ID, nic.Network, err)
+		}
+	}
+	return nil
+}
+
+// held is why the last state must not be acknowledged: an instance came with it,
+// or before, that has no bridge here. Its job waits then, and takes it back when
+// its time is over; those of later instances wait as long. An instance that was
+// acknowledged once holds nothing back, whatever becomes of its bridge.
+func (p *plane) held() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(p.awaited)) {
+		if g, ok := p.state.Guest(id); ok {
+			if err := p.onLeftOut(g); err != nil {
+				return err
+			}
+		}
+		delete(p.awaited, id)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+const (
+	// lookAfter is how long after the start the host is looked at first, and
+	// lookEvery how often again, for what others have changed.
+	lookAfter = 2 * time.Second
+	lookEvery = 30 * time.Second
+	// verifyAfter is how long after the start the filters are made sure of that
+	// an earlier process wrote, and verifyEvery how often again, where somebody changed rules.
+	verifyAfter = time.Minute
+	verifyEvery = 10 * time.Minute
+)
+
+// upkeep puts right what somebody changed on the host (a switch, an address, a
+// rule), and tells of each new problem with its fix, until ctx ends.
+func (p *plane) upkeep(ctx context.Context) error {
+	look := time.NewTimer(lookAfter)
+	defer look.Stop()
+	verify := time.NewTimer(verifyAfter)
+	defer verify.Stop()
+	told := map[string]string{}
+	for {
+		what, do := "restore the network", p.restore
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+			look.Reset(lookEvery)
+		case <-verify.C:
+			what, do = "verify the filters", p.verify
+			verify.Reset(verifyEvery)
+		}
+		check := seedbed.Check{Name: what, OK: true}
+		if err := do(ctx); err != nil {
+			check.OK, check.Detail, check.Hint = false, err.Error(), "it is tried again by itself"
+		}
+		if ctx.Err() == nil {
+			p.tell(append(p.checks(ctx), check), told)
+		}
+	}
+}
+
+func (p *plane) verify(ctx context.Context) error {
+	defer returnMemory()
+	return p.settle(func() error { return p.kernel.Verify(ctx) })
+}
+
+// tell logs the checks that fail, each once until it passes again or fails otherwise.
+func (p *plane) tell(checks []seedbed.Check, told map[string]string) {
+	for _, c := range checks {
+		switch {
+		case c.OK:
+			delete(told, c.Name)
+		case told[c.Name] != c.Detail:
+			told[c.Name] = c.Detail
+			p.log.Warn("check failed", "check", c.Name, "problem", c.Detail, "fix", c.Hint)
+		}
+	}
+}
+
+// checks are the kernel's part of the guest plane's health, and who has its port.
+func (p *plane) checks(ctx context.Context) []seedbed.Check {
+	return append(p.host.Check(ctx), p.portChecks()...)
+}
+
+// portChecks tell who keeps a metadata address from being bound. On an address
+// that is there on any bridge that is one process on all of them.
+func (p *plane) portChecks() []seedbed.Check {
+	networks, _ := p.networks()
+	if len(networks) == 0 {
+		return nil
+	}
+	var checks []seedbed.Check
+	for _, addr := range p.addrs(0)[:2] {
+		if addr.Addr().Is6() && !p.host.HasIPv6(networks[0].Bridge) {
+			continue
+		}
+		check := seedbed.Check{Name: fmt.Sprintf("port %s", addr), OK: true, Detail: "no other program has it"}
+		holder, err := p.host.PortHolder(addr)
+		if err != nil {
+			check.OK, check.Detail = false, err.Error()
+		} else if holder != "" {
+			check.OK, check.Detail = false, "it is held by "+holder
+			check.Hint = "stop it, or set metadata.listen to redirect"
+		}
+		checks = append(checks, check)
+	}
+	return checks
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed/feed"
+)
+
+// TestFeedChecks: each says what is the case, and what to do when it fails.
+func TestFeedChecks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		status feed.Status
+		want   []string
+	}{
+		{"at the start", feed.Status{}, []string{"feed: false: seedbedd has not answered yet"}},
+		{"away", feed.Status{Problem: "no such file"}, []string{"feed: false: no such file"}},
+		{"followed", feed.Status{Connected: true, Revision: 7, Guests: 2}, []string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied"}},
+		{"held", feed.Status{Connected: true, Revision: 7, Guests: 2, Held: "instance x is on network lab"},
+			[]string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied", "acknowledgement: false: instance x is on network lab"}},
+	} {
+		var have []string
+		for _, c := range feedChecks(tt.status) {
+			ok := "false"
+			if c.OK {
+				ok = "true"
+			}
+			have = append(have, strings.Join([]string{c.Name, ok, c.Detail}, ": "))
+			if !c.OK && c.Hint == "" {
+				t.Errorf("%s: %s has no hint", tt.name, c.Name)
+			}
+		}
+		if d := cmp.Diff(tt.want, have); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) endpointCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
+	c.AddCommand(a.endpointAdd(), a.endpointList(), a.endpointShow(), a.endpointSet(), a.endpointRotate(), a.endpointRemove(),
+		a.endpointTest(), a.endpointDeliveries(), a.endpointResend(), a.endpointReplay())
+	return c
+}
+
+func (a *app) endpointAdd() *cobra.Command {
+	var (
+		r    client.EndpointRequest
+		file string
+	)
+	c := &cobra.Command{
+		Use:   "add NAME URL --event TYPE",
+		Short: "Make an endpoint and print its secret, this once",
+		Long: `Make an endpoint: from then on Seedbed posts to URL what happens, signed as
+Standard Webhooks v1 has it. An event is a type such as job.succeeded, all of a
+kind such as instance.*, or *. The signing secret is printed once.`,
+		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
+		Args:    cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			r.Name, r.URL = args[0], args[1]
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if r.Secret, err = givenSecret(file); err != nil {
+				return err
+			}
+			made, err := api.AddEndpoint(ctx, r)
+			if err != nil {
+				return err
+			}
+			return a.tellEndpointSecret(made, file, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
+		}),
+	}
+	f := c.Flags()
+	f.StringSliceVar(&r.Events, "event", nil, "`type` of event that it is told (repeatable)")
+	f.BoolVar(&r.CloudEvents, "cloudevents", false, "send CloudEvents 1.0 (structured JSON)")
+	f.BoolVar(&r.AllowPrivate, "allow-private", false, "it may have an address that is private, loopback or link-local")
+	f.BoolVar(&r.Insecure, "insecure", false, "plain http may go to any address")
+	f.StringVar(&file, "secret-file", "", "`file` with the receiver's own secret (default: a new one)")
+	_ = c.MarkFlagRequired("event") // the flag exists: it was added above
+	return c
+}
+
+// tellEndpointSecret prints a secret that came from the server, and not one
+// that was in a file.
+func (a *app) tellEndpointSecret(made client.NewEndpoint, file, what string) error {
+	switch {
+	case a.json() && file != "":
+		return a.printJSON(made.Endpoint)
+	case a.json():
+		return a.printJSON(made)
+	case file != "":
+		a.say("%s, with the secret in %s", what, file)
+		return nil
+	}
+	fmt.Fprintln(a.out, made.Secret)
+	a.say("%s; its secret, above, is not told again", what)
+	return nil
+}
+
+func (a *app) endpointList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List endpoints", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
+				[]string{"name", "state", "url", "events", "added"},
+				func(e seedbed.Endpoint) []string {
+					return []string{e.Name, a.endpointState(e), e.URL, strings.Join(e.Events, ", "), a.ago(e.Created)}
+				})
+		}),
+	}
+}
+
+func (a *app) endpointState(e seedbed.Endpoint) string {
+	switch {
+	case !e.Enabled:
+		return "disabled"
+	case e.OpenUntil.After(a.now()):
+		return "paused"
+	case e.Failures > 0:
+		return "failing"
+	}
+	return "ok"
+}
+
+func (a *app) endpointShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an endpoint", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			e, err := api.Endpoint(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.printEndpoint(e)
+		}),
+	}
+}
+
+func (a *app) printEndpoint(e seedbed.Endpoint) error {
+	if a.json() {
+		return a.printJSON(e)
+	}
+	form := "Seedbed's own"
+	if e.CloudEvents {
+		form = "CloudEvents"
+	}
+	pairs := [][2]string{
+		{"name", e.Name}, {"state", a.endpointState(e)}, {"disabled because", e.Reason}, {"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
+		{"private addresses", marked(e.AllowPrivate)}, {"plain http", marked(e.Insecure)},
+		{"failing since", a.moment(e.FailingSince)}, {"paused until", a.moment(e.OpenUntil)}, {"added", a.moment(e.Created)},
+	}
+	for _, k := range e.Keys {
+		until := "signs"
+		if !k.Expires.IsZero() {
+			until = "signs until " + a.moment(k.Expires)
+		}
+		pairs = append(pairs, [2]string{"key " + k.ID, until})
+	}
+	a.printPairs(pairs)
+	return nil
+}
+
+func marked(b bool) string {
+	if b {
+		return "allowed"
+	}
+	return ""
+}
+
+func (a *app) endpointSet() *cobra.Command {
+	var enable, disable bool
+	c := &cobra.Command{
+		Use: "set NAME --enable|--disable", Short: "Enable an endpoint, or disable it",
+		Long: `Enable an endpoint, or disable it. What happens while it is disabled, and what
+was pending then, is skipped; "endpoint replay --missed" sends it later.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			e, err := api.EnableEndpoint(ctx, args[0], enable)
+			if err != nil {
+				return err
+			}
+			return a.printEndpoint(e)
+		}),
+	}
+	c.Flags().BoolVar(&enable, "enable", false, "send to it, and forget its failures")
+	c.Flags().BoolVar(&disable, "disable", false, "send nothing to it")
+	c.MarkFlagsOneRequired("enable", "disable")
+	c.MarkFlagsMutuallyExclusive("enable", "disable")
+	return c
+}
+
+func (a *app) endpointRotate() *cobra.Command {
+	var (
+		overlap time.Duration
+		file    string
+	)
+	c := &cobra.Command{
+		Use: "rotate NAME", Short: "Give an endpoint a new key and print its secret, this once",
+		Long: `Give an endpoint a new key. The keys that it has sign for the time of the
+overlap still, beside the new one: give the receiver the new secret meanwhile.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			secret, err := givenSecret(file)
+			if err != nil {
+				return err
+			}
+			made, err := api.RotateEndpoint(ctx, args[0], overlap, secret)
+			if err != nil {
+				return err
+			}
+			return a.tellEndpointSecret(made, file, fmt.Sprintf("endpoint %s has a new key, and signs with %d", args[0], len(made.Endpoint.Keys)))
+		}),
+	}
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before it sign still")
+	c.Flags().StringVar(&file, "secret-file", "", "`file` with the receiver's own secret (default: a new one)")
+	return c
+}
+
+func (a *app) endpointRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an endpoint, and what is on its way to it", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := api.DeleteEndpoint(ctx, args[0]); err != nil {
+				return err
+			}
+			a.say("endpoint %s removed", args[0])
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+func (a *app) hookRotate() *cobra.Command {
+	var (
+		overlap    time.Duration
+		secretFrom string
+		noSave     bool
+	)
+	c := &cobra.Command{
+		Use:   "rotate NAME",
+		Short: "Give a hook another key; the one before counts for the overlap still",
+		Long: `Give a hook another key. Until the overlap is over, webhooks signed with either
+are accepted, so that nothing is lost while the sender changes.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			if err := seedbed.CheckName("hook", args[0]); err != nil {
+				return err
+			}
+			secret, err := givenSecret(secretFrom)
+			if err != nil {
+				return err
+			}
+			file := ""
+			if !noSave && secret == "" {
+				if file, err = a.secretFile(args[0]); err != nil {
+					return fmt.Errorf("%w; --no-save only prints the secret", err)
+				}
+				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+					return err
+				}
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := api.RotateHook(ctx, args[0], secret, overlap)
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.tellSecret(made, file, "has a new key, and the one before for "+span(overlap)), saveSecret(file, made.Secret))
+		}),
+	}
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before count")
+	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's new secret (default: one is drawn)")
+	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
+	return c
+}
+
+func (a *app) hookTest() *cobra.Command {
+	var file, when, mapping string
+	c := &cobra.Command{
+		Use:   "test NAME --file FILE",
+		Short: "Say what a hook would make of a webhook, and make nothing",
+		Long: `Say what a hook would make of a webhook: whether its rule matches, what it asks
+for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
+"body": …}, where body is JSON or a string, or else the body alone.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		text, err := readBounded(file, maxPayload)
+		if err != nil {
+			return err
+		}
+		var asWhen, asMapping *string
+		for _, e := range []struct {
+			name, given string
+			to          **string
+		}{{"when", when, &asWhen}, {"mapping", mapping, &asMapping}} {
+			if c.Flags().Changed(e.name) {
+				value, err := orFile(e.given)
+				if err != nil {
+					return err
+				}
+				*e.to = &value
+			}
+		}
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		t, err := api.TestHook(ctx, args[0], sampleOf(text), asWhen, asMapping)
+		if err != nil {
+			return err
+		}
+		return a.tellTrial(t)
+	})
+	f := c.Flags()
+	f.StringVar(&file, "file", "", "`file` with the webhook")
+	f.StringVar(&when, "when", "", "CEL `expression`, or @FILE, to try in place of the hook's own")
+	f.StringVar(&mapping, "mapping", "", "CEL `expression`, or @FILE, to try in place of the hook's own")
+	_ = c.MarkFlagRequired("file") // the flag exists: it was added above
+	return c
+}
+
+// sampleOf reads a webhook with its headers, or else takes the text for the body.
+func sampleOf(text []byte) seedbed.Sample {
+	var whole struct {
+		Headers map[string]string `json:"headers"`
+		Query   map[string]string `json:"query"`
+		Body    json.RawMessage   `json:"body"`
+	}
+	if err := json.Unmarshal(text, &whole); err != nil || whole.Body == nil {
+		return seedbed.Sample{Body: string(text)}
+	}
+	s := seedbed.Sample{Headers: whole.Headers, Query: whole.Query, Body: string(whole.Body)}
+	var plain string
+	if json.Unmarshal(whole.Body, &plain) == nil {
+		s.Body = plain
+	}
+	return s
+}
+
+func (a *app) tellTrial(t seedbed.Trial) error {
+	if a.json() {
+		return a.printJSON(t)
+	}
+	pairs := [][2]string{{"matched", "no"}}
+	if t.Matched {
+		pairs[0][1] = "yes"
+	}
+	if r := t.Request; r != nil {
+		params, err := json.Marshal(r.Params)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, [2]string{"action", r.Action}, [2]string{"name", r.Name}, [2]string{"profile", r.Profile})
+		if len(r.Params) > 0 {
+			pairs = append(pairs, [2]string{"params", string(params)})
+		}
+	}
+	if p := t.Plan; p != nil {
+		var volumes, nics []string
+		for _, v := range p.Volumes {
+			volumes = append(volumes, fmt.Sprintf("%s from %s in pool %s", v.Size, v.Image, v.Pool))
+		}
+		for _, n := range p.NICs {
+			nics = append(nics, fmt.Sprintf("%s on %s", n.Addr, n.Network))
+		}
+		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, size(p.Memory), p.Node)},
+			[2]string{"volumes", strings.Join(volumes, "\n")}, [2]string{"addresses", strings.Join(nics, "\n")})
+	}
+	a.printPairs(append(pairs, [2]string{"refused", t.Problem}))
+	return nil
+}

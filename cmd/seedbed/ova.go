@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) ovaCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "ova", Short: "OVA images"})
+	c.AddCommand(
+		a.ovaUpload(),
+		a.removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",
+			func(ctx context.Context, api *client.Client, args []string) (string, error) {
+				return api.RemoveOVA(ctx, args[0])
+			}, ovas),
+		a.ovaList(),
+	)
+	return c
+}
+
+func (a *app) ovaUpload() *cobra.Command {
+	var pool string
+	c := &cobra.Command{
+		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
+		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			f, err := os.Open(args[1])
+			if err != nil {
+				return "", err
+			}
+			defer f.Close()
+			st, err := f.Stat()
+			if err != nil {
+				return "", err
+			}
+			if !st.Mode().IsRegular() {
+				return "", seedbed.Errorf(seedbed.ErrInvalid, "%s is not a file whose size is known: want a .ova file", args[1])
+			}
+			return api.UploadOVA(ctx, args[0], pool, f, seedbed.Bytes(st.Size()))
+		}),
+		ValidArgsFunction: a.completion(nothing, files),
+	}
+	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `pool` of its disks")
+	_ = c.MarkFlagRequired("pool") // the flag exists: it was added above
+	return c
+}
+
+func (a *app) ovaList() *cobra.Command {
+	return matchingCmd(a, "OVA images", "no OVA images", (*client.Client).OVAs,
+		[]string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
+		func(o client.OVA) []string {
+			row := make([]string, 7)
+			row[0], row[1] = o.Name, strconv.FormatInt(o.ID, 10)
+			for i, v := range o.Volumes {
+				for column, s := range []string{v.DiskID, strconv.FormatInt(v.SizeGB, 10), v.Pool, v.Name, v.Format} {
+					if i > 0 {
+						row[column+2] += "\n"
+					}
+					row[column+2] += s
+				}
+			}
+			return row
+		})
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) trashCmd() *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "trash", Short: "Disks that were removed and still exist",
+		Long: `Disks that were removed and still exist. Where the pool's configuration has the
+key trash, the disks of an instance that is removed are kept for that time, and
+then purged by the cleanup.`,
+	})
+	c.AddCommand(a.trashList(), a.trashRestore(), a.trashDiscard(), a.trashPurge())
+	return c
+}
+
+func (a *app) trashList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List what was removed, and what was restored", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Trash, "the trash is empty",
+				[]string{"id", "state", "instance", "volume", "pool", "size", "removed", "purged"},
+				func(i client.TrashItem) []string {
+					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, size(i.Size), a.ago(i.Removed), a.ago(i.Expires)}
+				})
+		}),
+	}
+}
+
+// trashed finds what has that ID in the trash of some pool.
+func (a *app) trashed(ctx context.Context, api *client.Client, id string) (client.TrashItem, error) {
+	items, err := api.Trash(ctx)
+	if err != nil {
+		return client.TrashItem{}, err
+	}
+	for _, i := range items {
+		if i.ID == id && i.State == seedbed.Trashed {
+			return i, nil
+		}
+	}
+	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash: see seedbed trash list", id)
+}
+
+func (a *app) trashRestore() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore ID", Short: "Make what is in the trash a volume again",
+		Long: `Make what is in the trash a volume again, under its old name. It is of no
+instance: its data can be copied out of it, and an image made of that copy. No
+cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			item, err := a.trashed(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			v, err := api.RestoreVolume(ctx, item.Pool, item.ID)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(v)
+			}
+			a.say("%s", printable(restored(v, item.InstanceName)))
+			return nil
+		}),
+	}
+}
+
+// restored tells what one can do with a volume that came back.
+func restored(v seedbed.VolumeInfo, instance string) string {
+	name := instance
+	if name == "" {
+		name = "rescued"
+	}
+	copying := fmt.Sprintf("qemu-img convert -O qcow2 %s %s.qcow2", v.Disk.Source, name)
+	if v.Disk.Type == "rbd" {
+		copying = fmt.Sprintf("rbd export %s %s.raw", v.Disk.Source, name)
+	}
+	whose := ""
+	if instance != "" {
+		whose = ", once a disk of " + instance + ","
+	}
+	return fmt.Sprintf(`volume %s%s is in pool %s again. It is of no instance, and stays until you discard it.
+copy its data out, on the worker's host:  %s
+boot from it again:                       seedbed image add NAME FILE, and a profile with that image
+when it is not needed any more:           seedbed trash discard %s/%s`,
+		v.Name, whose, v.Pool, copying, v.Pool, v.Name)
+}
+
+func (a *app) trashDiscard() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use: "discard POOL/VOLUME", Short: "Put a restored volume back into the trash", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			pool, name, ok := strings.Cut(args[0], "/")
+			if !ok {
+				return usagef("%q: want POOL/VOLUME, as seedbed trash restore tells it", args[0])
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := a.sure(yes, "discard "+args[0], "A pool without a trash removes it at once."); err != nil {
+				return err
+			}
+			item, err := api.DiscardVolume(ctx, pool, name)
+			switch {
+			case err != nil:
+				return err
+			case a.json():
+				return a.printJSON(item)
+			case item == nil:
+				a.say("volume %s is removed: pool %s keeps no trash", name, pool)
+			default:
+				a.say("volume %s is in the trash as %s, and purged %s", name, item.ID, a.ago(item.Expires))
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+func (a *app) trashPurge() *cobra.Command {
+	var yes, all bool
+	c := &cobra.Command{
+		Use: "purge [ID]", Short: "Remove from the trash for good, before its time", Args: cobra.MaximumNArgs(1),
+		Long: `Remove one disk, or with --all everything, from the trash for good, before its
+time. Restored volumes stay.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			if all == (len(args) == 1) {
+				return usagef("purge what? Give the ID of one, or --all")
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			var items []client.TrashItem
+			if all {
+				if items, err = api.Trash(ctx); err != nil {
+					return err
+				}
+			} else {
+				one, err := a.trashed(ctx, api, args[0])
+				if err != nil {
+					return err
+				}
+				items = append(items, one)
+			}
+			return a.purge(ctx, api, items, yes)
+		}),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
+	return c
+}
+
+func (a *app) purge(ctx context.Context, api *client.Client, items []client.TrashItem, yes bool) error {
+	var due []client.TrashItem
+	for _, i := range items {
+		if i.State == seedbed.Trashed {
+			due = append(due, i)
+		}
+	}
+	if len(due) == 0 {
+		a.say("the trash is empty")
+		return nil
+	}
+	if err := a.sure(yes, fmt.Sprintf("purge %d disk(s) for good", len(due)), "What is on them is lost."); err != nil {
+		return err
+	}
+	for _, i := range due {
+		if err := api.PurgeVolume(ctx, i.Pool, i.ID); err != nil {
+			return err
+		}
+		a.say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)
+	}
+	return nil
+}
+
+// sure asks whether that may be done, unless the flag has said so.
+func (a *app) sure(yes bool, what, consequence string) error {
+	if yes {
+		return nil
+	}
+	if !a.terminal {
+		return usagef("%s: %s Give -y to say so", what, consequence)
+	}
+	fmt.Fprintf(a.err, "Really %s? %s [y/N] ", what, consequence)
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return fmt.Errorf("nothing was done")
+	}
+	return nil
+}

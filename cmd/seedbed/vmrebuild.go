@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *app) vmRebuild() *cobra.Command {
+	var (
+		profile, image string
+		params         []string
+		yes, dry       bool
+		served         servedFlags
+		p              powerFlags
+		w              waitFlags
+	)
+	var c *cobra.Command
+	c = &cobra.Command{
+		Use: "rebuild NAME", Short: "Give an instance fresh disks; its name and addresses stay", Args: cobra.ExactArgs(1),
+		Long: `Give an instance fresh disks, and start it from them. Its name, ID, addresses, MACs
+and tags stay. Of its own profile it takes the image and the documents as they are
+now, and keeps its size, keys and metadata options; with --profile all of that is
+the other profile's. The former disks are there until the instance is ready: when
+anything fails before, it runs from them again.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			given, err := parseParams(params)
+			if err != nil {
+				return err
+			}
+			if err := served.params(a, c, given); err != nil {
+				return err
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			req := seedbed.Request{Action: seedbed.DoRebuild, Name: args[0], Profile: profile, Image: image, Params: given}
+			if dry {
+				return a.tellPlan(ctx, api, req)
+			}
+			if !yes {
+				if err := a.confirm(ctx, api, args[0], "rebuild"); err != nil {
+					return err
+				}
+			}
+			receipt, err := api.RebuildInstance(ctx, req, p.power())
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&profile, "profile", "", "`profile` that it is made from (default: its own)")
+	f.StringVar(&image, "image", "", "`image` of its disk (default: the profile's)")
+	f.StringArrayVar(&params, "param", nil, "parameter as `key=value` (repeatable)")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
+	served.add(c)
+	p.add(c)
+	w.add(c)
+	return c
+}
+
+// tellPlan tells what a request would make; an error when it would be refused.
+func (a *app) tellPlan(ctx context.Context, api *client.Client, req seedbed.Request) error {
+	p, err := api.Plan(ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		err = a.printJSON(p)
+	} else {
+		var nics, volumes []string
+		for _, n := range p.NICs {
+			nics = append(nics, fmt.Sprintf("%s %s on %s", n.Addr, n.MAC, n.Network))
+		}
+		for _, v := range p.Volumes {
+			volumes = append(volumes, fmt.Sprintf("%s in %s, from %s", v.Size, v.Pool, v.Image))
+		}
+		a.printPairs([][2]string{
+			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
+			{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
+		})
+	}
+	if err == nil && len(p.Problems) > 0 {
+		err = fmt.Errorf("%s would be refused: %s", p.Name, strings.Join(p.Problems, "; "))
+	}
+	return err
+}

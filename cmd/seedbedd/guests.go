@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"seedbed"
+	"seedbed/internal/config"
+	"seedbed/internal/identity"
+	"seedbed/metadata"
+	"seedbed/provision"
+	"seedbed/store"
+)
+
+// settingIdentity keeps the key that signs identity documents and its
+// certificate, which all control hosts share.
+const settingIdentity = "metadata.identity"
+
+// openServing is what this installation serves its guests, and tells the guest
+// planes what is the same for all.
+func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.Serving, error) {
+	pair, err := identityPair(ctx, db, c.Identity)
+	if err != nil {
+		return provision.Serving{}, err
+	}
+	vendor, err := vendorData(c.Metadata)
+	if err != nil {
+		return provision.Serving{}, err
+	}
+	s := provision.Serving{
+		Node: c.Node, VendorData: vendor, MaxUserData: c.Metadata.MaxUserData,
+		Renderer: provision.Renderer{Region: c.Metadata.Region, Zone: c.Metadata.Zone, Key: pair.Key},
+	}
+	for _, p := range c.Storage.Pools {
+		s.Pools = append(s.Pools, p.Name)
+	}
+	if err := s.Check(); err != nil {
+		return s, fmt.Errorf("metadata.vendor_data %s: %w", c.Metadata.VendorData, err)
+	}
+	return s, db.SetSite(ctx, seedbed.Site{Domain: c.Metadata.Domain, Partition: c.Metadata.Partition, Certificate: pair.Certificate.Raw})
+}
+
+// identityPair is the pair of the configured files, or that of the database,
+// where it is made at the first start.
+func identityPair(ctx context.Context, db *store.DB, c config.Identity) (identity.Pair, error) {
+	if c.Key != "" {
+		return identity.Load(c.Key, c.Certificate)
+	}
+	var failed error
+	text, err := db.SettingOnce(ctx, settingIdentity, func() []byte {
+		text, err := identity.New()
+		failed = err
+		return text
+	})
+	if failed != nil {
+		return identity.Pair{}, failed
+	}
+	if err != nil {
+		return identity.Pair{}, err
+	}
+	return identity.Parse(text)
+}
+
+// vendorData reads the installation's document; nil when there is none.
+func vendorData(c config.Metadata) ([]byte, error) {
+	if c.VendorData == "" {
+		return nil, nil
+	}
+	f, err := os.Open(c.VendorData)
+	if err != nil {
+		return nil, fmt.Errorf("metadata.vendor_data: %w", err)
+	}
+	defer f.Close()
+	doc, err := io.ReadAll(io.LimitReader(f, int64(c.MaxUserData)+1))
+	if err != nil {
+		return nil, fmt.Errorf("metadata.vendor_data: %w", err)
+	}
+	return doc, nil
+}
+
+// refreshRecords makes anew what is served of each instance, which another
+// release or configuration may have published.
+func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		all, err := db.Served(ctx)
+		if err != nil {
+			log.Warn("records of instances are not refreshed", "err", err)
+			return nil
+		}
+		for node, ids := range all {
+			for _, id := range ids {
+				if _, err := db.Refresh(ctx, node, id, renderer.Of); err != nil && ctx.Err() == nil {
+					log.Warn("record of an instance is not refreshed", "instance", id, "node", node, "err", err)
+				}
+				if ctx.Err() != nil {
+					return nil
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// served is what an instance would get from the guest plane.
+func served(db *store.DB, renderer provision.Renderer) func(context.Context, seedbed.Instance, string) ([]byte, string, bool, error) {
+	return func(ctx context.Context, i seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error) {
+		v, err := view(ctx, db, renderer, i)
+		if err != nil {
+			return nil, "", false, err
+		}
+		body, contentType, ok = metadata.Render(v, path)
+		return body, contentType, ok, nil
+	}
+}
+
+// view is all that the answers for an instance are made of.
+func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seedbed.Instance) (v metadata.View, err error) {
+	v.Guest = renderer.Of(i, seedbed.Guest{})
+	v.Documents = seedbed.Documents{UserData: i.UserData, VendorData: i.VendorData}
+	if v.Guest.Maintenance, err = db.Maintenance(ctx, "", i.ID); err != nil {
+		return v, err
+	}
+	if v.Maintenance, err = db.Maintenance(ctx, i.Node, ""); err != nil {
+		return v, err
+	}
+	if v.Networks, err = db.Networks(ctx); err != nil {
+		return v, err
+	}
+	v.Site, err = db.Site(ctx)
+	return v, err
+}
+
+// change changes an instance and what is served of it.
+func change(db *store.DB, renderer provision.Renderer) func(context.Context, string, func(*seedbed.Instance) error) (seedbed.Instance, error) {
+	return func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
+		return db.ChangeInstance(ctx, name, change, renderer.Of)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"seedbed"
+	"seedbed/api"
+	"seedbed/internal/config"
+	"seedbed/internal/httpserve"
+	"seedbed/provision"
+	"seedbed/store"
+	"seedbed/webhook"
+	"seedbed/webhook/signature"
+)
+
+// openHooks makes the receiver of webhooks.
+func openHooks(c config.Config, db *store.DB, intake *provision.Intake, log *slog.Logger) (*webhook.Server, error) {
+	var listener *tls.Config
+	if w := c.Webhook.TLS; w.Cert != "" {
+		var err error
+		if listener, err = httpserve.NewTLS(httpserve.Certificates{Name: "webhook.tls", Cert: w.Cert, Key: w.Key, ClientCA: w.ClientCA}, log); err != nil {
+			return nil, err
+		}
+	}
+	return webhook.New(webhook.Config{
+		Hooks: db, History: db, Jobs: db, Intake: intake, Queue: db, MaxQueued: c.Jobs.MaxQueued, Log: log,
+		APIBase: apiURL(c.API), MaxBody: c.Webhook.MaxBody,
+		TrustedProxies: c.Webhook.TrustedProxies, TLS: listener,
+	}), nil
+}
+
+// receiving is what the API asks of the receiver.
+func receiving(s *webhook.Server) api.Receiving {
+	return api.Receiving{
+		Check: webhook.CheckHook, NewKey: signature.NewKey, ParseKey: signature.ParseKey,
+		Try: s.Try, Redeliver: s.Redeliver,
+	}
+}
+
+// declaredHooks are the hooks of the configuration with their secrets.
+func declaredHooks(c config.Webhook) ([]seedbed.Hook, error) {
+	var all []seedbed.Hook
+	for _, d := range c.Hooks {
+		h := seedbed.Hook{Name: d.Name, HookSettings: d.Settings(), Profiles: d.Profiles, Actions: d.Actions, Tolerance: d.Tolerance}
+		if h.Tolerance == 0 {
+			h.Tolerance = signature.DefaultTolerance
+		}
+		for _, k := range d.Keys {
+			text, err := os.ReadFile(k.SecretFile)
+			if err != nil {
+				return nil, fmt.Errorf("webhook.hooks: hook %s: %w", d.Name, err)
+			}
+			secret, err := signature.ParseKey(h.HookSettings, string(text))
+			if err != nil {
+				return nil, fmt.Errorf("webhook.hooks: hook %s: %s: %w", d.Name, k.SecretFile, err)
+			}
+			h.Keys = append(h.Keys, seedbed.HookKey{ID: k.ID, Secret: secret, NotBefore: k.NotBefore, NotAfter: k.NotAfter})
+		}
+		if err := webhook.CheckHook(h); err != nil {
+			return nil, fmt.Errorf("webhook.hooks: hook %s: %w", d.Name, err)
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// declareAgain is how often hooks that could not be declared are tried again:
+// a profile that they name may have been made.
+const declareAgain = 10 * time.Second
+
+// declareHooks brings the hooks of the configuration into the store, and goes
+// on trying while something that they name is not there yet.
+func declareHooks(db *store.DB, hooks []seedbed.Hook, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		told := ""
+		for {
+			err := db.DeclareHooks(ctx, hooks)
+			if err == nil {
+				<-ctx.Done()
+				return nil
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err.Error() != told {
+				told = err.Error()
+				log.Error("the hooks of the configuration are not as it declares them", "err", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(declareAgain):
+			}
+		}
+	}
+}

@@ -206,18 +206,5 @@ overlap still, beside the new one: give the receiver the new secret meanwhile.`,
 }
 
 func (a *app) endpointRemove() *cobra.Command {
-	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an endpoint, and what is on its way to it", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := api.DeleteEndpoint(ctx, args[0]); err != nil {
-				return err
-			}
-			a.say("endpoint %s removed", args[0])
-			return nil
-		}),
-	}
+	return a.removeCmd("Remove an endpoint, and what is on its way to it", "endpoint %s removed", (*client.Client).DeleteEndpoint)
 }

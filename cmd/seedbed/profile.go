@@ -159,18 +159,5 @@ func inUserData(p seedbed.Profile) string {
 }
 
 func (a *app) profileRemove() *cobra.Command {
-	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a profile; its instances stay", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := api.DeleteProfile(ctx, args[0]); err != nil {
-				return err
-			}
-			a.say("profile %s removed", args[0])
-			return nil
-		}),
-	}
+	return a.removeCmd("Remove a profile; its instances stay", "profile %s removed", (*client.Client).DeleteProfile)
 }

@@ -100,20 +100,7 @@ func expiry(t seedbed.Token) string {
 }
 
 func (a *app) tokenRemove() *cobra.Command {
-	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Revoke a token: its holder is refused from now on", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := api.DeleteToken(ctx, args[0]); err != nil {
-				return err
-			}
-			a.say("token %s revoked", args[0])
-			return nil
-		}),
-	}
+	return a.removeCmd("Revoke a token: its holder is refused from now on", "token %s revoked", (*client.Client).DeleteToken)
 }
 
 func (a *app) auditCmd() *cobra.Command {

@@ -41,6 +41,24 @@ type Token struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Used is when it was last used, to the minute; zero is never.
 	Used time.Time `json:"used,omitzero"`
+	// Quota bounds the instances that are made by it.
+	Quota TokenQuota `json:"quota,omitzero"`
+}
+
+// TokenQuota bounds what the live instances of a token may have together; zero is without bound.
+type TokenQuota struct {
+	Instances int64 `json:"max_instances,omitempty"`
+	VCPUs     int64 `json:"max_vcpus,omitempty"`
+	Memory    Bytes `json:"max_memory,omitzero"`
+	Disk      Bytes `json:"max_disk,omitzero"`
+}
+
+// Check refuses, with ErrInvalid, a quota below zero.
+func (q TokenQuota) Check() error {
+	if q.Instances < 0 || q.VCPUs < 0 || q.Memory < 0 || q.Disk < 0 {
+		return Errorf(ErrInvalid, "a quota is below zero: want a bound, or 0 for none")
+	}
+	return nil
 }
 
 // Expired tells whether the token has ended at now.
@@ -60,6 +78,10 @@ type Change struct {
 	Before json.RawMessage
 	// Asked is the request's body without secrets and documents; nil when it had none.
 	Asked json.RawMessage
+	// Token is the name of the token that was shown; empty for the control socket.
+	Token string
+	// Quota bounds what the token's instances may have.
+	Quota TokenQuota
 }
 
 type changeKey struct{}

@@ -60,12 +60,20 @@ type VolumeInfo struct {
 	Restored bool `json:"restored,omitempty"`
 }
 
-// ImageSpec asks for an image to be imported from a file on the worker's host.
+// ImageSpec asks for an image to be imported from a file on the worker's host,
+// or from one that was uploaded.
 type ImageSpec struct {
-	Pool   string `json:"pool"`
-	Name   string `json:"name"`
-	Path   string `json:"path"`
+	Pool string `json:"pool"`
+	Name string `json:"name"`
+	// Path is the file; empty with Upload, the ID of a file that the pool has taken in.
+	Path   string `json:"path,omitempty"`
+	Upload string `json:"upload,omitempty"`
+	// SHA256 is the digest of the file: it must have it or, uploaded, was found to.
 	SHA256 string `json:"sha256,omitempty"`
+	// Member is the disk of an OVA, by the name of its file; empty means the only one.
+	Member string `json:"member,omitempty"`
+	// Format is what the file must be; empty means any that can be imported.
+	Format string `json:"format,omitempty"`
 }
 
 // ImageInfo is an image as a pool has it.
@@ -76,6 +84,8 @@ type ImageInfo struct {
 	Size   Bytes  `json:"size"`
 	Format string `json:"format"`
 	SHA256 string `json:"sha256"`
+	// Firmware is what the OVA says that the disk comes from; else empty.
+	Firmware Firmware `json:"firmware,omitempty"`
 }
 
 // PoolInfo is the room in a pool.
@@ -98,6 +108,12 @@ type DomainSpec struct {
 	Job     JobID       `json:"job"`
 	// Datasource is what the SMBIOS values announce; empty is DatasourceEC2.
 	Datasource Datasource `json:"datasource,omitempty"`
+	// Firmware is its root disk's; empty is the BIOS.
+	Firmware Firmware `json:"firmware,omitempty"`
+	// System is what it has besides; nil is what a machine without a system template has.
+	System *System `json:"system,omitempty"`
+	// Script is the document that a script made for it; nil has the driver make one.
+	Script *DomainScript `json:"script,omitempty"`
 }
 
 // DomainNIC is one NIC of a domain.
@@ -146,6 +162,14 @@ type Inventory struct {
 	Domains []DomainInfo `json:"domains"`
 	Volumes []VolumeInfo `json:"volumes"`
 	Images  []ImageInfo  `json:"images"`
+	// Taken are the MAC addresses on the node that others use, as far as they are known.
+	Taken []TakenMAC `json:"taken,omitempty"`
+}
+
+// TakenMAC is a MAC address that is in use, and by whom, for people to read.
+type TakenMAC struct {
+	MAC MAC    `json:"mac"`
+	By  string `json:"by"`
 }
 
 // Progress is how far an effect is.

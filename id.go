@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // InstanceID is an instance's UUID in lower-case text form. It starts with
@@ -23,10 +24,14 @@ type JobID string
 // packet mark by which the kernel proves who asks, and names the tap.
 type NICID int64
 
-// NewInstanceID draws a random RFC 9562 version 4 UUID whose first three digits are "ec2".
+// NewInstanceID draws a UUID whose first three digits are "ec2". The next nine
+// are the time in units of 16 ms, so that what is made together stands together
+// in every index; 74 bits are random (RFC 9562 version 8).
 func NewInstanceID() InstanceID {
 	u := newUUID()
-	u[0], u[1] = 0xec, 0x20|u[1]&0x0f
+	t := uint64(time.Now().UnixMilli()) >> 4
+	u[0], u[1], u[2], u[3], u[4], u[5] = 0xec, 0x20|byte(t>>32)&0x0f, byte(t>>24), byte(t>>16), byte(t>>8), byte(t)
+	u[6] = u[6]&0x0f | 0x80
 	return InstanceID(formatUUID(u))
 }
 

@@ -62,6 +62,19 @@ type Instance struct {
 	Ready   Ready         `json:"ready"`
 	// Held is true while the operator wants it defined but not started; the cleanup leaves it alone.
 	Held bool `json:"held"`
+	// Protected is true while removing and rebuilding it takes its name once more; the cleanup leaves it alone.
+	Protected bool `json:"protected"`
+	// Kind is that of its profile.
+	Kind ProfileKind `json:"profile_kind"`
+	// Follow says whether its user-data follows the profile's, and Source what it was made from.
+	Follow Follow `json:"userdata"`
+	Source string `json:"-"`
+	// Params are what its templates read: strings, int64 and bools. They may be secret.
+	Params map[string]any `json:"-"`
+	// System is what it has of a system template.
+	System System `json:"system"`
+	// Token is the name of the token by which it was made; empty for any other way.
+	Token string `json:"token,omitempty"`
 	// UserData is what the guest is served, byte for byte; nil means none (404).
 	UserData []byte `json:"-"`
 	// VendorData is the vendor-data of profile and installation as one document; nil means none.
@@ -133,8 +146,10 @@ type Image struct {
 	Source string `json:"source"`
 	Format string `json:"format"`
 	// SHA256 is the hexadecimal digest of the imported file.
-	SHA256  string    `json:"sha256"`
-	Created time.Time `json:"created"`
+	SHA256 string `json:"sha256"`
+	// Firmware is what a machine with this root disk is to be started by; empty where nobody said.
+	Firmware Firmware  `json:"firmware,omitempty"`
+	Created  time.Time `json:"created"`
 }
 
 // Profile is what instances are made from.
@@ -157,9 +172,29 @@ type Profile struct {
 	Metadata             MetadataOptions   `json:"metadata"`
 	Tags                 map[string]string `json:"tags"`
 	Ready                Ready             `json:"ready"`
-	Revision             int64             `json:"revision"`
-	Created              time.Time         `json:"created"`
-	Changed              time.Time         `json:"changed"`
+	// Params are what a request may say besides; nil lets it say whatever a template reads.
+	Params []Param `json:"params,omitempty"`
+	// Expressions are text with expressions in place of fields, by the fields' names:
+	// image, vcpus, memory, disk, network and the names that follow.
+	Expressions map[string]string `json:"expressions,omitempty"`
+	// System, NetworkTemplate and Storage are templates. What the profile says
+	// itself counts before them: Image and DiskSize make its first disk, Network its
+	// first NIC, and what is zero or empty is the template's.
+	System          string `json:"system_template,omitempty"`
+	NetworkTemplate string `json:"network_template,omitempty"`
+	Storage         string `json:"storage_template,omitempty"`
+	// Document is a userdata document that is served in place of UserData.
+	Document string `json:"userdata_document,omitempty"`
+	// Follow, Protected and Hold are for the instances that are made from it;
+	// Hold has them defined and not started.
+	Follow    Follow `json:"userdata"`
+	Protected bool   `json:"protected"`
+	Hold      bool   `json:"hold"`
+	// OnFailure is what becomes of a create job that fails, unless its request says otherwise.
+	OnFailure OnFailure `json:"on_failure,omitzero"`
+	Revision  int64     `json:"revision"`
+	Created   time.Time `json:"created"`
+	Changed   time.Time `json:"changed"`
 }
 
 // Network is one bridge that Seedbed manages: its addresses, DHCP and NAT.

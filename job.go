@@ -23,12 +23,21 @@ const (
 	JobSnapshot       JobKind = "snapshot"        // take a snapshot of an instance's volumes
 	JobSnapshotRemove JobKind = "snapshot_remove" // remove one
 	JobImageRemove    JobKind = "image_remove"    // remove an image
+
+	JobOVA       JobKind = "ova"        // make the images of an OVA
+	JobOVARemove JobKind = "ova_remove" // remove them
 )
 
 // Forward tells whether a job of that kind only goes forward: it cannot be
 // cancelled, and when it fails it can be asked for again.
 func (k JobKind) Forward() bool {
-	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove
+	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove || k == JobOVARemove || k == JobForget
+}
+
+// Makes tells whether what a job of that kind works on was not there before, and
+// is gone when the job is undone.
+func (k JobKind) Makes() bool {
+	return k == JobCreate || k == JobImport || k == JobOVA || k == JobAdopt
 }
 
 // JobState is where a job is in its life.
@@ -42,7 +51,9 @@ const (
 	JobSucceeded  JobState = "succeeded"   // everything asked for happened
 	JobRolledBack JobState = "rolled_back" // it failed, and nothing is left behind
 	JobIncomplete JobState = "rollback_incomplete"
-	JobFailed     JobState = "failed" // it failed, and this kind of job is not undone (Forward)
+	// JobFailed: it failed and was not undone, because its kind only goes Forward or
+	// because it was to be kept (FailKeep). It can be taken up where it failed.
+	JobFailed JobState = "failed"
 )
 
 // Terminal tells whether s is an end state.
@@ -55,13 +66,15 @@ func (s JobState) Terminal() bool {
 }
 
 var transitions = map[JobState][]JobState{
-	JobQueued:  {JobRunning, JobUndoing},
+	JobQueued:  {JobRunning, JobUndoing, JobRolledBack},
 	JobRunning: {JobRunning, JobUndoing, JobSucceeded, JobFailed},
 	JobUndoing: {JobUndoing, JobRolledBack, JobIncomplete},
+	JobFailed:  {JobQueued},
 }
 
 // CanBecome tells whether a job in state s may go to state next. A queued job
-// that is cancelled goes through undoing like any other.
+// that is cancelled before it has begun is rolled back at once, and one that
+// failed is queued again when it is taken up once more.
 func (s JobState) CanBecome(next JobState) bool {
 	for _, t := range transitions[s] {
 		if t == next {
@@ -85,6 +98,11 @@ type Job struct {
 	// a SnapshotJob or an ImageRemoval by its kind. Else empty.
 	Spec json.RawMessage `json:"spec,omitempty"`
 	Node string          `json:"node,omitempty"`
+	// Pool is the pool that it works on; empty for a job that touches no volume or image.
+	Pool string `json:"pool,omitempty"`
+	JobOptions
+	// Blocked is true as long as the job that it comes After has not ended.
+	Blocked bool `json:"blocked,omitempty"`
 	// Owner and Epoch say who holds the job; every write of a holder carries its epoch.
 	Owner string `json:"owner,omitempty"`
 	Epoch int64  `json:"epoch"`
@@ -150,13 +168,32 @@ type Event struct {
 	Msg   string    `json:"msg"`
 	// Progress is the percentage of the stage, 0 to 100.
 	Progress int `json:"progress"`
+	// BytesDone and BytesTotal are what that percentage is of, where it is of bytes.
+	BytesDone  Bytes `json:"bytes_done,omitempty"`
+	BytesTotal Bytes `json:"bytes_total,omitempty"`
+}
+
+// PlacedEvent is an event among those of all jobs.
+type PlacedEvent struct {
+	Event
+	// Place is its number in the order of all, which has gaps where jobs were forgotten.
+	Place int64 `json:"place"`
+	// Kind and Subject are the job's.
+	Kind    JobKind `json:"kind"`
+	Subject string  `json:"subject"`
 }
 
 // ImportSpec is the input of an import job.
 type ImportSpec struct {
-	Path string `json:"path"`
+	// Path is a file on the worker's host; empty with Upload, a file that the pool has taken in.
+	Path   string `json:"path,omitempty"`
+	Upload string `json:"upload,omitempty"`
 	// SHA256 is the digest that the file must have; empty means unchecked.
 	SHA256 string `json:"sha256,omitempty"`
+	// Format is what the file must be; empty means any that can be imported.
+	Format string `json:"format,omitempty"`
+	// Firmware is the image's; empty means what the file says, if it does.
+	Firmware Firmware `json:"firmware,omitempty"`
 }
 
 // Claim is one name that at most one live holder has.
@@ -176,6 +213,9 @@ type Request struct {
 	// one: what a hook may use is told by profiles.
 	Image  string         `json:"image,omitempty"`
 	Params map[string]any `json:"params,omitempty"`
+	// Confirm is the name once more, to remove or rebuild an instance that is
+	// protected. No webhook has it.
+	Confirm string `json:"-"`
 }
 
 // Receipt is the answer to an accepted request.

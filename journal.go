@@ -16,6 +16,12 @@ type Acceptance struct {
 	Rebuild *Instance
 	// Image is the new image of an import job.
 	Image *Image
+	// OVA is the new OVA image of a job that makes one.
+	OVA *NewOVA
+	// Confirm is the instance's name once more, which removing or rebuilding a protected one takes.
+	Confirm string
+	// Script is what a create job carries its script out by; nil without one.
+	Script *ScriptRun
 }
 
 // Step is one stage boundary of a job: the commit of one stage and the intent
@@ -31,11 +37,15 @@ type Step struct {
 	InstanceState InstanceState
 	// Image makes the job's image active with what the import found; nil leaves it.
 	Image *ImageInfo
+	// Images are those of an OVA, likewise.
+	Images []ImageInfo
 	// Final is set when there is no way back from Next: a job that was asked to be
 	// cancelled does not get there.
 	Final bool
 	// Flattened notes that the instance's volumes are clones of no image any more.
 	Flattened bool
+	// Events are what there is to say of Done, as LogEvent takes them one by one.
+	Events []Event
 }
 
 // Outcome ends a job.
@@ -48,6 +58,8 @@ type Outcome struct {
 	InstanceState InstanceState
 	// ImageState is the image's state from now on, for a job that removes one; empty leaves it.
 	ImageState ImageState
+	// Keep leaves what the job needs to be taken up again at the stage that failed.
+	Keep bool
 	// Drop deletes the job's instance or image row and releases its claims.
 	Drop bool
 }

@@ -20,6 +20,17 @@ type InstanceQuery struct {
 	Limit int
 }
 
+// ProfileQuery says which profiles are wanted, by name. The zero value of a
+// member asks for nothing.
+type ProfileQuery struct {
+	// Prefix is what the name starts with.
+	Prefix string
+	// After is the last name that the caller has: those after it follow.
+	After string
+	// Limit is the most that are given; 0 is without bound.
+	Limit int
+}
+
 // JobQuery says which jobs are wanted, the newest first. The zero value of a
 // member asks for nothing.
 type JobQuery struct {
@@ -52,7 +63,7 @@ func JobStates() []JobState {
 
 // JobKinds are all of them.
 func JobKinds() []JobKind {
-	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove}
+	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget}
 }
 
 // cursorForm is a time in microseconds, and a job's ID.

@@ -25,6 +25,8 @@ const (
 	EventMaintenanceCanceled  = "node.maintenance.canceled"
 	EventCleanupReleased      = "cleanup.released" // the addresses of an instance whose domain is gone
 	EventCleanupFinished      = "cleanup.finished" // a run that took something away
+	// EventJobHook is sent before or after a stage that has a StageHook: nobody subscribes to it.
+	EventJobHook = "job.hook"
 	// EventTest is sent on request alone: nobody subscribes to it.
 	EventTest = "endpoint.test"
 )

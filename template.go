@@ -33,6 +33,9 @@ type SystemTemplate struct {
 	NodeAutostart     bool
 	MigrationMethod   string
 	MigrationDowntime time.Duration
+	// OVA is the name of the OVA image that it came with, and OVAID its number; else empty and 0.
+	OVA   string
+	OVAID int64
 }
 
 // NetworkTemplate is a machine's NICs (PVC's network template).
@@ -94,8 +97,9 @@ type UserDataDocument struct {
 // Script is a provisioning script.
 type Script struct {
 	Stored
-	Name string
-	Text string
+	Name    string
+	Text    string
+	Options ScriptOptions
 }
 
 // ProfileType says what a provisioner profile is made from.
@@ -115,8 +119,15 @@ type ProvisionerProfile struct {
 	// System, Network, Storage, UserData and Script are names; Network, Storage and UserData may be empty.
 	System, Network, Storage string
 	UserData, Script         string
-	// Arguments are the script's, each as key=value.
+	// OVA is the name of the OVA image of a profile of that type; else empty.
+	OVA string
+	// Arguments are the script's, each as key=value. With Params, they may hold expressions.
 	Arguments []string
+	// Params are what a request may say besides; nil is nothing.
+	Params []Param
+	// Follow, Protected and Hold are for the machines that are made from it.
+	Follow          Follow
+	Protected, Hold bool
 }
 
 // Composition is a provisioner profile with all that it names, as of one moment.
@@ -127,6 +138,9 @@ type Composition struct {
 	Storage StorageTemplate
 	// UserData is nil where the profile names none.
 	UserData *UserDataDocument
+	// OVA is nil for a profile that is of no OVA image.
+	OVA    *OVA
+	Script Script
 }
 
 // ComposedSpec is the input of a create job whose instance was made from a provisioner profile.
@@ -136,6 +150,10 @@ type ComposedSpec struct {
 	Revision int64 `json:"revision"`
 	// Start tells whether the instance is started once it is defined.
 	Start bool `json:"start"`
+	// Scripted tells whether the profile's script makes it.
+	Scripted bool `json:"scripted,omitempty"`
+	// Undefined tells whether only its disks are made.
+	Undefined bool `json:"undefined,omitempty"`
 }
 
 // NameMatch tells which names of a list are wanted. The zero value is all.
@@ -162,6 +180,12 @@ type ComposeRequest struct {
 	Name, Profile string
 	// Start has it started once it is defined.
 	Start bool
+	// Undefined has its disks made and nothing else: they are nobody's at the end.
+	Undefined bool
 	// Arguments are the script's, over those of the profile.
 	Arguments []string
+	// Params are values of what the profile declares.
+	Params map[string]any
+	// Ready is what ends its job; empty is ReadyStarted, as PVC has it.
+	Ready Ready
 }

@@ -1,0 +1,107 @@
+package seedbed
+
+import "fmt"
+
+// Follow says what becomes of an instance's user-data when its profile, or the
+// document that this names, is changed.
+type Follow string
+
+// The ways to follow.
+const (
+	FollowLive   Follow = "live"   // it is made anew, and served
+	FollowPinned Follow = "pinned" // it stays as it was when the instance was made
+)
+
+// ParseFollow reads a way to follow; the empty string is otherwise.
+func ParseFollow(s string, otherwise Follow) (Follow, error) {
+	switch f := Follow(s); f {
+	case "":
+		return otherwise, nil
+	case FollowLive, FollowPinned:
+		return f, nil
+	}
+	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", clip(s))
+}
+
+// ProfileKind tells the two kinds of profile apart, which share their names.
+type ProfileKind string
+
+// The kinds of profile.
+const (
+	KindNative      ProfileKind = "native"      // a Profile
+	KindProvisioner ProfileKind = "provisioner" // a ProvisionerProfile
+)
+
+// ProfileEntry is a profile of either kind in a list of both.
+type ProfileEntry struct {
+	Name string      `json:"name"`
+	Kind ProfileKind `json:"kind"`
+	// System, Network, Storage, Document and Script are what it names. Any may be empty.
+	System   string `json:"system_template,omitempty"`
+	Network  string `json:"network_template,omitempty"`
+	Storage  string `json:"storage_template,omitempty"`
+	Document string `json:"userdata_document,omitempty"`
+	Script   string `json:"script,omitempty"`
+	// Image, VCPUs, Memory, DiskSize, Net (a network) and Ready are what a native one says itself.
+	Image    string `json:"image,omitempty"`
+	VCPUs    int    `json:"vcpus,omitempty"`
+	Memory   Bytes  `json:"memory,omitzero"`
+	DiskSize Bytes  `json:"disk_size,omitzero"`
+	Net      string `json:"network,omitempty"`
+	Ready    Ready  `json:"ready,omitempty"`
+	Follow   Follow `json:"userdata"`
+	// Protected and Hold are for the instances that are made from it.
+	Protected bool  `json:"protected"`
+	Hold      bool  `json:"hold"`
+	Revision  int64 `json:"revision"`
+}
+
+// Parts are what a native profile names, as of one moment; nil is none.
+type Parts struct {
+	System   *SystemTemplate
+	Network  *NetworkTemplate
+	Storage  *StorageTemplate
+	UserData *UserDataDocument
+}
+
+// PartNames name Parts; empty is none.
+type PartNames struct{ System, Network, Storage, UserData string }
+
+// Source names what an instance's user-data was made from: the revision of its
+// profile, and that of the document that the profile names (0 for none).
+func Source(profile, document int64) string { return fmt.Sprintf("%d.%d", profile, document) }
+
+// LiveDocument is an instance whose user-data is to be made anew.
+type LiveDocument struct {
+	Instance InstanceID
+	// Kind is that of its profile.
+	Kind ProfileKind
+	// Source is what its user-data was made from, and Want what it is to be made from.
+	Source, Want string
+}
+
+// System is what an instance has of its system template besides its size.
+type System struct {
+	// Serial and VNC ask for a serial console and a screen; VNCBind is the address of the latter.
+	Serial  bool   `json:"serial"`
+	VNC     bool   `json:"vnc"`
+	VNCBind string `json:"vnc_bind,omitempty"`
+	// NodeLimit are the nodes that may run it (empty is all), and NodeSelector
+	// is how one of them is chosen; empty is the installation's way.
+	NodeLimit    []string `json:"node_limit,omitempty"`
+	NodeSelector string   `json:"node_selector,omitempty"`
+	// Autostart has it start with its node.
+	Autostart bool `json:"autostart"`
+	// MigrationMethod is none, live or shutdown, or empty for the installation's
+	// way; MigrationMaxDowntime is in milliseconds, 0 for the hypervisor's.
+	MigrationMethod      string `json:"migration_method,omitempty"`
+	MigrationMaxDowntime int64  `json:"migration_max_downtime,omitempty"`
+}
+
+// SystemOf is what an instance has of a system template.
+func SystemOf(t SystemTemplate) System {
+	return System{
+		Serial: t.Serial, VNC: t.VNC, VNCBind: t.VNCBind, NodeLimit: t.NodeLimit, NodeSelector: t.NodeSelector,
+		Autostart: t.NodeAutostart, MigrationMethod: t.MigrationMethod, MigrationMaxDowntime: t.MigrationDowntime.Milliseconds(),
+	}
+}

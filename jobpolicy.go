@@ -1,0 +1,211 @@
+package seedbed
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FailurePolicy is what becomes of a job one of whose stages has failed.
+type FailurePolicy string
+
+// The policies.
+const (
+	FailRollback FailurePolicy = "rollback" // undo all that it did; the default
+	FailKeep     FailurePolicy = "keep"     // leave everything as it is, to be looked at, retried or removed
+	FailRetry    FailurePolicy = "retry"    // start the stage again after a while, and at last undo
+)
+
+// The bounds and defaults of FailRetry.
+const (
+	retryAttempts    = 3
+	maxRetryAttempts = 100
+	retryBackoff     = 10 * time.Second
+	maxRetryBackoff  = time.Hour
+)
+
+// OnFailure is a FailurePolicy with what it needs. The zero value is FailRollback.
+// As text it is "rollback", "keep", or "retry" with the attempts and the wait
+// before the second, such as "retry:5:30s"; the wait doubles from attempt to
+// attempt, up to an hour.
+type OnFailure struct {
+	Policy FailurePolicy
+	// Attempts is how often a stage is started in all, and Backoff the wait before
+	// the second time; of FailRetry alone.
+	Attempts int
+	Backoff  time.Duration
+}
+
+// ParseOnFailure reads the text of an OnFailure; the empty text is the zero value.
+// What is not one gives ErrInvalid.
+func ParseOnFailure(s string) (OnFailure, error) {
+	bad := Errorf(ErrInvalid, "on_failure %q is not usable: want rollback, keep, or retry with attempts (2 to %d) and the first wait (up to %s), such as retry:5:30s",
+		clip(s), maxRetryAttempts, maxRetryBackoff)
+	policy, rest, more := strings.Cut(s, ":")
+	switch p := FailurePolicy(policy); {
+	case s == "":
+		return OnFailure{}, nil
+	case p == FailRollback && !more, p == FailKeep && !more:
+		return OnFailure{Policy: p}, nil
+	case p != FailRetry:
+		return OnFailure{}, bad
+	}
+	o := OnFailure{Policy: FailRetry, Attempts: retryAttempts, Backoff: retryBackoff}
+	if !more {
+		return o, nil
+	}
+	attempts, wait, timed := strings.Cut(rest, ":")
+	var err error
+	if o.Attempts, err = strconv.Atoi(attempts); err != nil || o.Attempts < 2 || o.Attempts > maxRetryAttempts {
+		return OnFailure{}, bad
+	}
+	if timed {
+		if o.Backoff, err = time.ParseDuration(wait); err != nil || o.Backoff < 0 || o.Backoff > maxRetryBackoff {
+			return OnFailure{}, bad
+		}
+	}
+	return o, nil
+}
+
+// String is what ParseOnFailure reads; empty for the zero value.
+func (o OnFailure) String() string {
+	if o.Policy != FailRetry {
+		return string(o.Policy)
+	}
+	return fmt.Sprintf("%s:%d:%s", o.Policy, o.Attempts, o.Backoff)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (o OnFailure) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (o *OnFailure) UnmarshalText(text []byte) (err error) {
+	*o, err = ParseOnFailure(string(text))
+	return err
+}
+
+// Wait is how long a stage waits that has been started so many times.
+func (o OnFailure) Wait(attempts int) time.Duration {
+	wait := o.Backoff
+	for ; attempts > 1 && wait < maxRetryBackoff; attempts-- {
+		wait *= 2
+	}
+	return min(wait, maxRetryBackoff)
+}
+
+// Priority says which of two jobs that wait is taken first: the higher one.
+type Priority int
+
+// The named priorities, and the bounds.
+const (
+	PriorityLow    Priority = -10
+	PriorityNormal Priority = 0
+	PriorityHigh   Priority = 10
+
+	maxPriority = 100
+)
+
+// ParsePriority reads "low", "normal", "high" or a whole number from -100 to 100;
+// the empty text is PriorityNormal. What is not one gives ErrInvalid.
+func ParsePriority(s string) (Priority, error) {
+	switch s {
+	case "low":
+		return PriorityLow, nil
+	case "", "normal":
+		return PriorityNormal, nil
+	case "high":
+		return PriorityHigh, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < -maxPriority || n > maxPriority {
+		return 0, Errorf(ErrInvalid, "priority %q is not usable: want low, normal, high, or a whole number from -%d to %d", clip(s), maxPriority, maxPriority)
+	}
+	return Priority(n), nil
+}
+
+// String is what ParsePriority reads.
+func (p Priority) String() string {
+	switch p {
+	case PriorityLow:
+		return "low"
+	case PriorityNormal:
+		return "normal"
+	case PriorityHigh:
+		return "high"
+	}
+	return strconv.Itoa(int(p))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Priority) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePriority(string(text))
+	return err
+}
+
+// JobOptions are how a job is to be run, besides what it is to do.
+type JobOptions struct {
+	OnFailure OnFailure `json:"on_failure,omitzero"`
+	Priority  Priority  `json:"priority,omitzero"`
+	// After is a job that must have succeeded before this one starts; with any
+	// other end of it this one ends too, without having begun.
+	After JobID `json:"after,omitempty"`
+}
+
+// Claiming is who asks for a job, and for which.
+type Claiming struct {
+	// Owner names the asker, and Lease is how long it has the job unless renewed.
+	Owner string
+	Lease time.Duration
+	// Kinds are the kinds that it can run; empty means any.
+	Kinds []JobKind
+	// PerNode and PerPool are how many jobs may run at a time on one node and on one
+	// pool, of all askers; 0 is without limit.
+	PerNode, PerPool int
+}
+
+// Check refuses, with ErrInvalid, options that mean nothing for a job of that kind.
+func (o JobOptions) Check(kind JobKind) error {
+	switch {
+	case kind.Forward() && o.After != "":
+		return Errorf(ErrInvalid, "a %s job cannot come after another: ask for it then", kind)
+	case kind.Forward() && o.OnFailure != OnFailure{}:
+		return Errorf(ErrInvalid, "a %s job has no on_failure: it is never undone, and tries again by itself", kind)
+	case kind == JobRebuild && o.OnFailure.Policy == FailKeep:
+		return Errorf(ErrInvalid, "a rebuild job cannot be kept when it fails: want on_failure rollback or retry, which give the instance its former disks back")
+	case o.Priority < -maxPriority || o.Priority > maxPriority:
+		return Errorf(ErrInvalid, "priority %d is out of range: want -%d to %d", o.Priority, maxPriority, maxPriority)
+	}
+	return nil
+}
+
+type jobOptionsKey struct{}
+
+// WithJobOptions is ctx for a request whose job is to be run with those options.
+func WithJobOptions(ctx context.Context, o JobOptions) context.Context {
+	return context.WithValue(ctx, jobOptionsKey{}, o)
+}
+
+// JobOptionsOf is what WithJobOptions put into ctx; the zero value when nothing did.
+func JobOptionsOf(ctx context.Context) JobOptions {
+	o, _ := ctx.Value(jobOptionsKey{}).(JobOptions)
+	return o
+}
+
+// Over is o where it says something, and else below.
+func (o JobOptions) Over(below JobOptions) JobOptions {
+	if o.OnFailure != (OnFailure{}) {
+		below.OnFailure = o.OnFailure
+	}
+	if o.Priority != 0 {
+		below.Priority = o.Priority
+	}
+	if o.After != "" {
+		below.After = o.After
+	}
+	return below
+}

@@ -36,6 +36,7 @@ type Config struct {
 	Identity     Identity     `yaml:"identity"`
 	Storage      Storage      `yaml:"storage"`
 	Libvirt      Libvirt      `yaml:"libvirt"`
+	Scripts      Scripts      `yaml:"scripts"`
 	Network      Network      `yaml:"network"`
 	Jobs         Jobs         `yaml:"jobs"`
 	Cleanup      Cleanup      `yaml:"cleanup"`
@@ -69,6 +70,10 @@ type Feed struct {
 type Worker struct {
 	Socket string `yaml:"socket"`
 	Listen string `yaml:"listen"` // health and metrics, loopback only
+	// State is the directory of what the worker has mapped and must take back; below /run.
+	State string `yaml:"state"`
+	// Spool is the directory of files that are on their way into pools that have none of their own.
+	Spool string `yaml:"spool"`
 }
 
 // Metadata is how seedbed-metadata serves guests.
@@ -119,6 +124,8 @@ func (m Metadata) Addr() netip.AddrPort {
 // Storage is where volumes and images are kept.
 type Storage struct {
 	Pools []Pool `yaml:"pools"`
+	// MaxUpload bounds one file that is uploaded through the API.
+	MaxUpload seedbed.Bytes `yaml:"max_upload"`
 }
 
 // Libvirt is the hypervisor.
@@ -177,6 +184,12 @@ type Jobs struct {
 	Attempts int           `yaml:"attempts"` // of one stage, before the job is undone
 	// MaxQueued is how many jobs may wait before webhooks are put off; 0 is any number.
 	MaxQueued int `yaml:"max_queued"`
+	// PerNode and PerPool are how many jobs may run at the same time on one node and
+	// on one pool, of all control hosts together; 0 is any number.
+	PerNode int `yaml:"per_node"`
+	PerPool int `yaml:"per_pool"`
+	// Hooks are posted to endpoints before and after stages.
+	Hooks []seedbed.StageHook `yaml:"hooks"`
 	// StageTimeout bounds one attempt of each stage, by stage name. It has every stage.
 	StageTimeout map[string]time.Duration `yaml:"stage_timeout"`
 }
@@ -186,6 +199,7 @@ type Cleanup struct {
 	Mappings   Mappings `yaml:"mappings"`
 	Deliveries Records  `yaml:"deliveries"`
 	Access     Records  `yaml:"access"`
+	Output     Records  `yaml:"output"`
 	Audit      Records  `yaml:"audit"`
 }
 

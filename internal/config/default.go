@@ -25,17 +25,19 @@ func initial() Config {
 		Store:   Store{Driver: StoreSQLite},
 		API:     API{Listen: "127.0.0.1:7370"},
 		Webhook: Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
-		Worker:  Worker{Listen: "127.0.0.1:7373"},
+		Worker:  Worker{Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", Spool: "/var/lib/seedbed-pools/spool"},
 		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
-		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}},
+		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}, MaxUpload: 1 * seedbed.TiB},
 		Libvirt: Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console"},
+		Scripts: defaultScripts(),
 		Network: Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}},
-		Jobs:    Jobs{Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000},
+		Jobs:    Jobs{Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000, Hooks: []seedbed.StageHook{}},
 		Cleanup: Cleanup{
 			Mappings:   Mappings{Schedule: "*/10 * * * *", Grace: 10 * time.Minute},
 			Deliveries: Records{Retention: 7 * 24 * time.Hour},
 			Access:     Records{Retention: 7 * 24 * time.Hour},
+			Output:     Records{Retention: 30 * 24 * time.Hour},
 			Audit:      Records{Retention: 365 * 24 * time.Hour},
 		},
 		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
@@ -44,14 +46,16 @@ func initial() Config {
 }
 
 func stageTimeouts() map[string]time.Duration {
-	return map[string]time.Duration{
+	all := scriptTimeouts()
+	maps.Copy(all, map[string]time.Duration{
 		"volumes": 10 * time.Minute, "define": time.Minute, "publish": time.Minute,
 		"start": 2 * time.Minute, "ready": 10 * time.Minute,
 		"shutdown": time.Minute, "stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
 		"import":  time.Hour,
 		"flatten": 24 * time.Hour, "redefine": time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "delete-image": 10 * time.Minute,
-	}
+	})
+	return all
 }
 
 // complete fills in what follows from other keys, and the host.

@@ -120,6 +120,9 @@ func (c Config) problems() []problem {
 	k.socket("feed.socket", c.Feed.Socket)
 	k.socket("worker.socket", c.Worker.Socket)
 	k.loopback("worker.listen", c.Worker.Listen)
+	k.path("worker.state", c.Worker.State)
+	k.path("worker.spool", c.Worker.Spool)
+	k.need(c.Storage.MaxUpload >= seedbed.MiB, "storage.max_upload", c.Storage.MaxUpload, "1MiB or more")
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
 	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
 	k.path("metadata.state", c.Metadata.State)
@@ -128,6 +131,7 @@ func (c Config) problems() []problem {
 	k.identity(c.Identity)
 	k.pools(c.Storage.Pools)
 	k.libvirt(c.Libvirt)
+	k.scripts(c.Scripts)
 	k.network(c.Network)
 	k.jobs(c.Jobs)
 	_, err := cron.ParseStandard(c.Cleanup.Mappings.Schedule)
@@ -136,6 +140,7 @@ func (c Config) problems() []problem {
 	// Longer than a time stamp may be off, either way: what is forgotten could be sent again.
 	k.between("cleanup.deliveries.retention", c.Cleanup.Deliveries.Retention, 2*day, 10*year)
 	k.between("cleanup.access.retention", c.Cleanup.Access.Retention, time.Hour, 10*year)
+	k.between("cleanup.output.retention", c.Cleanup.Output.Retention, time.Hour, 10*year)
 	k.between("cleanup.audit.retention", c.Cleanup.Audit.Retention, 24*time.Hour, 10*year)
 	k.coordination(c.Coordination)
 	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
@@ -185,7 +190,18 @@ func (k *checker) jobs(j Jobs) {
 	k.between("jobs.poll", j.Poll, 10*time.Millisecond, time.Minute)
 	k.count("jobs.attempts", j.Attempts, 1, 100)
 	k.count("jobs.max_queued", j.MaxQueued, 0, 10_000_000)
+	k.count("jobs.per_node", j.PerNode, 0, 1000)
+	k.count("jobs.per_pool", j.PerPool, 0, 1000)
 	known := stageTimeouts()
+	for i, h := range j.Hooks {
+		key := fmt.Sprintf("jobs.hooks[%d].", i)
+		_, ok := known[h.Stage]
+		k.need(ok, key+"stage", h.Stage, "one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		k.need(h.Kind == "" || slices.Contains(seedbed.JobKinds(), h.Kind), key+"kind", h.Kind, "a kind of job such as create, or none for all")
+		k.oneOf(key+"when", h.When, seedbed.HookBefore, seedbed.HookAfter)
+		k.name(key+"endpoint", "endpoint", h.Endpoint)
+		k.between(key+"timeout", h.Limit(), time.Second, time.Hour)
+	}
 	for _, stage := range slices.Sorted(maps.Keys(j.StageTimeout)) {
 		if _, ok := known[stage]; !ok {
 			k.need(false, "jobs.stage_timeout", stage, "one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))

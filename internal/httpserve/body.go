@@ -5,35 +5,112 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
 
+// ErrNoRoom is why Read of a Budget did not take a body: others have the room.
+var ErrNoRoom = errors.New("no room for the body")
+
+// Budget bounds how many bytes of bodies a server has in memory. A body counts
+// as far as it has come, so that a slow sender holds no more than it has sent. Its
+// methods may be called at the same time; a nil Budget has no bound.
+type Budget struct{ left atomic.Int64 }
+
+// NewBudget is a Budget of so many bytes.
+func NewBudget(bytes int) *Budget {
+	b := &Budget{}
+	b.left.Store(int64(bytes))
+	return b
+}
+
+func (b *Budget) take(n int) bool {
+	if b == nil || b.left.Add(int64(-n)) >= 0 {
+		return true
+	}
+	b.left.Add(int64(n))
+	return false
+}
+
+func (b *Budget) give(n int) {
+	if b != nil {
+		b.left.Add(int64(n))
+	}
+}
+
 // ReadBody reads the body, at most limit bytes. A body that is longer, ends
 // early or comes too slowly is a Problem.
 func ReadBody(ctx *fasthttp.RequestCtx, limit int) ([]byte, error) {
+	body, _, err := (*Budget)(nil).Read(ctx, limit)
+	return body, err
+}
+
+// Read is ReadBody within the budget: drop, which is never nil, gives back what
+// the body holds. Without room it gives ErrNoRoom.
+func (b *Budget) Read(ctx *fasthttp.RequestCtx, limit int) (body []byte, drop func(), err error) {
+	held := 0
+	drop = func() {
+		b.give(held)
+		held = 0
+	}
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
-		return nil, nil
+		return nil, drop, nil
 	}
 	tooLarge := Problem{Status: fiber.StatusRequestEntityTooLarge, Detail: "the body is larger than " + strconv.Itoa(limit) + " bytes"}
 	length := ctx.Request.Header.ContentLength() // -1 is chunked
 	if length > limit {
-		return nil, tooLarge
+		return nil, drop, tooLarge
 	}
-	body, err := io.ReadAll(io.LimitReader(stream, int64(limit)+1))
+	body, err = readAll(stream, limit+1, func(n int) bool {
+		if !b.take(n) {
+			return false
+		}
+		held += n
+		return true
+	})
 	if len(body) > limit {
-		return nil, tooLarge
+		drop()
+		return nil, drop, tooLarge
+	}
+	if errors.Is(err, ErrNoRoom) {
+		drop()
+		return nil, drop, err
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		drop()
 		ctx.SetConnectionClose()
-		return nil, Problem{Status: fiber.StatusRequestTimeout, Detail: "the body came too slowly"}
+		return nil, drop, Problem{Status: fiber.StatusRequestTimeout, Detail: "the body came too slowly"}
 	}
 	if err != nil || length >= 0 && len(body) != length {
+		drop()
 		ctx.SetConnectionClose()
-		return nil, Problem{Status: fiber.StatusBadRequest, Detail: "the body ended early or is not well chunked"}
+		return nil, drop, Problem{Status: fiber.StatusBadRequest, Detail: "the body ended early or is not well chunked"}
 	}
 	ctx.SetUserValue(consumedKey, true)
+	return body, drop, nil
+}
+
+// readAll reads up to most bytes; before the buffer grows, more is asked for the room.
+func readAll(r io.Reader, most int, more func(n int) bool) (body []byte, err error) {
+	for len(body) < most {
+		if len(body) == cap(body) {
+			size := min(most, max(512, 2*cap(body)))
+			if !more(size - cap(body)) {
+				return body, ErrNoRoom
+			}
+			body = append(make([]byte, 0, size), body...)
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err == io.EOF {
+			return body, nil
+		}
+		if err != nil {
+			return body, err
+		}
+	}
 	return body, nil
 }

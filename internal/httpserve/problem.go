@@ -25,6 +25,9 @@ type Problem struct {
 	Kind string `json:"kind,omitempty"`
 	// Job is the holder of a claim that stands in the way, if there is one.
 	Job seedbed.JobID `json:"job,omitempty"`
+	// Message is the detail once more, where PVC's clients look for it: of a request
+	// that could not be read it is not known who sent it.
+	Message string `json:"message,omitempty"`
 }
 
 // Error returns the detail.

@@ -142,3 +142,38 @@ func TestServeEndsWithItsListener(t *testing.T) {
 		t.Errorf("error %v from a closed listener", err)
 	}
 }
+
+// What senders have sent counts, and no more is taken than there is room for.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(3000)
+	read := func(body string, limit int) (int, func(), error) {
+		ctx := &fasthttp.RequestCtx{}
+		ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
+		got, drop, err := b.Read(ctx, limit)
+		return len(got), drop, err
+	}
+	n, drop, err := read(strings.Repeat("x", 1500), 2000)
+	if n != 1500 || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	if n, _, err := read(strings.Repeat("x", 1500), 2000); n != 0 || !errors.Is(err, ErrNoRoom) {
+		t.Errorf("without room: %d bytes, %v", n, err)
+	}
+	if n, again, err := read("x", 2000); n != 1 || err != nil {
+		t.Errorf("a small one beside it: %d bytes, %v", n, err)
+	} else {
+		again()
+	}
+	if _, _, err := read(strings.Repeat("x", 900), 500); err == nil || errors.Is(err, ErrNoRoom) {
+		t.Errorf("too large: %v", err)
+	}
+	drop()
+	drop()
+	if got := b.left.Load(); got != 3000 {
+		t.Errorf("%d bytes are left at the end, want 3000", got)
+	}
+	if n, _, err := read(strings.Repeat("x", 1500), 2000); n != 1500 || err != nil {
+		t.Errorf("with room again: %d bytes, %v", n, err)
+	}
+}

@@ -15,7 +15,7 @@ import (
 
 // Libvirt makes sure that libvirtd answers on qemu:///system for the length of
 // the test: the host's own when it runs, else one that is stopped with the test.
-func Libvirt(t testing.TB) {
+func Libvirt(t T) {
 	t.Helper()
 	if virsh("version") == nil {
 		return
@@ -37,7 +37,7 @@ func Libvirt(t testing.TB) {
 
 // openKVM gives /dev/kvm to its group for the length of the test where udev has
 // not: while only root can open it, libvirt probes QEMU anew at every call.
-func openKVM(t testing.TB) {
+func openKVM(t T) {
 	const path = "/dev/kvm"
 	st, err := os.Stat(path)
 	group, groupErr := user.LookupGroup("kvm")

@@ -29,6 +29,7 @@ config=$state/seedbed.yaml
 cat >"$config" <<YAML
 data_dir: $state
 run_dir: $state/run
+worker: {state: $state/worker}
 libvirt:
   console_dir: $state/console
 YAML

@@ -58,7 +58,7 @@ type StackOptions struct {
 	Netns string
 	// Store, Storage, Coordination, Jobs and Cleanup are YAML flow mappings that replace the sections'
 	// defaults; empty keeps them. A store is migrated before the daemons start.
-	Store, Storage, Coordination, Jobs, Cleanup string
+	Store, Storage, Coordination, Jobs, Cleanup, Scripts string
 }
 
 // NewStack starts the daemons and waits until the API answers. With the test
@@ -90,9 +90,10 @@ libvirt: {uri: %q, console_dir: %s/console}
 network: {bridge: %s}
 jobs: %s
 cleanup: %s
+scripts: %s
 `, cmp.Or(o.Store, "{}"), cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), cmp.Or(o.Coordination, "{}"),
-		cmp.Or(o.URI, "qemu:///system"), dir, s.Bridge, cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"))
-	s.configure(s.Config, dir, api, hooks, fmt.Sprintf("{listen: \"127.0.0.1:%d\"}", freePort(t)))
+		cmp.Or(o.URI, "qemu:///system"), dir, s.Bridge, cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"))
+	s.configure(s.Config, dir, api, hooks, fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool}", freePort(t), dir))
 	if o.Store != "" {
 		migrate := s.command(Seedbedd, "migrate", "--config", s.Config)
 		if out, err := exec.Command(migrate[0], migrate[1:]...).CombinedOutput(); err != nil {

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"seedbed"
+)
+
+// Scripts is how the worker runs provisioning scripts: what each gets, which is
+// also the most that one may ask for.
+type Scripts struct {
+	Python    string        `yaml:"python"`
+	CPUs      int           `yaml:"cpus"`
+	Memory    seedbed.Bytes `yaml:"memory"`
+	Processes int           `yaml:"processes"`
+	// Time is that of all steps together, and Idle how long one waits for an engine that does not come back.
+	Time time.Duration `yaml:"time"`
+	Idle time.Duration `yaml:"idle"`
+	// Output bounds what one prints, Tmp what it keeps in its own /tmp.
+	Output seedbed.Bytes `yaml:"output"`
+	Tmp    seedbed.Bytes `yaml:"tmp"`
+	// Show are files and directories of the host that scripts may read, beside the system's own.
+	Show []string `yaml:"show"`
+}
+
+func defaultScripts() Scripts {
+	return Scripts{
+		Python: "/usr/bin/python3", CPUs: 2, Memory: 2 * seedbed.GiB, Processes: 512,
+		Time: 2 * time.Hour, Idle: 5 * time.Minute, Output: 16 * seedbed.MiB, Tmp: 2 * seedbed.GiB, Show: []string{},
+	}
+}
+
+// scriptTimeouts bound the stages of creates that scripts carry out.
+func scriptTimeouts() map[string]time.Duration {
+	return map[string]time.Duration{
+		"collect": time.Minute, "verify": time.Minute, "prepare-script": 2 * time.Minute,
+		"setup": 10 * time.Minute, "create": 10 * time.Minute, "prepare": 30 * time.Minute, "install": 2 * time.Hour, "cleanup": 10 * time.Minute,
+		"general-cleanup": 5 * time.Minute, "finish": 10 * time.Minute,
+	}
+}
+
+func (k *checker) scripts(s Scripts) {
+	k.need(filepath.IsAbs(s.Python), "scripts.python", s.Python, "an absolute path")
+	k.count("scripts.cpus", s.CPUs, 1, 1024)
+	k.count("scripts.processes", s.Processes, 16, 1_000_000)
+	k.between("scripts.time", s.Time, time.Second, day)
+	k.between("scripts.idle", s.Idle, 10*time.Second, day)
+	room := func(key string, size seedbed.Bytes) {
+		k.need(size >= 64*seedbed.MiB && size <= seedbed.TiB, key, size, "64MiB to 1TiB")
+	}
+	for i, path := range s.Show {
+		clean := filepath.IsAbs(path) && filepath.Clean(path) == path && path != "/"
+		k.need(clean, fmt.Sprintf("scripts.show[%d]", i), path, "an absolute path without . and .., and not /")
+	}
+	room("scripts.memory", s.Memory)
+	room("scripts.tmp", s.Tmp)
+	k.need(s.Output >= 64*seedbed.KiB && s.Output <= seedbed.GiB, "scripts.output", s.Output, "64KiB to 1GiB")
+}

@@ -29,10 +29,12 @@ const (
 // exist ErrInvalid. Removing an instance that a job works on gives ErrInUse
 // with that job as Holder.
 func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
+	a.Job.JobOptions = seedbed.JobOptionsOf(ctx).Over(a.Job.JobOptions)
 	if err := checkAcceptance(a); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	var receipt seedbed.Receipt
+	asker := seedbed.ChangeOf(ctx)
 	write := func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		asked := "accepted"
@@ -50,6 +52,9 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				return nil, err
 			}
 		}
+		if err := holdToken(ctx, tx, asker, &a); err != nil {
+			return nil, err
+		}
 		if err := db.accept(ctx, tx, &a); err != nil {
 			return nil, err
 		}
@@ -62,9 +67,8 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		return []notice{acceptance(a)}, nil
 	}
 	var err error
-	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate {
+	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// It shares its transaction with others, who may have asked for something else.
-		asker := seedbed.ChangeOf(ctx)
 		err = db.together(ctx, what, func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
 			told, err := write(ctx, tx)
 			if err == nil {
@@ -99,8 +103,11 @@ func checkAcceptance(a seedbed.Acceptance) error {
 	if uuid.Validate(string(a.Job.ID)) != nil || len(a.Job.ID) != 36 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job ID: want a lower-case UUID", clean(string(a.Job.ID), 80))
 	}
+	if err := a.Job.JobOptions.Check(a.Job.Kind); err != nil {
+		return err
+	}
 	switch a.Job.Kind {
-	case seedbed.JobCreate:
+	case seedbed.JobCreate, seedbed.JobAdopt:
 		return checkInstance(a.Instance)
 	case seedbed.JobImport:
 		if a.Image == nil {
@@ -109,6 +116,10 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		return seedbed.CheckName("image", a.Image.Name)
 	case seedbed.JobRebuild:
 		return checkRebuild(a)
+	case seedbed.JobOVA:
+		return checkNewOVA(a.OVA)
+	case seedbed.JobOVARemove:
+		return seedbed.CheckOVAName(a.Job.Subject)
 	case seedbed.JobRemove, seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		_, err := seedbed.ParseInstanceID(string(a.Job.Instance))
 		return err
@@ -146,10 +157,16 @@ func checkInstance(i *seedbed.Instance) error {
 
 // accept writes the job and what it works on.
 func (db *DB) accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
-	if a.Job.Kind == seedbed.JobCreate {
+	if err := acceptAfter(ctx, tx, &a.Job); err != nil {
+		return err
+	}
+	if a.Job.Kind == seedbed.JobCreate || a.Job.Kind == seedbed.JobAdopt {
 		return db.acceptCreate(ctx, tx, a)
 	}
 	if err := acceptSubject(ctx, tx, a); err != nil {
+		return err
+	}
+	if err := acceptPool(ctx, tx, a); err != nil {
 		return err
 	}
 	return insertJob(ctx, tx, a.Job)
@@ -159,11 +176,19 @@ func (db *DB) accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) err
 // through all of that for each job that comes after (deferred foreign keys).
 func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
+	if len(a.Instance.Volumes) > 0 {
+		a.Job.Pool = a.Instance.Volumes[0].Pool
+	}
 	if err := insertJob(ctx, tx, a.Job); err != nil {
 		return err
 	}
 	if err := db.insertInstance(ctx, tx, a.Job.ID, *a.Instance); err != nil {
 		return err
+	}
+	if a.Script != nil {
+		if err := insertScriptRun(ctx, tx, a.Job.ID, *a.Script); err != nil {
+			return err
+		}
 	}
 	if err := noteOwner(ctx, tx, *a); err != nil || a.Compose == nil {
 		return err
@@ -187,16 +212,21 @@ func acceptSubject(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 		}
 		return insertImage(ctx, tx, *a.Image)
 	case seedbed.JobRemove:
-		return acceptRemove(ctx, tx, &a.Job)
+		return acceptRemove(ctx, tx, a)
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		return acceptSwitch(ctx, tx, &a.Job)
 	case seedbed.JobRebuild:
 		return acceptRebuild(ctx, tx, a)
+	case seedbed.JobOVA:
+		return acceptOVA(ctx, tx, a)
+	case seedbed.JobOVARemove:
+		return acceptOVARemove(ctx, tx, &a.Job)
 	}
 	return acceptVolumeJob(ctx, tx, &a.Job)
 }
 
-func acceptRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptRemove(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	j := &a.Job
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
 	err := setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)
 	if err != nil {
@@ -205,5 +235,8 @@ func acceptRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 	if err := idle(ctx, tx, j.Instance); err != nil {
 		return err
 	}
-	return tx.QueryRowContext(ctx, `SELECT name, node FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node)
+	if err := tx.QueryRowContext(ctx, `SELECT name, node FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node); err != nil {
+		return err
+	}
+	return confirmed(ctx, tx, *a)
 }

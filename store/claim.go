@@ -38,6 +38,20 @@ func take(ctx context.Context, tx *sql.Tx, c seedbed.Claim, holder string) error
 	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state, subject), Holder: by}
 }
 
+// freeID refuses an ID that another instance than that of job has, with the job that made it as Holder.
+// Where rows are gathered nothing is read: the instance's own key refuses it, and
+// each write is then made by itself.
+func freeID(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, job seedbed.JobID) error {
+	if pileOf(ctx) != nil {
+		return nil
+	}
+	by, err := one(ctx, tx, value[seedbed.JobID], nil, `SELECT job FROM claim WHERE holder = $1 AND kind = $2 AND job <> $3`, id, claimName, job)
+	if err != nil || by == "" {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrExists, Holder: by, Msg: fmt.Sprintf("UUID %s is another instance's already (job %s)", id, by.Short())}
+}
+
 func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState, subject string) string {
 	live := !state.Terminal()
 	switch c.Kind {

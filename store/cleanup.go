@@ -75,12 +75,12 @@ const (
 	// settled is the condition of an instance whose domain ought to be there.
 	settled = `state IN ('running', 'stopped')`
 	// stale is the condition of one whose addresses may be taken back.
-	stale = settled + ` AND held = 0 AND gone_since <= $1
+	stale = settled + ` AND held = 0 AND protected = 0 AND gone_since <= $1
 		AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.` + live + `)`
 )
 
 // StaleMappings returns the instances whose domain has been missing since
-// cutoff or longer: running or stopped, not held, and in no job's hands.
+// cutoff or longer: running or stopped, neither held nor protected, and in no job's hands.
 func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbed.Instance, err error) {
 	err = db.view(ctx, "list stale mappings", func(tx *sql.Tx) error {
 		all, err = instances(ctx, tx, stale, cutoff.UnixMicro())

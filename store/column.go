@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -120,6 +121,34 @@ func (c toJSON) Scan(src any) error {
 		return fmt.Errorf("JSON is stored as %T", src)
 	}
 	return json.Unmarshal([]byte(s), c.v)
+}
+
+// toParams reads what an instance's templates read: strings, int64 and bools.
+type toParams struct{ v *map[string]any }
+
+// Scan implements sql.Scanner.
+func (c toParams) Scan(src any) error {
+	s, ok := src.(string)
+	if !ok {
+		return fmt.Errorf("JSON is stored as %T", src)
+	}
+	var raw map[string]any
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber() // a float64 is not exact beyond 2^53
+	if err := d.Decode(&raw); err != nil {
+		return err
+	}
+	for name, v := range raw {
+		if n, ok := v.(json.Number); ok {
+			whole, err := n.Int64()
+			if err != nil {
+				return fmt.Errorf("param %s: %w", name, err)
+			}
+			raw[name] = whole
+		}
+	}
+	*c.v = raw
+	return nil
 }
 
 type asJSON struct{ v any }

@@ -55,9 +55,16 @@ func everything(t *testing.T, db *DB) {
 				Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}}},
 			Delivery: &seedbed.Delivery{Hook: "ci", ID: fmt.Sprintf("msg_%d", n), SHA256: [32]byte{byte(n)}},
 		}
+		if n%4 == 2 {
+			a.Script = &seedbed.ScriptRun{Script: seedbed.Script{Name: "install", Text: "print('é')\n"}}
+		}
 		do(db.Accept(ctx, a))(t)
 		j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
 		must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
+		must(db.LogOutput(ctx, j.Ref(), "volumes", []seedbed.OutputLine{{Stream: "stdout", Text: "höt"}}))
+		if a.Script != nil {
+			must(db.SetScriptDomain(ctx, j.Ref(), "<domain/>"))
+		}
 		i := do(db.Instance(ctx, id))(t)
 		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name}, seedbed.Documents{UserData: i.UserData}))(t)
 		must(db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{
@@ -83,8 +90,15 @@ func everything(t *testing.T, db *DB) {
 	do(db.CreateStorageTemplate(ctx, "root"))(t)
 	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
 	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=ö"}}))
+	do(db.CreateScript(ctx, "ova", "def install(**kwargs): pass\n"))(t)
+	do(db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVA, Subject: "vm", Node: "node"}, OVA: &seedbed.NewOVA{
+		OVA:     seedbed.OVA{Name: "vm", Volumes: []seedbed.OVAVolume{{Disk: "sda", Pool: "default", Image: seedbed.OVAImage("vm", "sda"), File: "a.vmdk", Format: "vmdk", Size: seedbed.GiB}}},
+		System:  seedbed.SystemTemplate{Name: "vm", VCPUs: 2, Memory: seedbed.GiB, OVA: "vm"},
+		Profile: seedbed.ProvisionerProfile{Name: "vm", Type: seedbed.ProfileOVA, System: "vm", Script: "ova", OVA: "vm"},
+		Images:  []seedbed.Image{{Name: seedbed.OVAImage("vm", "sda"), Pool: "default", Source: "ova:vm"}}}}))(t)
+	do(db.placeEvents(ctx))(t)
 	do(db.CreateUserData(ctx, "cloud", "#cloud-config\n"))(t)
-	do(db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "web", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
+	do(db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "composed", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
 }
 
 func asked(ctx context.Context) context.Context {

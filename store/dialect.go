@@ -12,9 +12,7 @@ import (
 type dialect struct {
 	goose      goose.Dialect
 	migrations string
-	// claim takes the next job for owner $1 until $2, at time $3 of the clock
-	// that leases are measured by and $4 of the wall clock; no row when there is none.
-	claim string
+	claim      claiming
 	// clock reads, in unix microseconds, the clock that leases are measured by;
 	// empty is this process's own.
 	clock string

@@ -25,21 +25,11 @@ import (
 var postgres = dialect{
 	goose:      goose.DialectPostgres,
 	migrations: "migrations/postgres",
-	claim: `
-		UPDATE job
-		SET state = CASE WHEN cancel = 1 THEN 'undoing' WHEN state = 'queued' THEN 'running' ELSE state END,
-			error = CASE WHEN cancel = 1 AND error = '' THEN 'cancelled' ELSE error END,
-			attempts = CASE WHEN state = 'queued' THEN 0 WHEN state = 'running' AND cancel = 1 THEN 1 ELSE attempts + 1 END,
-			owner = $1, epoch = epoch + 1, lease_until = $2, started = COALESCE(started, $4)
-		WHERE id = (
-			SELECT id FROM job
-			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= $3)
-			ORDER BY created, id LIMIT 1 FOR UPDATE SKIP LOCKED)
-		RETURNING ` + jobColumns,
-	clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
-	announce: `SELECT pg_notify('` + channel + `', $1)`,
-	lanes:    2,
-	volleys:  true,
+	claim:      claiming{among: `strpos($5, ',' || kind || ',') > 0`, lock: ` FOR UPDATE SKIP LOCKED`, alone: `SELECT pg_advisory_xact_lock(7300010)`},
+	clock:      `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
+	announce:   `SELECT pg_notify('` + channel + `', $1)`,
+	lanes:      2,
+	volleys:    true,
 	facts: `SELECT 'PostgreSQL ' || current_setting('server_version'),
 		CASE WHEN current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' THEN 'on' ELSE 'off' END`,
 	writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},

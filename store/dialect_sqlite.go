@@ -18,19 +18,9 @@ import (
 var sqlite = dialect{
 	goose:      goose.DialectSQLite3,
 	migrations: "migrations/sqlite",
-	claim: `
-		UPDATE job
-		SET state = CASE WHEN cancel = 1 THEN 'undoing' WHEN state = 'queued' THEN 'running' ELSE state END,
-			error = CASE WHEN cancel = 1 AND error = '' THEN 'cancelled' ELSE error END,
-			attempts = CASE WHEN state = 'queued' THEN 0 WHEN state = 'running' AND cancel = 1 THEN 1 ELSE attempts + 1 END,
-			owner = $1, epoch = epoch + 1, lease_until = $2, started = COALESCE(started, $4)
-		WHERE id = (
-			SELECT id FROM job
-			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= $3)
-			ORDER BY created, id LIMIT 1)
-		RETURNING ` + jobColumns,
-	tries: 1,
-	cause: sqliteCause,
+	claim:      claiming{among: `instr($5, ',' || kind || ',') > 0`},
+	tries:      1,
+	cause:      sqliteCause,
 }
 
 // expireLeases ends the leases that a former process left: the lock proves that
@@ -49,11 +39,12 @@ func (db *DB) expireLeases(ctx context.Context) error {
 }
 
 // The roles of a connection. The writer's cache holds what one transaction of
-// many accepted requests touches, which would else be written twice; and the log
-// is long, so that such a transaction does not begin with a checkpoint.
+// many accepted requests touches, which would else be written twice; the log is
+// long, so that such a transaction does not begin with a checkpoint; and what takes
+// a statement of many rows back is kept in memory, not in a file.
 const (
 	writer = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)" +
-		"&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8192)"
+		"&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8192)&_pragma=temp_store(2)"
 	reader   = "_txlock=deferred&_pragma=query_only(1)"
 	examiner = "mode=ro"
 )

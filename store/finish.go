@@ -14,7 +14,11 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", clean(string(o.State), 80))
 	}
-	return db.update(ctx, "finish job", func(tx *sql.Tx) error {
+	write := db.own
+	if o.Drop || o.ImageState != "" { // rows that others remember
+		write = db.update
+	}
+	return write(ctx, "finish job", func(tx *sql.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -22,30 +26,42 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 		if err := become(j, o.State); err != nil {
 			return err
 		}
-		if err := db.settle(ctx, tx, j, o); err != nil {
-			return err
-		}
-		if err := endRebuild(ctx, tx, j); err != nil {
-			return err
-		}
-		e := ending(j, o)
-		if err := addEvent(ctx, tx, j.ID, e); err != nil {
-			return err
-		}
-		why := j.Error
-		if o.State == seedbed.JobSucceeded {
-			why = ""
-		} else if why == "" {
-			why = clean(o.Error, maxText)
-		}
-		err = exec(ctx, tx, `UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL WHERE id = $5`,
-			o.State, why, e.Progress, micros(now()), j.ID)
-		if err != nil {
-			return err
-		}
-		j.State, j.Error = o.State, why
-		return emit(ctx, tx, noticesOf(j, o)...)
+		return db.end(ctx, tx, j, o)
 	})
+}
+
+// end writes the end of a job whose row is locked, and what follows from it for
+// those that come after.
+func (db *DB) end(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+	if err := db.settle(ctx, tx, j, o); err != nil {
+		return err
+	}
+	if err := endRebuild(ctx, tx, j); err != nil {
+		return err
+	}
+	if err := endScript(ctx, tx, j, o); err != nil {
+		return err
+	}
+	e := ending(j, o)
+	if err := addEvent(ctx, tx, j.ID, e); err != nil {
+		return err
+	}
+	why := j.Error
+	if o.State == seedbed.JobSucceeded {
+		why = ""
+	} else if why == "" {
+		why = clean(o.Error, maxText)
+	}
+	err := exec(ctx, tx, `UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL, blocked = 0 WHERE id = $5`,
+		o.State, why, e.Progress, micros(now()), j.ID)
+	if err != nil {
+		return err
+	}
+	j.State, j.Error = o.State, why
+	if err := emit(ctx, tx, noticesOf(j, o)...); err != nil {
+		return err
+	}
+	return db.endDependents(ctx, tx, j)
 }
 
 // settle decides what becomes of the job's instance or image.
@@ -53,7 +69,11 @@ func (db *DB) settle(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.O
 	switch {
 	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
 		return dropImage(ctx, tx, j.Subject)
-	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove:
+	case o.Drop && (j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove):
+		return dropOVA(ctx, tx, j.Subject)
+	case o.ImageState != "" && j.Kind == seedbed.JobOVARemove:
+		return setOVA(ctx, tx, j.Subject, o.ImageState)
+	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove && j.Kind != seedbed.JobAdopt && j.Kind != seedbed.JobForget:
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s has nothing to drop: it is a %s job", j.ID.Short(), j.Kind)
 	case o.ImageState != "":
 		return settleImage(ctx, tx, j, o.ImageState)
@@ -79,6 +99,9 @@ func ending(j seedbed.Job, o seedbed.Outcome) seedbed.Event {
 		e.Level, e.Msg = "error", "rolled back, but not everything could be undone"
 	default:
 		e.Level, e.Msg = "error", "failed"
+		if o.Keep {
+			e.Msg = "failed, and kept as it is"
+		}
 	}
 	if o.Error != "" && o.State != seedbed.JobSucceeded {
 		e.Msg += ": " + o.Error

@@ -77,7 +77,7 @@ func writeProfiles(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
 	}
 	for i, p := range h.Profiles {
 		missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, clean(p, 80))
-		if _, err := one(ctx, tx, value[int], missing, `SELECT 1 FROM profile WHERE name = $1`, p); err != nil {
+		if err := holdProfile(ctx, tx, p, missing); err != nil {
 			return err
 		}
 		err := exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
@@ -86,6 +86,33 @@ func writeProfiles(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
 		}
 	}
 	return nil
+}
+
+// holdProfile keeps a profile of either kind from being removed meanwhile.
+func holdProfile(ctx context.Context, tx *sql.Tx, name string, missing error) error {
+	for _, table := range []string{"profile", "provisioner_profile"} {
+		n, err := affect(ctx, tx, `UPDATE `+table+` SET name = name WHERE name = $1`, name)
+		if err != nil && unstorable(err) {
+			return missing
+		}
+		if err != nil || n > 0 {
+			return err
+		}
+	}
+	return missing
+}
+
+// unhooked refuses to remove a profile that hooks name, if it is the only one of the name.
+func unhooked(ctx context.Context, tx *sql.Tx, table, other, name string) error {
+	if err := exec(ctx, tx, `UPDATE `+table+` SET name = name WHERE name = $1`, name); err != nil {
+		return err
+	}
+	users, err := list(ctx, tx, value[string], `
+		SELECT hook FROM hook_profile WHERE profile = $1 AND NOT EXISTS (SELECT 1 FROM `+other+` WHERE name = $1) ORDER BY hook LIMIT 6`, name)
+	if err == nil && len(users) > 0 {
+		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, quoted(users))
+	}
+	return err
 }
 
 // UpdateHook gives a hook other settings; its keys stay. What the configuration
@@ -142,7 +169,7 @@ func lockHook(ctx context.Context, tx *sql.Tx, name string) (seedbed.Hook, error
 
 // Hook returns the receiver called name, its keys included.
 func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return memoized(db, memoKey{"hook", name}, func() (h seedbed.Hook, err error) {
+	return memoized(ctx, db, memoKey{"hook", name}, func() (h seedbed.Hook, err error) {
 		err = db.view(ctx, "read hook", func(tx *sql.Tx) error {
 			h, err = readHook(ctx, tx, name)
 			return err

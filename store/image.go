@@ -7,16 +7,16 @@ import (
 	"seedbed"
 )
 
-const imageColumns = `name, pool, state, size, source, format, sha256, created`
+const imageColumns = `name, pool, state, size, source, format, sha256, firmware, created`
 
 func scanImage(r row) (i seedbed.Image, err error) {
-	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, toTime{&i.Created})
+	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, toTime{&i.Created})
 	return i, err
 }
 
 // Image returns the image called name; it may still be importing.
 func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
-	return memoized(db, memoKey{"image", name}, func() (i seedbed.Image, err error) {
+	return memoized(ctx, db, memoKey{"image", name}, func() (i seedbed.Image, err error) {
 		err = db.view(ctx, "read image", func(tx *sql.Tx) error {
 			i, err = image(ctx, tx, name, seedbed.ErrNotFound)
 			return err
@@ -49,11 +49,11 @@ func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
 // for those who still refer to it, becomes the new image.
 func insertImage(ctx context.Context, tx *sql.Tx, i seedbed.Image) error {
 	made, err := affect(ctx, tx, `
-		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
-			format = excluded.format, sha256 = excluded.sha256, created = excluded.created, dropped = 0
+			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware, created = excluded.created, dropped = 0
 		WHERE image.dropped = 1`,
-		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, micros(orNow(i.Created)))
+		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, i.Firmware, micros(orNow(i.Created)))
 	if err == nil && made == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "image %q exists already", i.Name)
 	}
@@ -65,8 +65,8 @@ func activateImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, found seedbed
 	if j.Kind != seedbed.JobImport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	n, err := affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4 WHERE name = $5 AND dropped = 0`,
-		seedbed.ImageActive, found.Size, clean(found.Format, 80), clean(found.SHA256, 80), j.Subject)
+	n, err := affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4, firmware = $5 WHERE name = $6 AND dropped = 0`,
+		seedbed.ImageActive, found.Size, clean(found.Format, 80), clean(found.SHA256, 80), found.Firmware, j.Subject)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "job %s: image %q does not exist", j.ID.Short(), j.Subject)
 	}
@@ -82,7 +82,7 @@ func dropImage(ctx context.Context, tx *sql.Tx, name string) error {
 	gone, err := affect(ctx, tx, `
 		DELETE FROM image WHERE name = $1
 			AND NOT EXISTS (SELECT 1 FROM profile WHERE image = $1) AND NOT EXISTS (SELECT 1 FROM volume WHERE image = $1)
-			AND NOT EXISTS (SELECT 1 FROM storage_template_disk WHERE source = $1)`, name)
+			AND NOT EXISTS (SELECT 1 FROM storage_template_disk WHERE source = $1) AND NOT EXISTS (SELECT 1 FROM ova_volume WHERE image = $1)`, name)
 	if err != nil || gone == 1 {
 		return err
 	}

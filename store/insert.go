@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,11 +15,18 @@ func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID,
 	if err := take(ctx, tx, seedbed.Claim{Kind: claimName, Key: i.Name, Job: job}, string(i.ID)); err != nil {
 		return err
 	}
+	if err := freeID(ctx, tx, i.ID, job); err != nil {
+		return err
+	}
 	ready, err := seedbed.ParseReady(string(i.Ready))
 	if err != nil {
 		return err
 	}
 	source, err := seedbed.ParseDatasource(string(i.Datasource))
+	if err != nil {
+		return err
+	}
+	follow, err := seedbed.ParseFollow(string(i.Follow), seedbed.FollowPinned)
 	if err != nil {
 		return err
 	}
@@ -29,7 +37,8 @@ func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID,
 	_, err = put(ctx, tx, intoInstance,
 		i.ID, i.Name, i.Profile, i.Image, i.Node, seedbed.InstanceProvisioning, i.VCPUs, i.Memory, ready, flag(i.Held), blob(i.UserData),
 		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
-		blob(i.VendorData), source, asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password, 1, made, made)
+		blob(i.VendorData), source, asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
+		flag(i.Protected), cmp.Or(i.Kind, seedbed.KindNative), follow, i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, 1, made, made)
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,12 @@ import (
 	"seedbed"
 )
 
-const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, revision, created, changed, fetched, reported, gone_since`
+const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, protected, kind, follow, source, params, system, token, revision, created, changed, fetched, reported, gone_since`
 
 func scanInstance(r row) (i seedbed.Instance, err error) {
 	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob{&i.UserData}, toJSON{&i.SSHKeys},
-		&i.ReportToken, toBlob{&i.VendorData}, &i.Datasource, toJSON{&i.Metadata}, toJSON{&i.Tags}, toJSON{&i.Spot}, &i.Password, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
+		&i.ReportToken, toBlob{&i.VendorData}, &i.Datasource, toJSON{&i.Metadata}, toJSON{&i.Tags}, toJSON{&i.Spot}, &i.Password,
+		&i.Protected, &i.Kind, &i.Follow, &i.Source, toParams{&i.Params}, toJSON{&i.System}, &i.Token, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }
@@ -118,6 +119,10 @@ func dropInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep i
 		return err
 	}
 	if err := exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
+		return err
+	}
+	// A create job that was kept when it failed has its script still.
+	if err := exec(ctx, tx, `DELETE FROM job_script WHERE EXISTS (SELECT 1 FROM job WHERE job.id = job_script.job AND job.instance = $1)`, id); err != nil {
 		return err
 	}
 	return exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)

@@ -10,12 +10,13 @@ import (
 	"seedbed"
 )
 
-const jobColumns = `id, kind, state, subject, instance, spec, node, owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
+const jobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
+	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
 
 func scanJob(r row) (j seedbed.Job, err error) {
 	var spec sql.NullString
-	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Owner, &j.Epoch, toTime{&j.LeaseUntil},
-		&j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime{&j.Created}, toTime{&j.Started}, toTime{&j.Ended})
+	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, toText{&j.OnFailure}, &j.Priority, &j.After, &j.Blocked,
+		&j.Owner, &j.Epoch, toTime{&j.LeaseUntil}, &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime{&j.Created}, toTime{&j.Started}, toTime{&j.Ended})
 	if spec.Valid {
 		j.Spec = []byte(spec.String)
 	}
@@ -70,7 +71,7 @@ func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 }
 
 func insertJob(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
-	made, err := put(ctx, tx, intoJob, j.ID, j.Kind, seedbed.JobQueued, j.Subject, j.Instance, null(string(j.Spec)), j.Node, micros(orNow(j.Created)), 1)
+	made, err := put(ctx, tx, intoJob, j.ID, j.Kind, seedbed.JobQueued, j.Subject, j.Instance, null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), j.After, flag(j.Blocked), micros(orNow(j.Created)), 1)
 	if err == nil && !made {
 		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
 	}

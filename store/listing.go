@@ -76,6 +76,23 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 	return all, err
 }
 
+// ListProfiles returns the profiles that q asks for, by name.
+func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
+	err = db.view(ctx, "list profiles", func(tx *sql.Tx) error {
+		w := &where{}
+		if q.Prefix != "" {
+			w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
+		}
+		if q.After != "" {
+			w.and("name > %s", q.After)
+		}
+		query := `SELECT ` + profileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.args)+1)
+		all, err = list(ctx, tx, scanProfile, query, append(w.args, upTo(q.Limit))...)
+		return err
+	})
+	return all, err
+}
+
 // jobsWhere is what asks for the jobs of a query. The conditions without an
 // argument say what the partial indexes say, which SQLite wants word for word.
 func jobsWhere(q seedbed.JobQuery) *where {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -26,10 +27,10 @@ type memoKey struct{ kind, name string }
 const memoMost = 1024
 
 // memoized is what read gave last, unless something was written since. Errors
-// are not remembered.
-func memoized[T any](db *DB, key memoKey, read func() (T, error)) (T, error) {
+// are not remembered, nor is what a batch reads.
+func memoized[T any](ctx context.Context, db *DB, key memoKey, read func() (T, error)) (T, error) {
 	m := &db.memo
-	if m.deaf.Load() || db.closed.Load() {
+	if m.deaf.Load() || db.closed.Load() || batchOf(ctx) != nil {
 		return read()
 	}
 	now := m.writes.Load() // before reading: what is written meanwhile ends it

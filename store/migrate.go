@@ -12,7 +12,7 @@ import (
 )
 
 // schema is the last migration that this program knows.
-const schema = 9
+const schema = 14
 
 //go:embed migrations
 var migrations embed.FS

@@ -65,7 +65,7 @@ func checkNetwork(n seedbed.Network) error {
 
 // Network returns the network called name.
 func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error) {
-	return memoized(db, memoKey{"network", name}, func() (n seedbed.Network, err error) {
+	return memoized(ctx, db, memoKey{"network", name}, func() (n seedbed.Network, err error) {
 		err = db.view(ctx, "read network", func(tx *sql.Tx) error {
 			n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"time"
 
@@ -43,9 +44,50 @@ func (db *DB) listen(conf *pgx.ConnConfig) (stop func()) {
 			pause = min(2*pause, longest)
 		}
 	})
+	following.Go(func() { db.tell(ctx) })
 	return func() {
 		cancel()
 		following.Wait()
+	}
+}
+
+// tellSoon has what was written announced, in a transaction after it.
+func (db *DB) tellSoon() {
+	if db.dialect.announce == "" {
+		return
+	}
+	select {
+	case db.untold <- struct{}{}:
+	default: // one is due
+	}
+}
+
+// tellPause is the least time between two announcements of their own.
+const tellPause = 5 * time.Millisecond
+
+// tell announces what was written without, until ctx ends. An announcement that
+// is lost is one that polling makes up for, so none waits for the disk.
+func (db *DB) tell(ctx context.Context) {
+	for {
+		select {
+		case <-db.untold:
+		case <-ctx.Done():
+			return
+		}
+		err := db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) error {
+			if err := exec(ctx, tx, `SET LOCAL synchronous_commit TO off`); err != nil {
+				return err
+			}
+			return db.announce(ctx, tx)
+		})
+		if err != nil && ctx.Err() == nil {
+			db.log.Debug("a write was not announced, which polling finds", "err", err)
+		}
+		select {
+		case <-time.After(tellPause):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -59,20 +59,28 @@ type DB struct {
 	lock  *os.File // SQLite
 	// listening ends what follows other processes' writes, and waits for its end.
 	listening func()
-	log       *slog.Logger
-	closed    atomic.Bool
+	// untold has something in it while a write is to be announced.
+	untold chan struct{}
+	log    *slog.Logger
+	closed atomic.Bool
 	// opened is the wall clock at Open with its monotonic reading: leases are
 	// measured from it, so that a jump of the wall clock moves none.
 	opened time.Time
 	limits limits
 
-	memo  memo
-	asks  asks
-	next  nextAddr
-	known known
+	memo    memo
+	asks    asks
+	steps   asks
+	next    nextAddr
+	known   known
+	numbers numbers
+	// placing is held by who gives events their place.
+	placing sync.Mutex
 
 	mu   sync.Mutex
 	hint chan struct{}
+	// revised is rung for what user-data is made from.
+	revised bell
 	// sinceCut counts each instance's events since they were last cut.
 	sinceCut map[seedbed.InstanceID]int
 }
@@ -122,6 +130,7 @@ func newDB(log *slog.Logger) *DB {
 		opened:   time.Now(),
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
 		hint:     make(chan struct{}),
+		untold:   make(chan struct{}, 1),
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
 }

@@ -32,3 +32,24 @@ func TestOutboxReopened(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 }
+
+// An endpoint that cannot be read does not hold up what the others are to be sent.
+func TestUnreadableEndpoint(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := open(t, filepath.Join(t.TempDir(), "seedbed.db"))
+	for _, name := range []string{"bad", "good"} {
+		do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: name, URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
+	}
+	if err := db.CleanupFinished(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	do(db.write.ExecContext(ctx, `UPDATE endpoint SET events = 'x' WHERE name = 'bad'`))(t)
+	c, _, err := db.ClaimOutgoing(ctx, "one", time.Hour)
+	if err != nil || c == nil || c.Endpoint.Name != "good" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if c, _, err := db.ClaimOutgoing(ctx, "one", time.Hour); err == nil || c != nil {
+		t.Errorf("%+v, %v: want what is wrong with the other", c, err)
+	}
+}

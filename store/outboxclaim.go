@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -42,16 +43,21 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 	if err != nil {
 		return nil, 0, err
 	}
+	var failed error // one that cannot be read does not hold up the others
 	for _, l := range lanes {
 		if wait := l.due.Sub(clock); wait > 0 {
-			return nil, wait, nil
+			if failed != nil {
+				wait = 0
+			}
+			return nil, wait, failed
 		}
 		c, err := db.claimLane(ctx, l, owner, lease)
-		if err != nil || c != nil {
+		if c != nil || ctx.Err() != nil {
 			return c, 0, err
 		}
+		failed = errors.Join(failed, err)
 	}
-	return nil, 0, nil
+	return nil, 0, failed
 }
 
 // lanes are those with something pending, the first that is due first.

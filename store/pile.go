@@ -32,14 +32,15 @@ type pile struct {
 
 // pileOrder is the order in which tables are written: each after those that it
 // refers to, and jobs first (see acceptCreate).
-var pileOrder = []string{intoJob, intoClaim, intoInstance, intoNIC, intoVolume, intoHookInstance, intoDelivery, intoEvent, intoAudit}
+var pileOrder = []string{intoJob, intoClaim, intoInstance, intoNIC, intoVolume, intoHookInstance, intoDelivery, intoEvent, intoAudit,
+	intoSystem, intoNetworkTemplate, intoStorageTemplate, intoUserData, intoScript}
 
 // The tables and columns of rows that may be gathered.
 const (
-	intoJob      = `job (id, kind, state, subject, instance, spec, node, created, events)`
+	intoJob      = `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`
 	intoClaim    = `claim (kind, key, job, holder)`
 	intoInstance = `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
-		vendor_data, datasource, metadata, tags, spot, password, revision, created, changed)`
+		vendor_data, datasource, metadata, tags, spot, password, protected, kind, follow, source, params, system, token, revision, created, changed)`
 	intoNIC          = `nic (instance, idx, mac, network, addr)`
 	intoVolume       = `volume (pool, name, instance, idx, size, image)`
 	intoHookInstance = `hook_instance (instance, hook, made)`

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -9,16 +8,34 @@ import (
 	"seedbed"
 )
 
-const profileColumns = `name, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, revision, created, changed`
+// profileColumns are those of a profile: first its name and what is set once, then what a change sets.
+const profileColumns = `name, created, ` + profileChanges
+
+const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure`
 
 func scanProfile(r row) (p seedbed.Profile, err error) {
-	err = r.Scan(&p.Name, &p.Image, &p.VCPUs, &p.Memory, &p.DiskSize, &p.Network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
-		&p.Ready, toBlob{&p.VendorData}, &p.VendorDataInUserData, &p.Datasource, toJSON{&p.Metadata}, toJSON{&p.Tags}, &p.Revision, toTime{&p.Created}, toTime{&p.Changed})
+	var image, network, system, nics, storage, document sql.NullString
+	err = r.Scan(&p.Name, toTime{&p.Created}, &p.Revision, toTime{&p.Changed}, &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
+		&p.Ready, toBlob{&p.VendorData}, &p.VendorDataInUserData, &p.Datasource, toJSON{&p.Metadata}, toJSON{&p.Tags},
+		toJSON{&p.Params}, toJSON{&p.Expressions}, &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, toText{&p.OnFailure})
+	p.Image, p.Network = image.String, network.String
+	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
+	if len(p.Expressions) == 0 {
+		p.Expressions = nil
+	}
 	return p, err
 }
 
-// CreateProfile adds a profile and returns it with its revision and times. Its
-// image, which may still be importing, and its network must exist: else ErrInvalid.
+// profileValues are the values of profileChanges.
+func profileValues(p seedbed.Profile) []any {
+	return []any{p.Revision, micros(p.Changed), null(p.Image), p.VCPUs, p.Memory, p.DiskSize, null(p.Network), asJSON{p.SSHKeys}, blob(p.UserData), p.Ready,
+		blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON{p.Metadata}, asJSON{p.Tags},
+		asJSON{p.Params}, asJSON{orEmptyMap(p.Expressions)}, null(p.System), null(p.NetworkTemplate), null(p.Storage), null(p.Document), p.Follow, flag(p.Protected), flag(p.Hold), p.OnFailure.String()}
+}
+
+// CreateProfile adds a profile and returns it with its revision and times. What
+// it names must exist (an image may still be importing): else ErrInvalid. A name
+// that a profile of either kind has is ErrExists.
 func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
 	if err := checkProfile(&p); err != nil {
 		return seedbed.Profile{}, err
@@ -27,17 +44,14 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	p.Revision, p.Created = 1, now()
 	p.Changed = p.Created
 	err := db.update(ctx, "create profile "+p.Name, func(tx *sql.Tx) error {
-		if _, err := image(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {
-			return within(fmt.Sprintf("profile %q", p.Name), err)
-		}
-		_, err := one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrInvalid, "profile %q: network %q does not exist", p.Name, clean(p.Network, 80)),
-			`SELECT 1 FROM network WHERE name = $1`, p.Network)
-		if err != nil {
+		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
-		made, err := affect(ctx, tx, `INSERT INTO profile (`+profileColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING`,
-			p.Name, p.Image, p.VCPUs, p.Memory, p.DiskSize, p.Network, asJSON{p.SSHKeys}, blob(p.UserData), p.Ready,
-			blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON{p.Metadata}, asJSON{p.Tags}, p.Revision, micros(p.Created), micros(p.Changed))
+		if err := freeProfileName(ctx, tx, p.Name, seedbed.KindNative); err != nil {
+			return err
+		}
+		args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
+		made, err := affect(ctx, tx, insertRows(`profile (`+profileColumns+`)`, 1, len(args), true)+` ON CONFLICT (name) DO NOTHING`, args...)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "profile %q exists already", p.Name)
 		}
@@ -49,29 +63,42 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	return p, nil
 }
 
-func checkProfile(p *seedbed.Profile) (err error) {
-	if err := seedbed.CheckName("profile", p.Name); err != nil {
-		return err
-	}
-	if p.Ready, err = seedbed.ParseReady(string(p.Ready)); err != nil {
-		return within(fmt.Sprintf("profile %q", p.Name), err)
-	}
-	switch {
-	case p.VCPUs < 1:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: vcpus is %d: want 1 or more", p.Name, p.VCPUs)
-	case p.Memory < 1:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: want a size such as 512MiB", p.Name, p.Memory)
-	case p.DiskSize < 0:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own", p.Name, p.DiskSize)
-	}
-	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
-		return within(fmt.Sprintf("profile %q", p.Name), err)
-	}
-	err = cmp.Or(seedbed.CheckDocument("user-data", p.UserData), seedbed.CheckDocument("vendor-data", p.VendorData), p.Metadata.Check(), seedbed.CheckTags(p.Tags))
+// ChangeProfile changes anything but the name of a profile in change, which may
+// be called more than once. Instances that were made from it stay as they are,
+// but for the user-data of those that follow it. Errors: ErrNotFound, ErrInvalid,
+// and what change returns.
+func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
+	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *sql.Tx) error {
+		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
+		if err != nil && unstorable(err) || err == nil && n == 0 {
+			return noProfile(name)
+		}
+		if err != nil {
+			return err
+		}
+		if p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name); err != nil {
+			return err
+		}
+		was := p
+		if err := change(&p); err != nil {
+			return err
+		}
+		p.Name, p.Created, p.Revision, p.Changed = was.Name, was.Created, was.Revision+1, now()
+		if err := checkProfile(&p); err != nil {
+			return err
+		}
+		p.SSHKeys, p.Tags = orEmpty(p.SSHKeys), orEmptyMap(p.Tags)
+		if err := profileNames(ctx, tx, p); err != nil {
+			return err
+		}
+		values := profileValues(p)
+		return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, name)...)
+	})
 	if err != nil {
-		return within(fmt.Sprintf("profile %q", p.Name), err)
+		return seedbed.Profile{}, err
 	}
-	return nil
+	db.revised.ring()
+	return p, nil
 }
 
 // within puts the place before an error's text and keeps its kind.
@@ -79,7 +106,7 @@ func within(place string, err error) error { return fmt.Errorf("%s: %w", place, 
 
 // Profile returns the profile called name.
 func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
-	return memoized(db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
+	return memoized(ctx, db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
 		err = db.view(ctx, "read profile", func(tx *sql.Tx) error {
 			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
 			return err
@@ -105,12 +132,12 @@ func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 // they are; a hook that names it is ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 	return db.update(ctx, "delete profile", func(tx *sql.Tx) error {
-		user, err := one(ctx, tx, value[string], nil, `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 1`, name)
+		err := unhooked(ctx, tx, "profile", "provisioner_profile", name)
+		if err != nil && unstorable(err) {
+			return noProfile(name)
+		}
 		if err != nil {
 			return err
-		}
-		if user != "" {
-			return seedbed.Errorf(seedbed.ErrInUse, "hook %q uses profile %q: delete the hook first", user, name)
 		}
 		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 		if err == nil && n == 0 {

@@ -1,26 +1,29 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 
 	"seedbed"
 )
 
-const provisionerColumns = `id, name, type, system, network, storage, userdata, script, arguments, revision, created, changed`
+const provisionerColumns = `id, name, type, system, network, storage, userdata, script, ova, arguments, params, follow, protected, hold, revision, created, changed`
 
 func scanProvisioner(r row) (p seedbed.ProvisionerProfile, err error) {
-	var network, storage, userData sql.NullString
-	err = r.Scan(&p.ID, &p.Name, &p.Type, &p.System, &network, &storage, &userData, &p.Script, toJSON{&p.Arguments},
-		&p.Revision, toTime{&p.Created}, toTime{&p.Changed})
-	p.Network, p.Storage, p.UserData = network.String, storage.String, userData.String
+	var network, storage, userData, ova sql.NullString
+	err = r.Scan(&p.ID, &p.Name, &p.Type, &p.System, &network, &storage, &userData, &p.Script, &ova, toJSON{&p.Arguments},
+		toJSON{&p.Params}, &p.Follow, &p.Protected, &p.Hold, &p.Revision, toTime{&p.Created}, toTime{&p.Changed})
+	p.Network, p.Storage, p.UserData, p.OVA = network.String, storage.String, userData.String, ova.String
 	return p, err
 }
 
 // provisionerValues are a profile's own columns that may change, after its name.
 func provisionerValues(p seedbed.ProvisionerProfile) []any {
-	return []any{p.Name, p.System, null(p.Network), null(p.Storage), null(p.UserData), p.Script, asJSON{orEmpty(p.Arguments)}}
+	return []any{p.Name, p.System, null(p.Network), null(p.Storage), null(p.UserData), p.Script, asJSON{orEmpty(p.Arguments)},
+		asJSON{p.Params}, p.Follow, flag(p.Protected), flag(p.Hold)}
 }
 
 const (
@@ -32,12 +35,19 @@ const (
 // that names what does not exist.
 func checkProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerProfile) error {
 	switch {
-	case p.Type == seedbed.ProfileOVA:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profiles of type ova are not supported by this release: import the disk as an image (seedbed image add), and clone it in a storage template")
-	case p.Type != seedbed.ProfileProvisioner:
+	case p.Type == seedbed.ProfileOVA && p.OVA == "":
+		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA image must be specified for profile %q, since it is of type ova", p.Name)
+	case p.Type == seedbed.ProfileProvisioner && p.OVA != "":
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q is of type provisioner and can have no OVA image", p.Name)
+	case p.Type != seedbed.ProfileProvisioner && p.Type != seedbed.ProfileOVA:
 		return seedbed.Errorf(seedbed.ErrInvalid, "a valid profile type (provisioner, ova) must be specified")
+	case p.Follow != seedbed.FollowLive && p.Follow != seedbed.FollowPinned:
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: userdata %q is unknown: want live or pinned", p.Name, clean(string(p.Follow), 80))
 	case len(p.Arguments) > maxArguments:
 		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d script arguments: want at most %d", len(p.Arguments), maxArguments)
+	}
+	if err := seedbed.CheckParams(p.Params); err != nil {
+		return within(fmt.Sprintf("profile %q", p.Name), err)
 	}
 	for _, a := range p.Arguments {
 		if err := plainText("a script argument", a, maxArgument); err != nil {
@@ -52,10 +62,11 @@ func checkProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerProf
 		optional          bool
 	}{
 		{kindSystem, "system_template", p.System, false},
-		{kindNetwork, "network_template", p.Network, false},
-		{kindStorage, "storage_template", p.Storage, false},
+		{kindNetwork, "network_template", p.Network, p.Type == seedbed.ProfileOVA},
+		{kindStorage, "storage_template", p.Storage, p.Type == seedbed.ProfileOVA},
 		{kindUserData, "userdata", p.UserData, true},
 		{kindScript, "script", p.Script, false},
+		{kindOVA, "ova", p.OVA, true},
 	} {
 		if ref.name == "" && ref.optional {
 			continue
@@ -79,20 +90,30 @@ func (db *DB) CreateProvisionerProfile(ctx context.Context, p seedbed.Provisione
 		return seedbed.ProvisionerProfile{}, err
 	}
 	p.Arguments, p.Stored = orEmpty(p.Arguments), newStored()
+	p.Follow = cmp.Or(p.Follow, seedbed.FollowLive) // as PVC's manual has it
 	err := db.update(ctx, "create provisioner profile "+p.Name, func(tx *sql.Tx) (err error) {
-		if err := checkProvisioner(ctx, tx, p); err != nil {
-			return err
-		}
-		args := append(provisionerValues(p), p.Type, p.Revision, micros(p.Created), micros(p.Changed))
-		p.ID, err = insertObject(ctx, tx, kindProfile, p.Name, `
-			INSERT INTO provisioner_profile (name, system, network, storage, userdata, script, arguments, type, revision, created, changed)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+		p.ID, err = insertProvisioner(ctx, tx, p)
 		return err
 	})
 	if err != nil {
 		return seedbed.ProvisionerProfile{}, err
 	}
 	return p, nil
+}
+
+// insertProvisioner adds a profile, and gives its number.
+func insertProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerProfile) (int64, error) {
+	p.Follow = cmp.Or(p.Follow, seedbed.FollowLive) // as PVC's manual has it
+	if err := checkProvisioner(ctx, tx, p); err != nil {
+		return 0, err
+	}
+	if err := freeProfileName(ctx, tx, p.Name, seedbed.KindProvisioner); err != nil {
+		return 0, err
+	}
+	args := append(provisionerValues(p), null(p.OVA), p.Type, p.Revision, micros(p.Created), micros(p.Changed))
+	return insertObject(ctx, tx, kindProfile, p.Name, `
+		INSERT INTO provisioner_profile (name, system, network, storage, userdata, script, arguments, params, follow, protected, hold, ova, type, revision, created, changed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
 }
 
 // ProvisionerProfiles returns the profiles whose names match, by name.
@@ -106,7 +127,7 @@ func (db *DB) ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) (all
 
 // ChangeProvisionerProfile changes anything but the name and the type of a
 // profile in change, which may be called more than once. Machines that were made
-// from it stay as they are. Errors: ErrNotFound, ErrInvalid.
+// from it stay as they are, but for user-data that follows. Errors: ErrNotFound, ErrInvalid.
 func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) (p seedbed.ProvisionerProfile, err error) {
 	err = db.update(ctx, "change provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
 		if _, err := touchObject(ctx, tx, kindProfile, "provisioner_profile", name); err != nil {
@@ -118,20 +139,31 @@ func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change 
 		}
 		kept := p
 		change(&p)
-		p.Name, p.Type = kept.Name, kept.Type
+		p.Name, p.Type, p.OVA = kept.Name, kept.Type, kept.OVA
 		if err := checkProvisioner(ctx, tx, p); err != nil {
 			return err
 		}
 		return exec(ctx, tx, `
-			UPDATE provisioner_profile SET system = $2, network = $3, storage = $4, userdata = $5, script = $6, arguments = $7 WHERE name = $1`,
+			UPDATE provisioner_profile SET system = $2, network = $3, storage = $4, userdata = $5, script = $6, arguments = $7,
+				params = $8, follow = $9, protected = $10, hold = $11 WHERE name = $1`,
 			provisionerValues(p)...)
 	})
+	if err == nil {
+		db.revised.ring()
+	}
 	return p, err
 }
 
 // DeleteProvisionerProfile removes a profile. Machines that were made from it stay as they are.
 func (db *DB) DeleteProvisionerProfile(ctx context.Context, name string) error {
 	return db.update(ctx, "delete provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
+		err := unhooked(ctx, tx, "provisioner_profile", "profile", name)
+		if err != nil && unstorable(err) {
+			return noObject(kindProfile, name)
+		}
+		if err != nil {
+			return err
+		}
 		n, err := affect(ctx, tx, `DELETE FROM provisioner_profile WHERE name = $1`, name)
 		if err == nil && n == 0 || err != nil && unstorable(err) {
 			err = noObject(kindProfile, name)
@@ -149,19 +181,17 @@ func (db *DB) Composition(ctx context.Context, profile string) (c seedbed.Compos
 		if err != nil {
 			return err
 		}
-		c.System, err = one(ctx, tx, scanSystem, noObject(kindSystem, p.System), `SELECT `+systemColumns+` FROM system_template WHERE name = $1`, p.System)
+		c.System, err = one(ctx, tx, scanSystem, noObject(kindSystem, p.System), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, p.System)
 		if err != nil {
 			return err
 		}
-		networks, err := networkTemplates(ctx, tx, seedbed.ExactName(p.Network))
-		if err != nil || len(networks) != 1 {
-			return orNoObject(err, kindNetwork, p.Network)
+		if err := composedTemplates(ctx, tx, &c); err != nil {
+			return err
 		}
-		storages, err := storageTemplates(ctx, tx, seedbed.ExactName(p.Storage))
-		if err != nil || len(storages) != 1 {
-			return orNoObject(err, kindStorage, p.Storage)
+		c.Script, err = one(ctx, tx, scanScript, noObject(kindScript, p.Script), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, p.Script)
+		if err != nil {
+			return err
 		}
-		c.Network, c.Storage = networks[0], storages[0]
 		if p.UserData == "" {
 			return nil
 		}
@@ -171,6 +201,35 @@ func (db *DB) Composition(ctx context.Context, profile string) (c seedbed.Compos
 		return err
 	})
 	return c, err
+}
+
+// composedTemplates reads the NICs and disks of a composition, of which an OVA's profile names some at most.
+func composedTemplates(ctx context.Context, tx *sql.Tx, c *seedbed.Composition) error {
+	p := c.Profile
+	if p.Network != "" {
+		networks, err := networkTemplates(ctx, tx, seedbed.ExactName(p.Network))
+		if err != nil || len(networks) != 1 {
+			return orNoObject(err, kindNetwork, p.Network)
+		}
+		c.Network = networks[0]
+	}
+	if p.Storage != "" {
+		storages, err := storageTemplates(ctx, tx, seedbed.ExactName(p.Storage))
+		if err != nil || len(storages) != 1 {
+			return orNoObject(err, kindStorage, p.Storage)
+		}
+		c.Storage = storages[0]
+	}
+	if p.OVA == "" {
+		return nil
+	}
+	ova, err := one(ctx, tx, scanOVA, noOVA(p.OVA), `SELECT `+ovaColumns+` FROM ova WHERE name = $1`, p.OVA)
+	if err != nil {
+		return err
+	}
+	c.OVA = &ova
+	c.OVA.Volumes, err = ovaVolumes(ctx, tx, p.OVA)
+	return err
 }
 
 func orNoObject(err error, kind, name string) error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -17,6 +18,9 @@ func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
 		return err
 	}
+	if err := confirmed(ctx, tx, *a); err != nil {
+		return err
+	}
 	var spec seedbed.RebuildSpec
 	if err := readSpec(a.Job, &spec); err != nil {
 		return err
@@ -28,6 +32,13 @@ func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 	}
 	next := *a.Rebuild
 	next.ID, next.Name = a.Job.Instance, a.Job.Subject
+	token, err := one(ctx, tx, value[string], nil, `SELECT token FROM instance WHERE id = $1`, next.ID)
+	if err != nil {
+		return err
+	}
+	if err := holdTokenQuota(ctx, tx, token, next); err != nil {
+		return err
+	}
 	// Whoever removes one of the images waits, and then sees this job.
 	for _, name := range imagesOf(next) {
 		if err := exec(ctx, tx, `UPDATE image SET state = state WHERE name = $1`, name); err != nil {
@@ -65,21 +76,23 @@ func imagesOf(i seedbed.Instance) []string {
 }
 
 func putSide(ctx context.Context, tx *sql.Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
-	return exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token) VALUES ($1, $2, $3, $4, $5, $6)`,
-		job, side, asJSON{i}, blob(i.UserData), blob(i.VendorData), i.ReportToken)
+	return exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		job, side, asJSON{i}, blob(i.UserData), blob(i.VendorData), i.ReportToken, i.Source, asJSON{i.Params})
 }
 
 func scanSide(r row) (i seedbed.Instance, err error) {
 	var user, vendor []byte
 	var token string
-	err = r.Scan(toJSON{&i}, toBlob{&user}, toBlob{&vendor}, &token)
-	i.UserData, i.VendorData, i.ReportToken = user, vendor, token
+	var source string
+	var params map[string]any
+	err = r.Scan(toJSON{&i}, toBlob{&user}, toBlob{&vendor}, &token, &source, toParams{&params})
+	i.UserData, i.VendorData, i.ReportToken, i.Source, i.Params = user, vendor, token, source, params
 	return i, err
 }
 
 // side reads one side of a rebuild; nil when it is not there.
 func side(ctx context.Context, tx *sql.Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
-	found, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token FROM rebuild WHERE job = $1 AND side = $2`, job, which)
+	found, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -160,9 +173,11 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 func remake(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 	n, err := affect(ctx, tx, `
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
-			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14 WHERE id = $15`,
+			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
+			kind = $16, follow = $17, source = $18, params = $19, system = $20 WHERE id = $15`,
 		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, blob(i.UserData), blob(i.VendorData), asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
-		i.Datasource, asJSON{i.Metadata}, micros(i.Fetched), micros(i.Reported), micros(now()), i.ID)
+		i.Datasource, asJSON{i.Metadata}, micros(i.Fetched), micros(i.Reported), micros(now()), i.ID,
+		cmp.Or(i.Kind, seedbed.KindNative), cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, asJSON{i.Params}, asJSON{i.System})
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}
@@ -183,7 +198,7 @@ func remake(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 
 // rebuildsOf are the instances that live jobs rebuild from or to an image.
 func rebuildsOf(ctx context.Context, tx *sql.Tx, image string) ([]string, error) {
-	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token FROM rebuild ORDER BY job, side`)
+	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild ORDER BY job, side`)
 	var names []string
 	for _, i := range all {
 		if slices.Contains(imagesOf(i), image) {

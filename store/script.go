@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
 
 	"seedbed"
 )
@@ -17,13 +19,55 @@ func (db *DB) CreateScript(ctx context.Context, name, text string) (seedbed.Scri
 }
 
 // Scripts returns the scripts whose names match, by name.
-func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Script, error) {
-	found, err := scriptShelf.list(ctx, db, m)
-	all := make([]seedbed.Script, len(found))
-	for i, d := range found {
-		all[i] = d.script()
-	}
+func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
+	err = db.view(ctx, "list scripts", func(tx *sql.Tx) error {
+		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptColumns+` FROM script WHERE %s ORDER BY name`)
+		return err
+	})
 	return all, err
+}
+
+const scriptColumns = `id, name, content, options, revision, created, changed`
+
+// keptOptions are a script's options as they are kept. A script is privileged
+// for as long as its text is the one that was granted that, whoever changes it.
+type keptOptions struct {
+	seedbed.ScriptOptions
+	Granted seedbed.Digest `json:"granted,omitzero"`
+}
+
+func scanScript(r row) (s seedbed.Script, err error) {
+	var kept keptOptions
+	err = r.Scan(&s.ID, &s.Name, &s.Text, toJSON{&kept}, &s.Revision, toTime{&s.Created}, toTime{&s.Changed})
+	s.Options = kept.ScriptOptions
+	s.Options.Privileged = kept.Privileged && kept.Granted == sha256.Sum256([]byte(s.Text))
+	return s, err
+}
+
+// SetScriptOptions changes, in change, what a script is let out for and bounded
+// by. Jobs that run keep what they began with. The script called empty has none: ErrConflict.
+func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
+	return db.update(ctx, "change options of script "+clean(name, 80), func(tx *sql.Tx) error {
+		if _, err := touchObject(ctx, tx, kindScript, "script", name); err != nil {
+			return err
+		}
+		if name == seedbed.Empty {
+			return scriptShelf.fixed()
+		}
+		s, err := one(ctx, tx, scanScript, noObject(kindScript, name), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, name)
+		if err != nil {
+			return err
+		}
+		change(&s.Options)
+		if err := s.Options.Check(); err != nil {
+			return err
+		}
+		kept := keptOptions{ScriptOptions: s.Options}
+		if kept.Privileged {
+			kept.Granted = sha256.Sum256([]byte(s.Text))
+		}
+		return exec(ctx, tx, `UPDATE script SET options = $1 WHERE name = $2`, asJSON{kept}, name)
+	})
 }
 
 // SetScript gives a script another text. The one called empty stays as it is: ErrConflict.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"seedbed"
 )
@@ -11,84 +12,108 @@ import (
 const maxStages = 64
 
 // Step writes one stage boundary of a running job: the end of s.Done, the
-// intent of s.Next, and what goes with it. It may be repeated. A stage that was
+// intent of s.Next, and what goes with it. Its events come before both. It may be repeated. A stage that was
 // not intended cannot be done, and a job that is undoing makes no step: ErrConflict.
 func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) error {
-	return db.update(ctx, "write stage", func(tx *sql.Tx) error {
-		j, err := hold(ctx, tx, ref)
-		if err != nil {
+	for i := range s.Events {
+		if err := whole(&s.Events[i]); err != nil {
 			return err
 		}
-		if err := become(j, seedbed.JobRunning); err != nil {
-			return err
-		}
-		if s.Final {
-			if err := noReturn(j); err != nil {
-				return err
-			}
-		}
-		if s.Done != "" {
-			n, err := affect(ctx, tx, `UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4 AND state IN ($1, $5)`,
-				seedbed.StageDone, micros(now()), j.ID, s.Done, seedbed.StageIntent)
-			if err != nil || n == 0 {
-				return orConflict(err, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), clean(s.Done, 80))
-			}
-		}
-		if s.InstanceState != "" {
-			missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
-			if err := setState(ctx, tx, j.Instance, s.InstanceState, missing); err != nil {
-				return err
-			}
-		}
-		if s.Image != nil {
-			if err := activateImage(ctx, tx, j, *s.Image); err != nil {
-				return err
-			}
-		}
-		if s.Flattened {
-			if err := flattened(ctx, tx, j); err != nil {
-				return err
-			}
-		}
-		if s.Total > 0 {
-			if err := exec(ctx, tx, `UPDATE job SET total = $1 WHERE id = $2`, s.Total, j.ID); err != nil {
-				return err
-			}
-		}
-		if err := intend(ctx, tx, j, s.Next); err != nil {
-			return err
-		}
-		if err := countDone(ctx, tx, j.ID); err != nil || s.Next == "" || s.Next == j.Stage {
-			return err
-		}
-		return emit(ctx, tx, notice{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *sql.Tx) (any, error) {
-			now, err := readJob(ctx, tx, j.ID)
+	}
+	if s.Image != nil || s.Images != nil || s.Flattened { // rows that others remember
+		return db.update(ctx, "write stage", func(tx *sql.Tx) error {
+			events, err := step(ctx, tx, ref, s)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			return ofJob("", now).data(ctx, tx)
-		}})
+			return emit(ctx, tx, events...)
+		})
+	}
+	return db.share(ctx, "write stage", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+		return step(ctx, tx, ref, s)
 	})
 }
 
-// intend makes next the stage in hand.
+// step is Step in its transaction, with what there is to tell of it.
+func step(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) ([]notice, error) {
+	j, err := hold(ctx, tx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := become(j, seedbed.JobRunning); err != nil {
+		return nil, err
+	}
+	if s.Final {
+		if err := noReturn(j); err != nil {
+			return nil, err
+		}
+	}
+	if s.Done != "" {
+		n, err := affect(ctx, tx, `UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4 AND state IN ($1, $5)`,
+			seedbed.StageDone, micros(now()), j.ID, s.Done, seedbed.StageIntent)
+		if err != nil || n == 0 {
+			return nil, orConflict(err, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), clean(s.Done, 80))
+		}
+	}
+	if s.InstanceState != "" {
+		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
+		if err := setState(ctx, tx, j.Instance, s.InstanceState, missing); err != nil {
+			return nil, err
+		}
+	}
+	if s.Image != nil {
+		if err := activateImage(ctx, tx, j, *s.Image); err != nil {
+			return nil, err
+		}
+	}
+	if s.Images != nil {
+		if err := activateOVA(ctx, tx, j, s.Images); err != nil {
+			return nil, err
+		}
+	}
+	if s.Flattened {
+		if err := flattened(ctx, tx, j); err != nil {
+			return nil, err
+		}
+	}
+	begun := s.Next != "" && s.Next != j.Stage
+	if begun {
+		if err := intend(ctx, tx, j, s.Next); err != nil {
+			return nil, err
+		}
+	}
+	seq, err := one(ctx, tx, value[int64], nil, `
+		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = events + $4,
+			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
+			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5
+		WHERE id = $1 RETURNING events`, j.ID, seedbed.StageDone, s.Total, len(s.Events), clean(s.Next, 80))
+	if err != nil {
+		return nil, err
+	}
+	if err := putEvents(ctx, tx, j.ID, seq-int64(len(s.Events))+1, s.Events); err != nil || !begun {
+		return nil, err
+	}
+	return []notice{{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *sql.Tx) (any, error) {
+		now, err := readJob(ctx, tx, j.ID)
+		if err != nil {
+			return nil, err
+		}
+		return ofJob("", now).data(ctx, tx)
+	}}}, nil
+}
+
+// intend writes down that next is begun.
 func intend(ctx context.Context, tx *sql.Tx, j seedbed.Job, next string) error {
-	if next == "" {
-		return exec(ctx, tx, `UPDATE job SET stage = '', progress = 0, attempts = 0 WHERE id = $1`, j.ID)
+	n, err := one(ctx, tx, value[int], errUnchanged, `
+		INSERT INTO job_stage (job, n, name, state, started) SELECT $1, COUNT(*) + 1, $2, $3, $4 FROM job_stage WHERE job = $1
+		ON CONFLICT DO NOTHING RETURNING n`, j.ID, clean(next, 80), seedbed.StageIntent, micros(now()))
+	switch {
+	case errors.Is(err, errUnchanged):
+		return orConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), clean(next, 80))
+	case err == nil && n > maxStages:
+		return orConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
 	}
-	if next == j.Stage {
-		return nil
-	}
-	n, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM job_stage WHERE job = $1`, j.ID)
-	if err != nil || n >= maxStages {
-		return orConflict(err, "job %s has %d stages: no job has more", j.ID.Short(), n)
-	}
-	made, err := affect(ctx, tx, `INSERT INTO job_stage (job, n, name, state, started) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-		j.ID, n+1, clean(next, 80), seedbed.StageIntent, micros(now()))
-	if err != nil || made == 0 {
-		return orConflict(err, "job %s: stage %q was begun before", j.ID.Short(), clean(next, 80))
-	}
-	return exec(ctx, tx, `UPDATE job SET stage = $1, progress = 0, attempts = 1 WHERE id = $2`, clean(next, 80), j.ID)
+	return err
 }
 
 func countDone(ctx context.Context, tx *sql.Tx, id seedbed.JobID) error {

@@ -29,12 +29,7 @@ func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbe
 		}
 	}
 	t = seedbed.NetworkTemplate{Stored: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
-	err = db.update(ctx, "create "+kindNetwork+" "+name, func(tx *sql.Tx) error {
-		t.ID, err = insertObject(ctx, tx, kindNetwork, name, `
-			INSERT INTO network_template (name, mac, revision, created, changed) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING RETURNING id`,
-			name, mac, t.Revision, micros(t.Created), micros(t.Changed))
-		return err
-	})
+	t.ID, err = db.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, micros(t.Created), micros(t.Changed))
 	return t, err
 }
 

@@ -29,12 +29,7 @@ func (db *DB) CreateStorageTemplate(ctx context.Context, name string) (t seedbed
 		return t, err
 	}
 	t = seedbed.StorageTemplate{Stored: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
-	err = db.update(ctx, "create "+kindStorage+" "+name, func(tx *sql.Tx) error {
-		t.ID, err = insertObject(ctx, tx, kindStorage, name, `
-			INSERT INTO storage_template (name, revision, created, changed) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING RETURNING id`,
-			name, t.Revision, micros(t.Created), micros(t.Changed))
-		return err
-	})
+	t.ID, err = db.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, micros(t.Created), micros(t.Changed))
 	return t, err
 }
 

@@ -14,10 +14,16 @@ import (
 
 const systemColumns = `id, name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, revision, created, changed`
 
+// systemRead are the columns of a template that is read: with the OVA image that it came with.
+const systemRead = systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
+
 func scanSystem(r row) (t seedbed.SystemTemplate, err error) {
 	var downtime int64
+	var ova sql.NullString
+	var ovaID sql.NullInt64
 	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, toJSON{&t.NodeLimit}, &t.NodeSelector,
-		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
+		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.Revision, toTime{&t.Created}, toTime{&t.Changed}, &ova, &ovaID)
+	t.OVA, t.OVAID = ova.String, ovaID.Int64
 	t.MigrationDowntime = time.Duration(downtime) * time.Microsecond
 	return t, err
 }
@@ -71,23 +77,18 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 		return seedbed.SystemTemplate{}, err
 	}
 	t.NodeLimit, t.Stored = orEmpty(t.NodeLimit), newStored()
-	err := db.update(ctx, "create "+kindSystem+" "+t.Name, func(tx *sql.Tx) (err error) {
-		args := append(systemValues(t), t.Revision, micros(t.Created), micros(t.Changed))
-		t.ID, err = insertObject(ctx, tx, kindSystem, t.Name, `
-			INSERT INTO system_template (`+strings.TrimPrefix(systemColumns, "id, ")+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
-		return err
-	})
+	id, err := db.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, micros(t.Created), micros(t.Changed))...)
 	if err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
+	t.ID = id
 	return t, nil
 }
 
 // SystemTemplates returns the system templates whose names match, by name.
 func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
 	err = db.view(ctx, "list system templates", func(tx *sql.Tx) error {
-		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemColumns+` FROM system_template WHERE %s ORDER BY name`)
+		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -101,7 +102,7 @@ func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func
 		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
 			return err
 		}
-		t, err = one(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemColumns+` FROM system_template WHERE name = $1`, name)
+		t, err = one(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, name)
 		if err != nil {
 			return err
 		}

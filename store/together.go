@@ -23,7 +23,10 @@ type asks struct {
 type ask struct {
 	ctx context.Context
 	fn  func(context.Context, *sql.Tx) ([]notice, error)
-	err error
+	// held is set for a write of a job's holder: nothing of it is gathered, and it
+	// may change what memo remembers.
+	held bool
+	err  error
 	// told is closed when err is known, unless there are some in lead: then this
 	// one commits for those, of which it is the first.
 	told chan struct{}
@@ -54,11 +57,44 @@ const (
 // its kind. Of these each is refused or written by itself: what one finds
 // wrong undoes nothing of another. fn must write no rows that memo remembers.
 func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *sql.Tx) ([]notice, error)) error {
+	return db.join(&db.asks, &ask{ctx: ctx, fn: fn}, what)
+}
+
+// share is update for what the holders of jobs write while their jobs run, each
+// into the rows of its own job: what many write at the same time is flushed once.
+// Where each statement is a way to a server and back, they do better beside each other.
+func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *sql.Tx) ([]notice, error)) error {
+	if db.dialect.volleys {
+		return db.own(ctx, what, func(tx *sql.Tx) error {
+			events, err := fn(ctx, tx)
+			if err != nil {
+				return err
+			}
+			return emit(ctx, tx, events...)
+		})
+	}
+	return db.join(&db.steps, &ask{ctx: ctx, fn: fn, held: true}, what)
+}
+
+// own is update for what the holder of a job writes into rows that no process
+// remembers. It is announced after the transaction and not by it: PostgreSQL lets
+// those that announce commit one after the other, each with a flush of its own.
+func (db *DB) own(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	changed, err := db.change(ctx, what, fn)
+	if changed {
+		db.wake()
+		db.tellSoon()
+	}
+	return err
+}
+
+// join has a commit, with others of its queue, by whoever is first.
+func (db *DB) join(q *asks, a *ask, what string) error {
+	ctx := a.ctx
 	if ctx.Err() != nil {
 		return db.fail(ctx, what, ctx.Err())
 	}
-	a := &ask{ctx: ctx, fn: fn, told: make(chan struct{})}
-	q := &db.asks
+	a.told = make(chan struct{})
 	q.mu.Lock()
 	q.waiting = append(q.waiting, a)
 	q.appoint(db.dialect.lanes)
@@ -99,7 +135,7 @@ func (db *DB) settleTogether(batch []*ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), togetherLimit)
 	defer cancel()
 	apart := false
-	if db.dialect.volleys {
+	if db.dialect.volleys && !batch[0].held {
 		batch, apart = db.volley(ctx, batch)
 	}
 	if len(batch) > 0 {
@@ -131,12 +167,13 @@ func (db *DB) settleLong(ctx context.Context, batch []*ask, apart bool) {
 var errApart = errors.New("one of several writes was refused")
 
 func (db *DB) writeTogether(ctx context.Context, batch []*ask, apart bool) error {
-	return db.changeQuietly(ctx, func(tx *sql.Tx) error {
+	held := batch[0].held
+	return db.changeQuietly(ctx, held, func(tx *sql.Tx) error {
 		changed := false
 		var told []notice
 		var gathered *pile
 		ctx := ctx
-		if !apart && len(batch) > 1 {
+		if !apart && len(batch) > 1 && !held {
 			ctx, gathered = db.piled(ctx)
 		}
 		for n, a := range batch {
@@ -193,14 +230,17 @@ func savepoint(ctx context.Context, tx *sql.Tx, n int, fn func() error) error {
 }
 
 // changeQuietly runs fn in a writing transaction and wakes those who wait for a
-// write. It leaves what memo remembers, and gives errors as they came.
-func (db *DB) changeQuietly(ctx context.Context, fn func(*sql.Tx) error) error {
+// write. Unless forget is set it leaves what memo remembers. It gives errors as they came.
+func (db *DB) changeQuietly(ctx context.Context, forget bool, fn func(*sql.Tx) error) error {
 	err := db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
 		return db.announce(ctx, tx)
 	})
+	if forget {
+		db.memo.writes.Add(1) // even after an error, which may have come with the commit
+	}
 	if err == nil {
 		db.wake()
 	}

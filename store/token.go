@@ -9,10 +9,10 @@ import (
 	"seedbed"
 )
 
-const tokenColumns = `name, role, created, expires, used`
+const tokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
 
 func scanToken(r row) (t seedbed.Token, err error) {
-	err = r.Scan(&t.Name, &t.Role, toTime{&t.Created}, toTime{&t.Expires}, toTime{&t.Used})
+	err = r.Scan(&t.Name, &t.Role, toTime{&t.Created}, toTime{&t.Expires}, toTime{&t.Used}, &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err
 }
 
@@ -26,6 +26,9 @@ func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size
 	if err != nil {
 		return seedbed.Token{}, within("token "+t.Name, err)
 	}
+	if err := t.Quota.Check(); err != nil {
+		return seedbed.Token{}, within("token "+t.Name, err)
+	}
 	t.Role, t.Created, t.Used = role, now(), time.Time{}
 	if !t.Expires.IsZero() {
 		if t.Expires = orNow(t.Expires); t.Expired(t.Created) {
@@ -33,8 +36,8 @@ func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size
 		}
 	}
 	err = db.update(ctx, "create token "+t.Name, func(tx *sql.Tx) error {
-		made, err := affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-			t.Name, t.Role, sum[:], micros(t.Created), micros(t.Expires))
+		made, err := affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+			t.Name, t.Role, sum[:], micros(t.Created), micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
 		}
@@ -53,9 +56,12 @@ const usedEvery = time.Minute
 // notes that it was used. ErrNotFound: there is none, or it was revoked.
 func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
-	err = db.view(ctx, "read token", func(tx *sql.Tx) error {
-		t, err = one(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
-		return err
+	t, err = memoized(ctx, db, memoKey{"token", string(sum[:])}, func() (t seedbed.Token, err error) {
+		err = db.view(ctx, "read token", func(tx *sql.Tx) error {
+			t, err = one(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
+			return err
+		})
+		return t, err
 	})
 	if at := now(); err == nil && !t.Expired(at) && at.Sub(t.Used) >= usedEvery {
 		t.Used = at
@@ -73,6 +79,24 @@ func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
 		return err
 	})
 	return all, err
+}
+
+// SetTokenQuota bounds what a token's instances may have from now on; those that
+// there are stay, whatever they have.
+func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
+	if err := q.Check(); err != nil {
+		return t, within("token "+clean(name, 80), err)
+	}
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", clean(name, 80))
+	err = db.update(ctx, "change quota of token "+clean(name, 80), func(tx *sql.Tx) error {
+		t, err = one(ctx, tx, scanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+tokenColumns,
+			q.Instances, q.VCPUs, q.Memory, q.Disk, name)
+		if err != nil && unstorable(err) {
+			err = missing
+		}
+		return err
+	})
+	return t, err
 }
 
 // DeleteToken revokes a token: whoever holds it is refused from now on.

@@ -16,6 +16,9 @@ var errUnchanged = errors.New("unchanged")
 
 // update runs fn in a writing transaction and wakes those who wait for a write.
 func (db *DB) update(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	if tx := batchOf(ctx); tx != nil {
+		return db.inBatch(ctx, tx, what, fn)
+	}
 	changed, err := db.change(ctx, what, func(tx *sql.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
@@ -49,6 +52,9 @@ func (db *DB) change(ctx context.Context, what string, fn func(*sql.Tx) error) (
 
 // view runs fn in a transaction that only reads, and sees one state throughout.
 func (db *DB) view(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	if tx := batchOf(ctx); tx != nil {
+		return fn(tx)
+	}
 	if err := db.transact(ctx, db.read, db.dialect.reading, fn); err != nil {
 		return db.fail(ctx, what, err)
 	}

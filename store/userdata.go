@@ -19,11 +19,11 @@ func scanDocument(r row) (d sheet, err error) {
 }
 
 // shelf is one of the tables that hold documents.
-type shelf struct{ kind, table string }
+type shelf struct{ kind, table, into string }
 
 var (
-	userDataShelf = shelf{kindUserData, "userdata"}
-	scriptShelf   = shelf{kindScript, "script"}
+	userDataShelf = shelf{kindUserData, "userdata", intoUserData}
+	scriptShelf   = shelf{kindScript, "script", intoScript}
 )
 
 // always has every database hold the documents that are always there.
@@ -54,12 +54,8 @@ func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet,
 		return sheet{}, err
 	}
 	d := sheet{newStored(), name, content}
-	err := db.update(ctx, "create "+s.kind+" "+name, func(tx *sql.Tx) (err error) {
-		d.ID, err = insertObject(ctx, tx, s.kind, name, `
-			INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING RETURNING id`,
-			name, content, d.Revision, micros(d.Created), micros(d.Changed))
-		return err
-	})
+	id, err := db.createObject(ctx, s.kind, s.into, name, name, content, d.Revision, micros(d.Created), micros(d.Changed))
+	d.ID = id
 	return d, err
 }
 
@@ -120,8 +116,9 @@ func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]see
 }
 
 // SetUserData gives a document another content. Machines that were made with it
-// keep what they have. The one called empty stays as it is: ErrConflict.
+// keep what they have, unless their user-data follows. The one called empty stays as it is: ErrConflict.
 func (db *DB) SetUserData(ctx context.Context, name, data string) error {
+	defer db.revised.ring()
 	return userDataShelf.set(ctx, db, name, data)
 }
 

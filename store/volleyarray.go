@@ -11,15 +11,21 @@ import (
 // pileTypes are the columns' types of the tables that are gathered: text, bigint
 // (i) or bytea.
 var pileTypes = map[string]string{
-	intoJob:          "tttttttii",
+	intoJob:          "ttttttttt" + "itiii",
 	intoClaim:        "tttt",
-	intoInstance:     "ttttttiitibttbtttttiii",
+	intoInstance:     "ttttttiitibttbttttt" + "ittt" + "ttt" + "iii",
 	intoNIC:          "tittt",
 	intoVolume:       "tttiit",
 	intoHookInstance: "tti",
 	intoDelivery:     "ttbitt" + "tb",
 	intoEvent:        "tiittti",
 	intoAudit:        "ittttttt",
+
+	intoSystem:          "itiiiittti" + "tiiii",
+	intoNetworkTemplate: "ittiii",
+	intoStorageTemplate: "itiii",
+	intoUserData:        "ittiii",
+	intoScript:          "ittiii",
 }
 
 // columnKind is how PostgreSQL names a type, and its number (pg_type.h).

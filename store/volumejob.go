@@ -15,7 +15,7 @@ import (
 // on an image that is; ok is false for a job of another kind.
 func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	switch j.Kind {
-	case seedbed.JobFlatten:
+	case seedbed.JobFlatten, seedbed.JobForget:
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
 		var input seedbed.SnapshotJob
 		if err := json.Unmarshal(j.Spec, &input); err != nil {
@@ -85,16 +85,10 @@ func acceptImageRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 	if err != nil {
 		return err
 	}
-	other, err := one(ctx, tx, scanJob, nil,
-		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, j.Subject, seedbed.JobImport, seedbed.JobImageRemove)
-	if err != nil {
+	if err := idleImage(ctx, tx, j.Subject); err != nil {
 		return err
 	}
-	if other.ID != "" {
-		return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-			Msg: fmt.Sprintf("image %q is in the hands of %s job %s: wait for its end%s", j.Subject, other.Kind, other.ID.Short(), orCancel(other))}
-	}
-	if err := unusedImage(ctx, tx, j.Subject); err != nil {
+	if err := unusedImage(ctx, tx, j.Subject, true); err != nil {
 		return err
 	}
 	var input seedbed.ImageRemoval
@@ -109,9 +103,15 @@ func acceptImageRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2`, seedbed.ImageRemoving, j.Subject)
 }
 
-// unusedImage refuses with ErrInUse an image that profiles or storage templates name or volumes are clones of, and tells which.
-func unusedImage(ctx context.Context, tx *sql.Tx, name string) error {
+// unusedImage refuses with ErrInUse an image that profiles or storage templates name, volumes are clones of or,
+// alone, an OVA image has as a disk, and tells which.
+func unusedImage(ctx context.Context, tx *sql.Tx, name string, alone bool) error {
 	var users []string
+	if ova, err := one(ctx, tx, value[string], nil, `SELECT ova FROM ova_volume WHERE image = $1`, name); err != nil {
+		return err
+	} else if alone && ova != "" {
+		return seedbed.Errorf(seedbed.ErrInUse, "image %q is a disk of OVA image %q: remove that (seedbed ova remove)", name, ova)
+	}
 	for _, u := range []struct{ what, query string }{
 		{"profile", `SELECT name FROM profile WHERE image = $1 ORDER BY name LIMIT 6`},
 		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},

@@ -68,7 +68,7 @@ func testProfiles(b *bench) {
 	b.world()
 	made := get(b.CreateProfile(ctx, webProfile()))(b)
 	wanted := webProfile()
-	wanted.Ready, wanted.Revision, wanted.Datasource = seedbed.ReadyMetadata, 1, seedbed.DatasourceEC2
+	wanted.Ready, wanted.Revision, wanted.Datasource, wanted.Follow = seedbed.ReadyMetadata, 1, seedbed.DatasourceEC2, seedbed.FollowPinned
 	b.equal(made, wanted, cmpopts.IgnoreFields(seedbed.Profile{}, "Created", "Changed"))
 	if made.Created.IsZero() || !made.Created.Equal(made.Changed) {
 		b.Fatalf("created %v, changed %v", made.Created, made.Changed)
@@ -150,7 +150,7 @@ func testHooks(b *bench) {
 	b.equal(get(b.Hooks(ctx))(b), []seedbed.Hook{made})
 	_, err := b.CreateHook(ctx, h)
 	b.want(err, seedbed.ErrExists, `hook "ci"`)
-	b.want(b.DeleteProfile(ctx, "web"), seedbed.ErrInUse, `hook "ci" uses profile "web"`)
+	b.want(b.DeleteProfile(ctx, "web"), seedbed.ErrInUse, `profile "web" is used by hook "ci"`)
 	bad := h
 	bad.Name, bad.Profiles = "other", []string{"web", "none"}
 	_, err = b.CreateHook(ctx, bad)

@@ -11,14 +11,22 @@ import (
 // Listing is how long lists are read: in pages, and filtered.
 type Listing interface {
 	ListInstances(context.Context, seedbed.InstanceQuery) ([]seedbed.Instance, error)
+	ListProfiles(context.Context, seedbed.ProfileQuery) ([]seedbed.Profile, error)
 	ListJobs(context.Context, seedbed.JobQuery) ([]seedbed.Job, error)
+	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.PlacedEvent, error)
+	LastPlace(context.Context) (int64, error)
+	Census(ctx context.Context, since time.Time) (seedbed.Census, error)
 }
 
 var listingCases = map[string]func(*bench){
 	"instances":             testListInstances,
+	"profiles":              testListProfiles,
 	"jobs":                  testListJobs,
 	"jobs of one moment":    testListJobsOfOneMoment,
 	"a job that is no more": testListAfterForgotten,
+	"a census":              testCensus,
+	"events of all jobs":    testEventsOfAll,
+	"events as they come":   testEventsRace,
 }
 
 func (b *bench) instancesOf(q seedbed.InstanceQuery) (names []string) {
@@ -30,6 +38,58 @@ func (b *bench) instancesOf(q seedbed.InstanceQuery) (names []string) {
 		}
 	}
 	return names
+}
+
+func testListProfiles(b *bench) {
+	ctx := context.Background()
+	b.world()
+	p := webProfile()
+	for _, name := range []string{"web", "a.b", "web_1", "webs", "Big"} {
+		p.Name = name
+		get(b.CreateProfile(ctx, p))(b)
+	}
+	names := func(q seedbed.ProfileQuery) (names []string) {
+		for _, p := range get(b.ListProfiles(ctx, q))(b) {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	all := names(seedbed.ProfileQuery{})
+	for _, c := range []struct {
+		query seedbed.ProfileQuery
+		want  []string
+	}{
+		{seedbed.ProfileQuery{Limit: 2}, []string{"Big", "a.b"}},
+		{seedbed.ProfileQuery{Limit: 2, After: "a.b"}, all[2:4]},
+		{seedbed.ProfileQuery{Prefix: "web_"}, []string{"web_1"}},
+		{seedbed.ProfileQuery{Prefix: "webs", After: "webs"}, nil},
+		{seedbed.ProfileQuery{Prefix: "%"}, nil},
+	} {
+		b.equal(names(c.query), c.want)
+	}
+}
+
+func testCensus(b *bench) {
+	ctx := context.Background()
+	since := time.Now().UTC().Add(-time.Hour).Truncate(time.Microsecond)
+	if c := get(b.Census(ctx, since))(b); c.Total().Count != 0 || c.Volumes != 0 || c.Disks != 0 || c.Failed != 0 {
+		b.Errorf("of nothing there is %+v", c)
+	}
+	b.world()
+	i := b.instance("web1")
+	b.instance("web2")
+	j, _ := b.running("web3")
+	b.must(b.Undo(ctx, j.Ref(), "full"))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "full", Drop: true}))
+	b.running("web4")
+	c := get(b.Census(ctx, since))(b)
+	b.equal(c.Total(seedbed.InstanceRunning), seedbed.NodeCensus{Count: 2, VCPUs: 2 * i.VCPUs, Memory: 2 * i.Memory})
+	b.equal(c.Total().Count, 3)
+	b.equal(c.Jobs, map[seedbed.JobState]int{seedbed.JobRunning: 1})
+	if c.Failed != 1 || c.Volumes != 3 || c.Disks != 3*i.Volumes[0].Size || c.Images != 1 || c.Networks != 1 {
+		b.Errorf("%+v", c)
+	}
+	b.equal(get(b.Census(ctx, time.Now().Add(time.Hour)))(b).Failed, 0)
 }
 
 func testListInstances(b *bench) {

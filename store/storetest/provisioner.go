@@ -96,6 +96,7 @@ func testProvisionerProfiles(b *bench) {
 	p := profileOf("web")
 	p.Arguments = []string{"a=b|c", "d="}
 	made := get(b.CreateProvisionerProfile(ctx, p))(b)
+	p.Follow = seedbed.FollowLive // as PVC's manual has it
 	b.equal(made, p, cmpopts.IgnoreFields(seedbed.ProvisionerProfile{}, "Stored"))
 	_, err := b.CreateProvisionerProfile(ctx, p)
 	b.want(err, seedbed.ErrExists, `the profile "web" already exists`)
@@ -127,7 +128,7 @@ func testProvisionerBounds(b *bench) {
 	}{
 		"a name":             {func(p *seedbed.ProvisionerProfile) { p.Name = "a%" }, "profile name"},
 		"a type":             {func(p *seedbed.ProvisionerProfile) { p.Type = "vm" }, "a valid profile type (provisioner, ova) must be specified"},
-		"an OVA":             {func(p *seedbed.ProvisionerProfile) { p.Type = seedbed.ProfileOVA }, "not supported"},
+		"an OVA":             {func(p *seedbed.ProvisionerProfile) { p.Type = seedbed.ProfileOVA }, "an OVA image must be specified"},
 		"no system":          {func(p *seedbed.ProvisionerProfile) { p.System = "" }, "a system template must be specified"},
 		"unknown system":     {func(p *seedbed.ProvisionerProfile) { p.System = "x" }, `the system template "x" for profile "web" does not exist`},
 		"a pattern":          {func(p *seedbed.ProvisionerProfile) { p.System = "smal_" }, `"smal_"`},

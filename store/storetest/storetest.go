@@ -26,8 +26,12 @@ type Store interface {
 	Outbox
 	Access
 	Listing
+	Catalogues
+	Native
 	Templates
 	Provisioner
+	OVAs
+	ScriptRuns
 	Hooks
 	Hint() <-chan struct{}
 }
@@ -57,6 +61,7 @@ type Catalogue interface {
 type Intake interface {
 	Accept(context.Context, seedbed.Acceptance) (seedbed.Receipt, error)
 	CancelJob(context.Context, seedbed.JobID) error
+	ResumeJob(context.Context, seedbed.JobID) (seedbed.Job, error)
 	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 }
@@ -71,11 +76,15 @@ type Reader interface {
 	Jobs(ctx context.Context, limit int) ([]seedbed.Job, error)
 	Stages(context.Context, seedbed.JobID) ([]seedbed.Stage, error)
 	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
+	JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) ([]seedbed.JobOutput, error)
 }
 
 // Engine is what a job's holder writes with.
 type Engine interface {
 	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
+	ClaimNext(context.Context, seedbed.Claiming) (*seedbed.Job, error)
+	Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error
+	LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error
 	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
 	Step(context.Context, seedbed.JobRef, seedbed.Step) error
 	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (int64, error)
@@ -121,6 +130,8 @@ type Cleanup interface {
 	DropDeliveries(ctx context.Context, before time.Time) (int, error)
 	CountGuestEvents(ctx context.Context, before time.Time) (int, error)
 	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
+	CountOutput(ctx context.Context, before time.Time) (int, error)
+	DropOutput(ctx context.Context, before time.Time) (int, error)
 }
 
 // Access is who may use the API, and what they changed.
@@ -147,6 +158,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"job", jobCases},
 		{"lease", leaseCases},
 		{"journal", journalCases},
+		{"queue", queueCases},
+		{"output", outputCases},
 		{"finish", finishCases},
 		{"feed", feedCases},
 		{"served", servedCases},
@@ -158,8 +171,12 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"outbox", outboxCases},
 		{"access", accessCases},
 		{"template", templateCases},
+		{"script", scriptCases},
 		{"provisioner", provisionerCases},
+		{"ova", ovaCases},
 		{"listing", listingCases},
+		{"takeover", catalogueTakeoverCases},
+		{"native", nativeCases},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

@@ -61,6 +61,7 @@ var templateCases = map[string]func(*bench){
 	"a disk's bounds":                       testDiskBounds,
 	"an image that a template names":        testTemplateImage,
 	"of many creates of one name":           testTemplateRace,
+	"of many creates at once":               testTemplatesAtOnce,
 	"of adds and deletes at once":           testTemplateDeleteRace,
 }
 
@@ -310,6 +311,38 @@ func testTemplateRace(b *bench) {
 	}
 	if all := get(b.SystemTemplates(ctx, seedbed.NameMatch{}))(b); made != 1 || len(all) != 1 {
 		b.Errorf("%d made it, %d are there", made, len(all))
+	}
+}
+
+// Creates that come at once share a transaction; one that is refused is in
+// nobody's way, and no number is given twice.
+func testTemplatesAtOnce(b *bench) {
+	ctx := context.Background()
+	const n = 40
+	get(b.CreateSystemTemplate(ctx, systemOf("t7")))(b)
+	ids, errs := make([]int64, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			t, err := b.CreateSystemTemplate(ctx, systemOf(fmt.Sprintf("t%d", i)))
+			ids[i], errs[i] = t.ID, err
+		})
+	}
+	wg.Wait()
+	kept := map[string]int64{}
+	for _, t := range get(b.SystemTemplates(ctx, seedbed.NameMatch{}))(b) {
+		kept[t.Name] = t.ID
+	}
+	seen := map[int64]bool{}
+	for i := range n {
+		if i == 7 {
+			b.want(errs[i], seedbed.ErrExists, `"t7" already exists`)
+			continue
+		}
+		if errs[i] != nil || kept[fmt.Sprintf("t%d", i)] != ids[i] || seen[ids[i]] {
+			b.Errorf("t%d: number %d, kept as %d: %v", i, ids[i], kept[fmt.Sprintf("t%d", i)], errs[i])
+		}
+		seen[ids[i]] = true
 	}
 }
 

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"seedbed"
+)
+
+// acceptAfter looks at the job that a new one comes after, and has it wait.
+func acceptAfter(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+	j.Blocked = false
+	if j.After == "" {
+		return nil
+	}
+	if tx == nil {
+		return errReads
+	}
+	// The row is locked, so that its end sees who waits for it.
+	before, err := one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clean(string(j.After), 80)),
+		`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, j.After)
+	switch {
+	case err != nil:
+		return err
+	case !before.State.Terminal():
+		j.Blocked = true
+	case before.State != seedbed.JobSucceeded:
+		return &seedbed.Error{Kind: seedbed.ErrConflict, Holder: before.ID,
+			Msg: fmt.Sprintf("job %s, which is to succeed before, has ended: it is %s", before.ID.Short(), before.State)}
+	}
+	return nil
+}
+
+// acceptPool completes the row of a job, other than a create, with the pool that it works on.
+func acceptPool(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) (err error) {
+	j := &a.Job
+	switch j.Kind {
+	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove: // of none, or it is known
+	case seedbed.JobImport:
+		j.Pool = a.Image.Pool
+	case seedbed.JobImageRemove:
+		j.Pool, err = one(ctx, tx, value[string], nil, `SELECT pool FROM image WHERE name = $1`, j.Subject)
+	default:
+		j.Pool, err = one(ctx, tx, value[string], nil, `SELECT pool FROM volume WHERE instance = $1 ORDER BY idx LIMIT 1`, j.Instance)
+	}
+	return err
+}
+
+// giveUp ends a job that nobody has begun. One that came with an upload has a
+// file with the worker: it is left to whoever claims it, which undoes it.
+func (db *DB) giveUp(ctx context.Context, tx *sql.Tx, j seedbed.Job, why string) error {
+	var spec seedbed.ImportSpec
+	if j.Kind == seedbed.JobImport {
+		if err := readSpec(j, &spec); err != nil {
+			return err
+		}
+	}
+	if j.Kind == seedbed.JobOVA || spec.Upload != "" {
+		return exec(ctx, tx, `UPDATE job SET cancel = 1, blocked = 0, error = $1 WHERE id = $2`, clean(why, maxText), j.ID)
+	}
+	return db.end(ctx, tx, j, seedbed.Outcome{State: seedbed.JobRolledBack, Error: why, Drop: j.Kind.Makes()})
+}
+
+// endDependents lets the jobs start that waited for j to succeed, or ends them
+// when it did not, with those that wait for them in turn.
+func (db *DB) endDependents(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	waiting, err := list(ctx, tx, scanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobColumns, j.ID)
+	if err != nil {
+		return err
+	}
+	for _, w := range waiting {
+		if j.State != seedbed.JobSucceeded {
+			if err := db.giveUp(ctx, tx, w, fmt.Sprintf("job %s, which was to succeed before, is %s", j.ID.Short(), j.State)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, w.ID); err != nil {
+			return err
+		}
+		if err := addEvent(ctx, tx, w.ID, seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has succeeded", j.ID.Short())}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

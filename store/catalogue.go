@@ -1,0 +1,136 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// maxCatalogue bounds the objects of a catalogue that is taken over.
+const maxCatalogue = 50_000
+
+// Catalogue returns what machines are composed from, as of one moment. What is
+// always there, and is empty, is not in it.
+func (db *DB) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
+	all := seedbed.NameMatch{}
+	err = db.viewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
+		system, err1 := db.SystemTemplates(ctx, all)
+		network, err2 := db.NetworkTemplates(ctx, all)
+		storage, err3 := db.StorageTemplates(ctx, all)
+		documents, err4 := db.UserDataDocuments(ctx, all)
+		scripts, err5 := db.Scripts(ctx, all)
+		composed, err6 := db.ProvisionerProfiles(ctx, all)
+		native, err7 := db.Profiles(ctx)
+		c = seedbed.Catalogue{
+			System: each(system, seedbed.SystemOfCatalogue), Network: each(network, seedbed.NetworkOfCatalogue), Storage: each(storage, seedbed.StorageOfCatalogue),
+			UserData: []seedbed.CatalogueDocument{}, Scripts: []seedbed.CatalogueScript{},
+			Provisioner: each(composed, seedbed.ProvisionerOfCatalogue), Profiles: each(native, seedbed.ProfileOfCatalogue),
+		}
+		for _, d := range documents {
+			if d.Name != seedbed.Empty {
+				c.UserData = append(c.UserData, seedbed.CatalogueDocument{Name: d.Name, Data: d.Data})
+			}
+		}
+		for _, s := range scripts {
+			if s.Name != seedbed.Empty {
+				c.Scripts = append(c.Scripts, seedbed.CatalogueScript{Name: s.Name, Text: s.Text, Options: s.Options})
+			}
+		}
+		return errors.Join(err1, err2, err3, err4, err5, err6, err7)
+	})
+	return c, err
+}
+
+func each[T, R any](all []T, of func(T) R) []R {
+	made := make([]R, len(all))
+	for i, v := range all {
+		made[i] = of(v)
+	}
+	return made
+}
+
+// TakeOver takes a catalogue over in one transaction: what is not there is made,
+// and what is there is changed to be the same. An object that cannot be, since
+// it is wrong or what it names is not there, is a conflict, and then nothing is
+// written at all: that is no error.
+func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (report seedbed.CatalogueReport, err error) {
+	if n := c.Objects(); n > maxCatalogue {
+		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
+	}
+	err = db.batch(ctx, "take over a catalogue", func(ctx context.Context) error {
+		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}
+		for _, o := range db.takeovers(c, how) {
+			change, err := db.takeOver(ctx, o, how.Keep)
+			if err != nil {
+				return err
+			}
+			report.Changes = append(report.Changes, change)
+		}
+		report.Applied = !how.Try && report.Conflicts() == 0
+		if !report.Applied {
+			return errUnchanged // nothing of it is written
+		}
+		return nil
+	})
+	return report, err
+}
+
+// takeover is one object of a catalogue.
+type takeover struct {
+	kind, name string
+	// now is the object as it is, in the form of a catalogue; nil when there is none.
+	now          func(ctx context.Context) (any, error)
+	make, change func(ctx context.Context) error
+}
+
+// takeOver takes one object over, and says what became of it.
+func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
+	change := seedbed.CatalogueChange{Kind: o.kind, Name: clean(o.name, 80), Action: seedbed.CatalogueKept}
+	err := savepoint(ctx, batchOf(ctx), 0, func() error {
+		before, err := o.now(ctx)
+		if err != nil {
+			return err
+		}
+		if before == nil {
+			change.Action = seedbed.CatalogueMade
+			return o.make(ctx)
+		}
+		if keep {
+			return errUnchanged
+		}
+		if err := o.change(ctx); err != nil {
+			return err
+		}
+		after, err := o.now(ctx)
+		if err != nil {
+			return err
+		}
+		if same(before, after) {
+			return errUnchanged
+		}
+		change.Action = seedbed.CatalogueChanged
+		return nil
+	})
+	if errors.Is(err, errUnchanged) {
+		return change, nil
+	}
+	if e, ok := errors.AsType[*seedbed.Error](err); ok && !errors.Is(err, seedbed.ErrUnavailable) {
+		change.Action, change.Detail = seedbed.CatalogueConflict, e.Error()
+		return change, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %q: %w", o.kind, change.Name, err)
+	}
+	return change, err
+}
+
+// same tells whether two objects are, in their form.
+func same(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}

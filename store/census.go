@@ -1,0 +1,45 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+// Census counts what there is; the jobs that did not succeed are those that ended since then.
+func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, err error) {
+	err = db.view(ctx, "count what there is", func(tx *sql.Tx) error {
+		c = seedbed.Census{Jobs: map[seedbed.JobState]int{}, Since: since}
+		c.Instances, err = list(ctx, tx, func(r row) (n seedbed.NodeCensus, err error) {
+			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)
+			return n, err
+		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint) FROM instance GROUP BY node, state ORDER BY node, state`)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM volume`).Scan(&c.Volumes, &c.Disks); err != nil {
+			return err
+		}
+		type live struct {
+			state seedbed.JobState
+			n     int
+		}
+		jobs, err := list(ctx, tx, func(r row) (l live, err error) {
+			err = r.Scan(&l.state, &l.n)
+			return l, err
+		}, `SELECT state, COUNT(*) FROM job WHERE state IN ('queued', 'running', 'undoing') GROUP BY state`)
+		if err != nil {
+			return err
+		}
+		for _, l := range jobs {
+			c.Jobs[l.state] = l.n
+		}
+		return tx.QueryRowContext(ctx, `
+			SELECT (SELECT COUNT(*) FROM job WHERE state <> 'succeeded' AND ended >= $1), (SELECT COUNT(*) FROM image WHERE dropped = 0),
+				(SELECT COUNT(*) FROM profile) + (SELECT COUNT(*) FROM provisioner_profile), (SELECT COUNT(*) FROM network)`,
+			micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
+	})
+	return c, err
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"seedbed"
+)
+
+// placedMost is how many events are given their place in one transaction.
+const placedMost = 1000
+
+// placeEvents gives the events that have none their place in the order of all, and
+// gives the last place. It wakes nobody: that events have a place is not news.
+func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
+	for {
+		placed := 0
+		err = db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) (err error) {
+			if err := exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
+				return err
+			}
+			// The row is locked: others wait here, and then see what this one placed.
+			if last, err = value[int64](tx.QueryRowContext(ctx, `UPDATE event_order SET last = last WHERE one = 1 RETURNING last`)); err != nil {
+				return err
+			}
+			placed, err = affect(ctx, tx, `
+				UPDATE job_event SET place = $1 + o.n
+				FROM (SELECT job, seq, row_number() OVER (ORDER BY at, job, seq) AS n FROM (
+					SELECT job, seq, at FROM job_event WHERE place IS NULL ORDER BY at, job, seq LIMIT $2) AS few) AS o
+				WHERE job_event.job = o.job AND job_event.seq = o.seq`, last, placedMost)
+			if err != nil {
+				return err
+			}
+			if placed == 0 {
+				return errUnchanged
+			}
+			last += int64(placed)
+			return exec(ctx, tx, `UPDATE event_order SET last = $1 WHERE one = 1`, last)
+		})
+		if errors.Is(err, errUnchanged) {
+			return last, nil
+		}
+		if err != nil || placed < placedMost {
+			return last, err
+		}
+	}
+}
+
+// unplaced tells whether there are events without a place.
+func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
+	err = db.view(ctx, "look for events", func(tx *sql.Tx) error {
+		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job_event WHERE place IS NULL LIMIT 1) AS few`))
+		found = n > 0
+		return err
+	})
+	return found, err
+}
+
+// ordered has every event have its place. Of many who ask at once in this
+// process, one writes.
+func (db *DB) ordered(ctx context.Context) error {
+	more, err := db.unplaced(ctx)
+	if err != nil || !more {
+		return err
+	}
+	db.placing.Lock()
+	defer db.placing.Unlock()
+	if more, err = db.unplaced(ctx); err != nil || !more {
+		return err
+	}
+	if _, err := db.placeEvents(ctx); err != nil {
+		return db.fail(ctx, "order events", err)
+	}
+	return nil
+}
+
+// LastPlace is the place of the newest event of all jobs; 0 when there never was one.
+func (db *DB) LastPlace(ctx context.Context) (int64, error) {
+	last, err := db.placeEvents(ctx)
+	if err != nil {
+		return 0, db.fail(ctx, "order events", err)
+	}
+	return last, nil
+}
+
+// EventsOfAll returns the events of all jobs behind a place, in the order of
+// their places, at most limit and at most 1000. Whoever asks with the place of
+// the last one that it has misses none.
+func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.PlacedEvent, err error) {
+	if err := db.ordered(ctx); err != nil {
+		return nil, err
+	}
+	err = db.view(ctx, "list events of all jobs", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, scanPlaced, `
+			SELECT e.place, j.kind, j.subject, e.job, e.seq, e.at, e.level, e.stage, e.msg, e.progress, e.bytes_done, e.bytes_total
+			FROM job_event e JOIN job j ON j.id = e.job WHERE e.place > $1 ORDER BY e.place LIMIT $2`, after, bound(limit, 1000))
+		return err
+	})
+	return all, err
+}
+
+func scanPlaced(r row) (e seedbed.PlacedEvent, err error) {
+	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, toTime{&e.At}, &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
+	return e, err
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// Of what a stage puts out, so much of the beginning stays for good, and what is
+// dropped at a time brings it down by a quarter, so that most lines drop nothing.
+const (
+	outputHead = seedbed.MaxOutput / 4
+	outputKept = seedbed.MaxOutput * 3 / 4
+)
+
+// outputLine is what a line counts, besides its text.
+const outputLine = 32
+
+// LogOutput appends lines to what a stage of a job that is held has put out.
+// When that grows past [seedbed.MaxOutput], lines of its middle are dropped, and
+// one of the stream [seedbed.OutputNote] stands in their place.
+func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	return db.update(ctx, "log output", func(tx *sql.Tx) error {
+		if _, err := hold(ctx, tx, ref); err != nil {
+			return err
+		}
+		o := output{job: ref.ID, stage: stage}
+		err := tx.QueryRowContext(ctx, `SELECT output, note, dropped_lines, dropped_bytes FROM job_stage WHERE job = $1 AND name = $2`, ref.ID, stage).
+			Scan(&o.kept, &o.note, &o.lines, &o.bytes)
+		if errors.Is(err, sql.ErrNoRows) {
+			return orConflict(nil, "job %s: stage %q was not begun, so it has no output", ref.ID.Short(), clean(stage, 80))
+		} else if err != nil {
+			return err
+		}
+		last, err := value[int64](tx.QueryRowContext(ctx, `UPDATE job SET outputs = outputs + $1 WHERE id = $2 RETURNING outputs`, len(lines), ref.ID))
+		if err != nil {
+			return err
+		}
+		at := micros(now())
+		for i, l := range lines {
+			text := clean(l.Text, int(seedbed.MaxOutputLine))
+			err := exec(ctx, tx, `INSERT INTO job_output (job, n, at, stage, stream, text) VALUES ($1, $2, $3, $4, $5, $6)`,
+				ref.ID, last-int64(len(lines)-1-i), at, stage, clean(l.Stream, 80), text)
+			if err != nil {
+				return err
+			}
+			o.kept += int64(len(text)) + outputLine
+		}
+		if o.kept > int64(seedbed.MaxOutput) {
+			if err := o.drop(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return exec(ctx, tx, `UPDATE job_stage SET output = $1, note = $2, dropped_lines = $3, dropped_bytes = $4 WHERE job = $5 AND name = $6`,
+			o.kept, o.note, o.lines, o.bytes, ref.ID, stage)
+	})
+}
+
+// output is what a stage has put out: how much is kept, and what was dropped.
+type output struct {
+	job   seedbed.JobID
+	stage string
+	kept  int64
+	// note is the line that stands for what was dropped.
+	note, lines, bytes int64
+}
+
+// drop takes away the lines that follow the beginning until the rest is small enough.
+func (o *output) drop(ctx context.Context, tx *sql.Tx) error {
+	type size struct{ n, bytes int64 }
+	all, err := list(ctx, tx, func(r row) (s size, err error) {
+		err = r.Scan(&s.n, &s.bytes)
+		return s, err
+	}, `SELECT n, octet_length(text) FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 ORDER BY n`, o.job, o.stage, o.note)
+	if err != nil {
+		return err
+	}
+	if o.note == 0 {
+		for head := int64(0); len(all) > 1 && head < int64(outputHead); all = all[1:] {
+			head += all[0].bytes + outputLine
+		}
+		o.note = all[0].n // and so it goes first
+	}
+	until := o.note
+	for _, l := range all[:len(all)-1] { // the last line stays
+		if o.kept <= int64(outputKept) {
+			break
+		}
+		o.kept -= l.bytes + outputLine
+		o.lines, o.bytes, until = o.lines+1, o.bytes+l.bytes, l.n
+	}
+	if err := exec(ctx, tx, `DELETE FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 AND n <= $4`, o.job, o.stage, o.note, until); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%d lines with %d bytes are left out here: of one stage, %s are kept", o.lines, o.bytes, seedbed.MaxOutput)
+	return exec(ctx, tx, `UPDATE job_output SET stream = $1, text = $2 WHERE job = $3 AND n = $4`, seedbed.OutputNote, text, o.job, o.note)
+}
+
+// JobOutput returns what a job has put out after line after, oldest first, at
+// most limit lines and at most 5000; of one stage, or with an empty name of all.
+func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
+	err = db.view(ctx, "read output", func(tx *sql.Tx) error {
+		if _, err := readJob(ctx, tx, id); err != nil {
+			return err
+		}
+		all, err = list(ctx, tx, func(r row) (l seedbed.JobOutput, err error) {
+			err = r.Scan(&l.N, toTime{&l.At}, &l.Stage, &l.Stream, &l.Text)
+			return l, err
+		}, `SELECT n, at, stage, stream, text FROM job_output WHERE job = $1 AND n > $2 AND ($3 = '' OR stage = $3) ORDER BY n LIMIT $4`,
+			id, after, stage, bound(limit, 5000))
+		return err
+	})
+	return all, err
+}
+
+// oldOutput is the condition of lines of jobs that ended before $1.
+const oldOutput = `FROM job_output WHERE job IN (SELECT id FROM job WHERE ended < $1)`
+
+// CountOutput counts what DropOutput would delete.
+func (db *DB) CountOutput(ctx context.Context, before time.Time) (int, error) {
+	return db.count(ctx, "count output", `SELECT COUNT(*) `+oldOutput, before)
+}
+
+// DropOutput forgets what jobs put out that ended before that time, and returns how many lines.
+func (db *DB) DropOutput(ctx context.Context, before time.Time) (int, error) {
+	return db.drop(ctx, "drop output", `DELETE `+oldOutput, before)
+}

@@ -1,0 +1,258 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"seedbed"
+)
+
+const kindOVA = "OVA image"
+
+const ovaColumns = `id, name, state, revision, created, changed`
+
+func scanOVA(r row) (o seedbed.OVA, err error) {
+	o.Volumes = []seedbed.OVAVolume{}
+	err = r.Scan(&o.ID, &o.Name, &o.State, &o.Revision, toTime{&o.Created}, toTime{&o.Changed})
+	return o, err
+}
+
+// OVAs returns the OVA images that have been imported and whose names match, by name.
+func (db *DB) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OVA, err error) {
+	err = db.view(ctx, "list OVA images", func(tx *sql.Tx) error {
+		all, err = ovas(ctx, tx, m)
+		return err
+	})
+	return all, err
+}
+
+func ovas(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
+	all, err := matched(ctx, tx, scanOVA, m, "name", `SELECT `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Volumes, err = ovaVolumes(ctx, tx, all[i].Name); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func ovaVolumes(ctx context.Context, tx *sql.Tx, ova string) ([]seedbed.OVAVolume, error) {
+	return list(ctx, tx, func(r row) (v seedbed.OVAVolume, err error) {
+		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
+		return v, err
+	}, `SELECT disk, pool, image, file, format, size FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
+}
+
+func noOVA(name string) error { return noObject(kindOVA, name) }
+
+func checkNewOVA(o *seedbed.NewOVA) error {
+	switch {
+	case o == nil:
+		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA job needs an OVA image")
+	case len(o.OVA.Volumes) == 0 || len(o.OVA.Volumes) > seedbed.MaxOVADisks || len(o.Images) != len(o.OVA.Volumes):
+		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: want 1 to %d", clean(o.OVA.Name, 80), len(o.OVA.Volumes), seedbed.MaxOVADisks)
+	}
+	if err := seedbed.CheckOVAName(o.OVA.Name); err != nil {
+		return err
+	}
+	return checkSystem(o.System)
+}
+
+// acceptOVA writes an OVA image that is to be made, with its images, its system
+// template and its profile, of which nothing can be made before it is.
+func acceptOVA(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	o := a.OVA
+	a.Job.Subject, a.Job.Instance = o.OVA.Name, ""
+	s := newStored()
+	made, err := affect(ctx, tx, `INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
+		o.OVA.Name, seedbed.ImageImporting, a.Job.ID, s.Revision, micros(s.Created), micros(s.Changed))
+	if err == nil && made == 0 {
+		err = objectExists(kindOVA, o.OVA.Name)
+	}
+	if err != nil {
+		return err
+	}
+	for i, v := range o.OVA.Volumes {
+		if err := take(ctx, tx, seedbed.Claim{Kind: claimImage, Key: v.Image, Job: a.Job.ID}, v.Image); err != nil {
+			return err
+		}
+		if err := insertImage(ctx, tx, o.Images[i]); err != nil {
+			return err
+		}
+		err := exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			o.OVA.Name, i, v.Disk, v.Pool, v.Image, clean(v.File, 255), clean(v.Format, 80), v.Size)
+		if err != nil {
+			return err
+		}
+	}
+	t := o.System
+	t.NodeLimit = orEmpty(t.NodeLimit)
+	args := append(systemValues(t), s.Revision, micros(s.Created), micros(s.Changed))
+	if _, err := insertObject(ctx, tx, kindSystem, t.Name,
+		insertRows(strings.Replace(intoSystem, "(id, ", "(", 1), 1, len(args), true)+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
+		return err
+	}
+	if err := exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {
+		return err
+	}
+	p := o.Profile
+	p.Arguments, p.Stored = orEmpty(p.Arguments), s
+	_, err = insertProvisioner(ctx, tx, p)
+	return err
+}
+
+// activateOVA records what the import found.
+func activateOVA(ctx context.Context, tx *sql.Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
+	if j.Kind != seedbed.JobOVA {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no OVA image: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	for _, i := range found {
+		n, err := affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4 WHERE name = $5 AND dropped = 0`,
+			seedbed.ImageActive, i.Size, clean(i.Format, 80), clean(i.SHA256, 80), i.Name)
+		if err == nil && n == 0 {
+			err = seedbed.Errorf(seedbed.ErrConflict, "job %s: image %q does not exist", j.ID.Short(), i.Name)
+		}
+		if err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE ova_volume SET size = $1 WHERE image = $2`, i.Size, i.Name); err != nil {
+			return err
+		}
+	}
+	return setOVAState(ctx, tx, j.Subject, seedbed.ImageActive)
+}
+
+// setOVAState gives an OVA image its state, and leaves that of its images.
+func setOVAState(ctx context.Context, tx *sql.Tx, name string, to seedbed.ImageState) error {
+	n, err := affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, micros(now()), name)
+	if err == nil && n == 0 {
+		err = noOVA(name)
+	}
+	return err
+}
+
+// setOVA gives an OVA image and its images their state.
+func setOVA(ctx context.Context, tx *sql.Tx, name string, to seedbed.ImageState) error {
+	if err := setOVAState(ctx, tx, name, to); err != nil {
+		return err
+	}
+	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
+}
+
+// dropOVA forgets an OVA image with all that came with it. A system template that
+// something else uses stays.
+func dropOVA(ctx context.Context, tx *sql.Tx, name string) error {
+	volumes, err := ovaVolumes(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	for _, query := range []string{
+		`DELETE FROM provisioner_profile WHERE ova = $1`,
+		`DELETE FROM system_template WHERE ova = $1 AND NOT EXISTS (SELECT 1 FROM provisioner_profile WHERE system = system_template.name)
+			AND NOT EXISTS (SELECT 1 FROM profile WHERE profile.system = system_template.name)`,
+		`UPDATE system_template SET ova = NULL WHERE ova = $1`,
+		`DELETE FROM ova_volume WHERE ova = $1`,
+		`DELETE FROM ova WHERE name = $1`,
+	} {
+		if err := exec(ctx, tx, query, name); err != nil {
+			return err
+		}
+	}
+	for _, v := range volumes {
+		if err := dropImage(ctx, tx, v.Image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heldOVA is who made an OVA image, and its state.
+type heldOVA struct {
+	job   seedbed.JobID
+	state seedbed.ImageState
+}
+
+// holdOVA locks the row of an OVA image, so that of two jobs one sees the other.
+func holdOVA(ctx context.Context, tx *sql.Tx, name string, missing error) (heldOVA, error) {
+	return one(ctx, tx, func(r row) (h heldOVA, err error) {
+		err = r.Scan(&h.job, &h.state)
+		return h, err
+	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
+}
+
+// acceptOVARemove takes an OVA image out of use whose disks nothing is a clone of.
+func acceptOVARemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+	var input seedbed.OVAJob
+	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
+	if err != nil {
+		return err
+	}
+	input.Import, input.Was = held.job, held.state
+	if err := idleOVA(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if input.Volumes, err = ovaVolumes(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	for _, v := range input.Volumes {
+		if err := unusedImage(ctx, tx, v.Image, false); err != nil {
+			return err
+		}
+		j.Pool = v.Pool
+	}
+	if err := unusedSystem(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if j.Spec, err = json.Marshal(input); err != nil {
+		return err
+	}
+	return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
+}
+
+// unusedSystem refuses with ErrInUse an OVA image whose system template the profiles of others use.
+func unusedSystem(ctx context.Context, tx *sql.Tx, ova string) error {
+	users, err := list(ctx, tx, value[string], `
+		SELECT p.name FROM provisioner_profile p JOIN system_template s ON s.name = p.system
+		WHERE s.ova = $1 AND (p.ova IS NULL OR p.ova <> $1)
+		UNION SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system WHERE s.ova = $1
+		ORDER BY 1 LIMIT 6`, ova)
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first", ova, quoted(users))
+}
+
+// idleOVA refuses with ErrInUse an OVA image that a job works on.
+func idleOVA(ctx context.Context, tx *sql.Tx, name string) error {
+	other, err := one(ctx, tx, scanJob, nil,
+		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
+	if err != nil || other.ID == "" {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
+		Msg: fmt.Sprintf("OVA image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
+}
+
+// resumableOVA makes the OVA image of a failed job again what it is while that job works.
+func resumableOVA(ctx context.Context, tx *sql.Tx, j seedbed.Job, missing error) error {
+	held, err := holdOVA(ctx, tx, j.Subject, missing)
+	if err != nil {
+		return err
+	}
+	if err := idleOVA(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if j.Kind == seedbed.JobOVARemove {
+		return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
+	}
+	if held.job != j.ID {
+		return missing // another import made one of that name
+	}
+	return setOVA(ctx, tx, j.Subject, seedbed.ImageImporting)
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// maxExpressionText bounds a field's text with expressions, in bytes.
+const maxExpressionText = 4096
+
+func checkProfile(p *seedbed.Profile) (err error) {
+	if err := seedbed.CheckName("profile", p.Name); err != nil {
+		return err
+	}
+	return cmp.Or(checkProfileFields(p), checkProfileServed(p))
+}
+
+func checkProfileFields(p *seedbed.Profile) (err error) {
+	at := func(err error) error { return within(fmt.Sprintf("profile %q", p.Name), err) }
+	if p.Ready, err = seedbed.ParseReady(string(p.Ready)); err != nil {
+		return at(err)
+	}
+	if p.Follow, err = seedbed.ParseFollow(string(p.Follow), seedbed.FollowPinned); err != nil {
+		return at(err)
+	}
+	if err := seedbed.CheckParams(p.Params); err != nil {
+		return at(err)
+	}
+	for field, text := range p.Expressions {
+		if err := plainText("expression of "+clean(field, 80), text, maxExpressionText); err != nil {
+			return at(err)
+		}
+	}
+	// What a template or an expression says the profile need not.
+	open := func(field, template string) bool { return template != "" || p.Expressions[field] != "" }
+	switch {
+	case p.VCPUs < 0 || p.VCPUs == 0 && !open("vcpus", p.System+p.Expressions["system_template"]):
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: vcpus is %d: want 1 or more", p.Name, p.VCPUs)
+	case p.Memory < 0 || p.Memory == 0 && !open("memory", p.System+p.Expressions["system_template"]):
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: want a size such as 512MiB", p.Name, p.Memory)
+	case p.DiskSize < 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own", p.Name, p.DiskSize)
+	case p.Image == "" && !open("image", p.Storage+p.Expressions["storage_template"]):
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has neither an image nor a storage template: want one of them for its disks", p.Name)
+	case p.Network == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has neither a network nor a network template: want one of them for its NICs", p.Name)
+	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has user-data of its own and names a userdata document: want one of them", p.Name)
+	}
+	return nil
+}
+
+func checkProfileServed(p *seedbed.Profile) (err error) {
+	at := func(err error) error { return within(fmt.Sprintf("profile %q", p.Name), err) }
+	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
+		return at(err)
+	}
+	err = cmp.Or(seedbed.CheckDocument("user-data", p.UserData), seedbed.CheckDocument("vendor-data", p.VendorData), p.Metadata.Check(), seedbed.CheckTags(p.Tags))
+	if err != nil {
+		return at(err)
+	}
+	return nil
+}
+
+// profileNames refuses, with ErrInvalid, a profile that names what does not exist.
+func profileNames(ctx context.Context, tx *sql.Tx, p seedbed.Profile) error {
+	place := fmt.Sprintf("profile %q", p.Name)
+	if p.Image != "" {
+		if _, err := image(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {
+			return within(place, err)
+		}
+	}
+	for _, ref := range []struct{ kind, table, name string }{
+		{"network", "network", p.Network},
+		{kindSystem, "system_template", p.System},
+		{kindNetwork, "network_template", p.NetworkTemplate},
+		{kindStorage, "storage_template", p.Storage},
+		{kindUserData, "userdata", p.Document},
+	} {
+		if ref.name == "" {
+			continue
+		}
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "%s: the %s %q does not exist", place, ref.kind, clean(ref.name, 80))
+		if ref.kind == "network" {
+			missing = seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, clean(ref.name, 80))
+		}
+		if _, err := one(ctx, tx, value[int], missing, `SELECT 1 FROM `+ref.table+` WHERE name = $1`, ref.name); err != nil {
+			if unstorable(err) {
+				return missing
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// assignments is the beginning of an UPDATE that sets those columns to $1 and on.
+func assignments(table, columns string) string {
+	names := strings.Split(columns, ", ")
+	for i, n := range slices.Clone(names) {
+		names[i] = fmt.Sprintf("%s = $%d", n, i+1)
+	}
+	return `UPDATE ` + table + ` SET ` + strings.Join(names, ", ")
+}

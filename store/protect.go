@@ -1,0 +1,26 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+// confirmed refuses, with ErrConflict, a job that takes the disks of a protected
+// instance unless it was confirmed by the instance's name. The job has its subject.
+func confirmed(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+	protected, err := one(ctx, tx, value[bool], nil, `SELECT protected FROM instance WHERE id = $1`, a.Job.Instance)
+	switch {
+	case err != nil || !protected:
+		return err
+	case a.Delivery != nil:
+		return seedbed.Errorf(seedbed.ErrForbidden, "instance %q is protected: no webhook may %s it (seedbed vm unprotect %s)", a.Job.Subject, a.Job.Kind, a.Job.Subject)
+	case a.Confirm == "":
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is protected: to %s it, confirm with its name (confirm=%s), or take the protection away (seedbed vm unprotect %s)",
+			a.Job.Subject, a.Job.Kind, a.Job.Subject, a.Job.Subject)
+	case a.Confirm != a.Job.Subject:
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is protected, and %q is not its name: nothing was done", a.Job.Subject, clean(a.Confirm, 80))
+	}
+	return nil
+}

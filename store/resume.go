@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"seedbed"
+)
+
+// ResumeJob queues a job once more that has failed and was not undone: it goes on
+// at the stage that failed, with a new count of attempts. A job that ended
+// otherwise gives ErrConflict; one whose instance or image is no more ErrNotFound,
+// or with another job at work on it ErrInUse with that as Holder.
+func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
+	err = db.update(ctx, "resume job", func(tx *sql.Tx) error {
+		// The row is locked, so that of two who ask one sees what the other did.
+		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
+		if err != nil {
+			return err
+		}
+		if !j.State.CanBecome(seedbed.JobQueued) {
+			return orConflict(nil, "job %s is %s: only one that has failed, and was not undone, can be taken up again", j.ID.Short(), j.State)
+		}
+		if err := resumable(ctx, tx, j); err != nil {
+			return err
+		}
+		stage := j.Stage
+		if stage == "" {
+			stage = "its first"
+		}
+		if err := addEvent(ctx, tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage}); err != nil {
+			return err
+		}
+		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
+			WHERE id = $2 RETURNING `+jobColumns, seedbed.JobQueued, id))
+		if err != nil {
+			return err
+		}
+		return emit(ctx, tx, ofJob(seedbed.EventJobAccepted, j))
+	})
+	return j, err
+}
+
+// resumable makes what a failed job works on again what it is while that job works.
+func resumable(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, so %s job %s cannot go on", j.Subject, j.Kind, j.ID.Short())
+	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
+		return resumableOVA(ctx, tx, j, missing)
+	}
+	if j.Instance == "" {
+		return resumableImage(ctx, tx, j, missing)
+	}
+	if err := exec(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance); err != nil {
+		return err
+	}
+	if err := idle(ctx, tx, j.Instance); err != nil {
+		return err
+	}
+	switch j.Kind {
+	case seedbed.JobCreate, seedbed.JobAdopt:
+		return setState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
+	case seedbed.JobRemove:
+		return setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)
+	}
+	state, err := one(ctx, tx, value[seedbed.InstanceState], missing, `SELECT state FROM instance WHERE id = $1`, j.Instance)
+	if err == nil && state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to go on with %s job %s", j.Subject, state, j.Kind, j.ID.Short())
+	}
+	return err
+}
+
+func resumableImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, missing error) error {
+	state := seedbed.ImageImporting
+	if j.Kind == seedbed.JobImageRemove {
+		state = seedbed.ImageRemoving
+	}
+	touched, err := affect(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, state, j.Subject)
+	if err == nil && touched == 0 {
+		err = missing
+	}
+	if err != nil {
+		return err
+	}
+	if err := idleImage(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if j.Kind == seedbed.JobImageRemove {
+		return unusedImage(ctx, tx, j.Subject, true)
+	}
+	by, err := one(ctx, tx, value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`, claimImage, j.Subject)
+	if err == nil && by != j.ID {
+		err = missing // another import made an image of that name
+	}
+	return err
+}
+
+// idleImage refuses with ErrInUse an image that a job works on.
+func idleImage(ctx context.Context, tx *sql.Tx, name string) error {
+	other, err := one(ctx, tx, scanJob, nil,
+		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)
+	if err != nil || other.ID == "" {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
+		Msg: fmt.Sprintf("image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
+}

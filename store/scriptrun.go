@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"seedbed"
+)
+
+// insertScriptRun keeps what a new job carries its script out by.
+func insertScriptRun(ctx context.Context, tx *sql.Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
+	return exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, asJSON{run})
+}
+
+// ScriptRun is what the job carries its script out by; ErrNotFound for a job
+// without a script, and for one that has ended.
+func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.ScriptRun, err error) {
+	err = db.view(ctx, "read the job's script", func(tx *sql.Tx) error {
+		missing := seedbed.Errorf(seedbed.ErrNotFound, "job %s runs no script", id.Short())
+		run, err = one(ctx, tx, func(r row) (run seedbed.ScriptRun, err error) {
+			err = r.Scan(toJSON{&run})
+			return run, err
+		}, missing, `SELECT run FROM job_script WHERE job = $1`, id)
+		return err
+	})
+	return run, err
+}
+
+// ScriptDomain is the document that a script made for the instance's domain;
+// ErrNotFound for an instance that no script has made.
+func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml string, err error) {
+	err = db.view(ctx, "read the script's domain", func(tx *sql.Tx) error {
+		missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s was made by no script", clean(string(id), 80))
+		xml, err = one(ctx, tx, value[string], missing, `SELECT xml FROM instance_script WHERE instance = $1`, id)
+		return err
+	})
+	return xml, err
+}
+
+// SetScriptDomain keeps what the script of a running create job has made for its
+// instance's domain, in place of what it made before.
+func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error {
+	return db.update(ctx, "keep the script's domain", func(tx *sql.Tx) error {
+		j, err := creating(ctx, tx, ref, seedbed.JobRunning)
+		if err != nil {
+			return err
+		}
+		return exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, j.Instance, xml)
+	})
+}
+
+// AddVolume makes a volume one of the instance of a running create job, as its
+// last. It may be repeated. Errors: ErrExists for a name that another volume of
+// the pool has, ErrConflict while the job is undone.
+func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error {
+	return db.update(ctx, "add volume", func(tx *sql.Tx) error {
+		j, err := creating(ctx, tx, ref, seedbed.JobRunning)
+		if err != nil {
+			return err
+		}
+		inst, err := oneInstance(ctx, tx, j.Instance)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(inst.Volumes, func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }) {
+			return errUnchanged
+		}
+		if len(inst.Volumes) >= maxVolumes {
+			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d volumes: no instance has more", inst.Name, len(inst.Volumes))
+		}
+		v.Index = 0
+		for _, w := range inst.Volumes {
+			v.Index = max(v.Index, w.Index+1)
+		}
+		inst.Volumes = []seedbed.Volume{v}
+		if err := checkImages(ctx, tx, inst); err != nil {
+			return err
+		}
+		n, err := affect(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+			v.Pool, v.Name, inst.ID, v.Index, v.Size, null(v.Image))
+		if err == nil && n == 0 {
+			err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is another instance's", v.Name, v.Pool)
+		}
+		return err
+	})
+}
+
+// DropVolume takes a volume from the instance of a create job; those after it
+// move up. One that it does not have is taken already.
+func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error {
+	return db.update(ctx, "drop volume", func(tx *sql.Tx) error {
+		j, err := creating(ctx, tx, ref, seedbed.JobRunning, seedbed.JobUndoing)
+		if err != nil {
+			return err
+		}
+		inst, err := oneInstance(ctx, tx, j.Instance)
+		if err != nil {
+			return err
+		}
+		n, err := affect(ctx, tx, `DELETE FROM volume WHERE pool = $1 AND name = $2 AND instance = $3`, pool, name, j.Instance)
+		if err == nil && n == 0 {
+			err = errUnchanged
+		}
+		if err != nil {
+			return err
+		}
+		left := slices.DeleteFunc(inst.Volumes, func(v seedbed.Volume) bool { return v.Pool == pool && v.Name == name })
+		for i, v := range left { // in their order, so that no two have one place at any time
+			if v.Index == i {
+				continue
+			}
+			if err := exec(ctx, tx, `UPDATE volume SET idx = $1 WHERE pool = $2 AND name = $3`, i, v.Pool, v.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// creating holds a create job that is in one of the states.
+func creating(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
+	j, err := hold(ctx, tx, ref)
+	if err == nil && (j.Kind != seedbed.JobCreate || !slices.Contains(states, j.State)) {
+		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
+	}
+	return j, err
+}
+
+// endScript forgets what a job carried its script out by, which may hold
+// secrets, when the job has ended and cannot go on.
+func endScript(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+	if j.Kind != seedbed.JobCreate || o.State == seedbed.JobFailed {
+		return nil
+	}
+	return exec(ctx, tx, `DELETE FROM job_script WHERE job = $1`, j.ID)
+}

@@ -1,0 +1,383 @@
+package storetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"seedbed"
+)
+
+// Native is what profiles of both kinds share, and what follows them.
+type Native interface {
+	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
+	ProfileEntries(context.Context) ([]seedbed.ProfileEntry, error)
+	Parts(ctx context.Context, names seedbed.PartNames) (seedbed.Parts, error)
+	LiveDocuments(ctx context.Context, limit int) ([]seedbed.LiveDocument, error)
+	SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error
+	PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error
+	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error)
+	Revised() <-chan struct{}
+}
+
+var nativeCases = map[string]func(*bench){
+	"one space of names":     testOneSpace,
+	"names raced for":        testNameRace,
+	"change":                 testChangeProfile,
+	"templates":              testNativeTemplates,
+	"parts":                  testParts,
+	"live user-data":         testLive,
+	"live user-data of PVC":  testLiveComposed,
+	"protected":              testProtected,
+	"token quota":            testTokenQuota,
+	"token quota raced for":  testTokenQuotaRace,
+	"what an instance keeps": testKept,
+}
+
+func testOneSpace(b *bench) {
+	ctx := context.Background()
+	b.composed()
+	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
+	native := webProfile()
+	_, err := b.CreateProfile(ctx, native)
+	b.want(err, seedbed.ErrExists, `profile "web" exists already: it is a provisioner profile`)
+	native.Name = "plain"
+	get(b.CreateProfile(ctx, native))(b)
+	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	composed.Name = "plain"
+	_, err = b.CreateProvisionerProfile(ctx, composed)
+	b.want(err, seedbed.ErrExists, `profile "plain" already exists: it is a native profile`)
+	all := get(b.ProfileEntries(ctx))(b)
+	if len(all) != 2 || all[0].Name != "plain" || all[0].Kind != seedbed.KindNative || all[0].Image != "debian" || all[0].Follow != seedbed.FollowPinned ||
+		all[1].Name != "web" || all[1].Kind != seedbed.KindProvisioner || all[1].System != composed.System || all[1].Follow != seedbed.FollowLive {
+		b.Fatalf("%+v", all)
+	}
+	// A name that is free again is free for both.
+	b.must(b.DeleteProfile(ctx, "plain"))
+	get(b.CreateProvisionerProfile(ctx, composed))(b)
+	b.must(b.DeleteProvisionerProfile(ctx, "plain"))
+	get(b.CreateProfile(ctx, native))(b)
+}
+
+// Many make profiles of both kinds with one name: one gets it.
+func testNameRace(b *bench) {
+	ctx := context.Background()
+	b.composed()
+	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
+	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	var mu sync.Mutex
+	made := 0
+	each(20, func(n int) {
+		var err error
+		if n%2 == 0 {
+			p := webProfile()
+			p.Name = "both"
+			_, err = b.CreateProfile(ctx, p)
+		} else {
+			p := composed
+			p.Name = "both"
+			_, err = b.CreateProvisionerProfile(ctx, p)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			made++
+		} else if !errors.Is(err, seedbed.ErrExists) {
+			b.Error(err)
+		}
+	})
+	count := 0
+	for _, e := range get(b.ProfileEntries(ctx))(b) {
+		if e.Name == "both" {
+			count++
+		}
+	}
+	if made != 1 || count != 1 {
+		b.Fatalf("%d were made, and %d are there", made, count)
+	}
+}
+
+func testChangeProfile(b *bench) {
+	ctx := context.Background()
+	b.world()
+	made := get(b.CreateProfile(ctx, webProfile()))(b)
+	text := seedbed.ParamText("1")
+	changed := get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
+		p.Name, p.VCPUs, p.Expressions, p.Follow, p.Protected, p.Hold = "other", 0, map[string]string{"vcpus": "${param.n}"}, seedbed.FollowLive, true, true
+		p.Params = []seedbed.Param{{Name: "n", Type: seedbed.ParamInt, Default: &text}}
+		return nil
+	}))(b)
+	if changed.Name != "web" || changed.Revision != 2 || !changed.Created.Equal(made.Created) || changed.Changed.Before(made.Changed) {
+		b.Fatalf("%+v", changed)
+	}
+	b.equal(get(b.Profile(ctx, "web"))(b), changed)
+	_, err := b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Image = "none"; return nil })
+	b.want(err, seedbed.ErrInvalid, `image "none"`)
+	_, err = b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Params[0].Type = "float"; return nil })
+	b.want(err, seedbed.ErrInvalid, `"float"`)
+	refused := errors.New("refused")
+	if _, err = b.ChangeProfile(ctx, "web", func(*seedbed.Profile) error { return refused }); !errors.Is(err, refused) {
+		b.Fatal(err)
+	}
+	b.equal(get(b.Profile(ctx, "web"))(b).Revision, int64(2))
+	for _, name := range []string{"none", "", "a\x00b", "\xff"} {
+		_, err = b.ChangeProfile(ctx, name, func(*seedbed.Profile) error { return nil })
+		b.want(err, seedbed.ErrNotFound)
+	}
+}
+
+func testNativeTemplates(b *bench) {
+	ctx := context.Background()
+	b.composed()
+	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
+	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	get(b.CreateUserData(ctx, "doc", "x"))(b)
+	p := seedbed.Profile{Name: "multi", System: composed.System, NetworkTemplate: composed.Network, Storage: composed.Storage, Document: "doc", Follow: seedbed.FollowLive}
+	made := get(b.CreateProfile(ctx, p))(b)
+	b.equal(get(b.Profile(ctx, "multi"))(b), made)
+	b.must(b.DeleteProvisionerProfile(ctx, "web"))
+	b.want(b.DeleteSystemTemplate(ctx, composed.System), seedbed.ErrInUse, `used by profile "multi"`)
+	b.want(b.DeleteNetworkTemplate(ctx, composed.Network), seedbed.ErrInUse, `used by profile "multi"`)
+	b.want(b.DeleteStorageTemplate(ctx, composed.Storage), seedbed.ErrInUse, `used by profile "multi"`)
+	b.want(b.DeleteUserData(ctx, "doc"), seedbed.ErrInUse, `used by profile "multi"`)
+	for _, change := range []func(*seedbed.Profile){
+		func(p *seedbed.Profile) { p.System = "none" },
+		func(p *seedbed.Profile) { p.NetworkTemplate = "none" },
+		func(p *seedbed.Profile) { p.Storage = "a\x00" },
+		func(p *seedbed.Profile) { p.Document = "none" },
+		func(p *seedbed.Profile) { p.Storage = "" },         // no disk
+		func(p *seedbed.Profile) { p.NetworkTemplate = "" }, // no NIC
+		func(p *seedbed.Profile) { p.System = "" },          // no size
+		func(p *seedbed.Profile) { p.UserData = []byte("beside the document") },
+	} {
+		q := p
+		q.Name = "wrong"
+		change(&q)
+		_, err := b.CreateProfile(ctx, q)
+		b.want(err, seedbed.ErrInvalid, `profile "wrong"`)
+	}
+	b.must(b.DeleteProfile(ctx, "multi"))
+	b.must(b.DeleteUserData(ctx, "doc"))
+	b.must(b.DeleteSystemTemplate(ctx, composed.System))
+}
+
+func testParts(b *bench) {
+	ctx := context.Background()
+	b.composed()
+	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
+	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	b.equal(get(b.Parts(ctx, seedbed.PartNames{}))(b), seedbed.Parts{})
+	parts := get(b.Parts(ctx, seedbed.PartNames{System: composed.System, Network: composed.Network, Storage: composed.Storage, UserData: seedbed.Empty}))(b)
+	if parts.System.Name != composed.System || parts.Network.Name != composed.Network || parts.Storage.Name != composed.Storage || parts.UserData.Name != seedbed.Empty {
+		b.Fatalf("%+v", parts)
+	}
+	for _, n := range []seedbed.PartNames{{System: "none"}, {Network: "none"}, {Storage: "%"}, {UserData: "a\x00b"}, {System: "\xff"}} {
+		_, err := b.Parts(ctx, n)
+		b.want(err, seedbed.ErrInvalid, "does not exist")
+	}
+}
+
+// follower makes an instance of the profile called web whose user-data follows.
+func (b *bench) follower(name string, kind seedbed.ProfileKind, source string) seedbed.Instance {
+	b.Helper()
+	ctx := context.Background()
+	a := createOf(name)
+	a.Instance.Kind, a.Instance.Follow, a.Instance.Source = kind, seedbed.FollowLive, source
+	get(b.Accept(ctx, a))(b)
+	j := b.claim()
+	i := get(b.Instance(ctx, a.Instance.ID))(b)
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: i.UserData}))(b)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	return get(b.Instance(ctx, i.ID))(b)
+}
+
+func testLive(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.CreateUserData(ctx, "doc", "one"))(b)
+	p := webProfile()
+	p.UserData, p.Document, p.Follow = nil, "doc", seedbed.FollowLive
+	get(b.CreateProfile(ctx, p))(b)
+	i := b.follower("web1", seedbed.KindNative, seedbed.Source(1, 1))
+	b.follower("other", seedbed.KindProvisioner, "") // of a profile that is of the other kind
+	pinned := createOf("web2")
+	get(b.Accept(ctx, pinned))(b)
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+
+	rung := b.Revised()
+	b.must(b.SetUserData(ctx, "doc", "two"))
+	select {
+	case <-rung:
+	default:
+		b.Error("nobody was told of the change")
+	}
+	want := seedbed.LiveDocument{Instance: i.ID, Kind: seedbed.KindNative, Source: "1.1", Want: "1.2"}
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{want})
+	before := get(b.FeedPage(ctx, node, 0, ""))(b)
+	b.must(b.SetDocuments(ctx, i.ID, "1.1", "1.2", seedbed.Documents{UserData: []byte("two"), VendorData: []byte("v")}))
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+	now := get(b.Instance(ctx, i.ID))(b)
+	if string(now.UserData) != "two" || string(now.VendorData) != "v" || now.Source != "1.2" || now.Revision != i.Revision+1 {
+		b.Fatalf("%+v", now)
+	}
+	after := get(b.FeedPage(ctx, node, before.Revision, before.Generation))(b)
+	if after.Revision != before.Revision+1 || len(after.Changes) != 1 || after.Changes[0].Guest == nil {
+		b.Fatalf("%+v", after)
+	}
+	g := *after.Changes[0].Guest
+	if got := get(b.Blob(ctx, g.UserData.SHA256))(b); string(got) != "two" || g.VendorData == nil {
+		b.Fatalf("served %q, %+v", got, g)
+	}
+	was := guestOf(i)
+	was.UserData, was.VendorData = g.UserData, g.VendorData
+	b.equal(g, was)
+
+	// Who comes late changes nothing, and the same documents publish nothing.
+	b.must(b.SetDocuments(ctx, i.ID, "1.1", "1.2", seedbed.Documents{UserData: []byte("late")}))
+	get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.VCPUs++; return nil }))(b)
+	b.equal(len(get(b.LiveDocuments(ctx, 10))(b)), 1)
+	b.must(b.SetDocuments(ctx, i.ID, "1.2", "2.2", seedbed.Documents{UserData: []byte("two"), VendorData: []byte("v")}))
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+	b.equal(get(b.FeedPage(ctx, node, after.Revision, after.Generation))(b).Revision, after.Revision)
+	b.equal(get(b.Instance(ctx, i.ID))(b).Revision, now.Revision)
+
+	// What cannot be made stays, and is due again with the next change alone.
+	get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.VCPUs++; return nil }))(b)
+	b.must(b.PinDocuments(ctx, i.ID, "2.2", "3.2"))
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+	b.equal(string(get(b.Instance(ctx, i.ID))(b).UserData), "two")
+	b.want(b.SetDocuments(ctx, i.ID, "3.2", "4.2", seedbed.Documents{UserData: make([]byte, seedbed.MaxDocument+1)}), seedbed.ErrInvalid)
+
+	// Without its profile it keeps what it has.
+	b.must(b.DeleteProfile(ctx, "web"))
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+}
+
+func testLiveComposed(b *bench) {
+	ctx := context.Background()
+	b.composed()
+	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
+	get(b.CreateUserData(ctx, "doc", "one"))(b)
+	p := get(b.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) { p.UserData = "doc" }))(b)
+	source := seedbed.Source(p.Revision, 1)
+	i := b.follower("web1", seedbed.KindProvisioner, source)
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+	b.must(b.SetUserData(ctx, "doc", "two"))
+	want := seedbed.LiveDocument{Instance: i.ID, Kind: seedbed.KindProvisioner, Source: source, Want: seedbed.Source(p.Revision, 2)}
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{want})
+	pin := func(i *seedbed.Instance) error { i.Follow = seedbed.FollowPinned; return nil }
+	get(b.ChangeInstance(ctx, "web1", pin, func(i seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }))(b)
+	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
+}
+
+func testProtected(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	protect := func(on bool) {
+		b.Helper()
+		keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+		got := get(b.ChangeInstance(ctx, "web1", func(i *seedbed.Instance) error { i.Protected = on; return nil }, keep))(b)
+		if got.Protected != on || get(b.Instance(ctx, i.ID))(b).Protected != on {
+			b.Fatalf("%+v", got)
+		}
+	}
+	protect(true)
+	_, err := b.Accept(ctx, removeOf(i.ID))
+	b.want(err, seedbed.ErrConflict, `"web1" is protected`, "confirm=web1", "seedbed vm unprotect web1")
+	wrong := removeOf(i.ID)
+	wrong.Confirm = "web2"
+	_, err = b.Accept(ctx, wrong)
+	b.want(err, seedbed.ErrConflict, `"web2" is not its name`)
+	get(b.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "a", Secret: make([]byte, 32)}}}))(b)
+	hooked := removeOf(i.ID)
+	hooked.Confirm, hooked.Delivery = "web1", &seedbed.Delivery{Hook: "ci", ID: "m1"}
+	_, err = b.Accept(ctx, hooked)
+	b.want(err, seedbed.ErrForbidden, "no webhook may remove it")
+	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRunning)
+	right := removeOf(i.ID)
+	right.Confirm = "web1"
+	get(b.Accept(ctx, right))(b)
+}
+
+// byToken is a context of a request that showed a token.
+func byToken(t seedbed.Token) context.Context {
+	return seedbed.WithChange(context.Background(), &seedbed.Change{Actor: "token " + t.Name, Role: t.Role, Token: t.Name, Quota: t.Quota})
+}
+
+func (b *bench) token(name string, q seedbed.TokenQuota) seedbed.Token {
+	b.Helper()
+	return get(b.CreateToken(context.Background(), seedbed.Token{Name: name, Role: seedbed.RoleOperator, Quota: q}, sha256.Sum256([]byte(name))))(b)
+}
+
+func testTokenQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	_, err := b.CreateToken(ctx, seedbed.Token{Name: "bad", Role: seedbed.RoleViewer, Quota: seedbed.TokenQuota{VCPUs: -1}}, sha256.Sum256([]byte("bad")))
+	b.want(err, seedbed.ErrInvalid, "below zero")
+	ci := b.token("ci", seedbed.TokenQuota{Instances: 3, VCPUs: 5, Memory: 3 * seedbed.GiB, Disk: 25 * seedbed.GiB})
+	first := createOf("web1") // 2 vcpus, 1GiB, 10GiB
+	get(b.Accept(byToken(ci), first))(b)
+	b.equal(get(b.Instance(ctx, first.Instance.ID))(b).Token, "ci")
+	get(b.Accept(byToken(ci), createOf("web2")))(b)
+	_, err = b.Accept(byToken(ci), createOf("web3"))
+	b.want(err, seedbed.ErrForbidden, `token "ci" is over its quota`, "vcpus: it has 4, this wants 2 more, and 5 is the most", "disk: it has 20GiB, this wants 10GiB more, and 25GiB is the most")
+	if strings.Contains(err.Error(), "memory") || strings.Contains(err.Error(), "instances:") {
+		b.Fatal(err)
+	}
+	_, err = b.InstanceByName(ctx, "web3")
+	b.want(err, seedbed.ErrNotFound)
+	get(b.Accept(byToken(b.token("free", seedbed.TokenQuota{})), createOf("web3")))(b) // others have their own
+	get(b.Accept(ctx, createOf("web4")))(b)
+
+	// What counts is the quota at the time of the write.
+	changed := get(b.SetTokenQuota(ctx, "ci", seedbed.TokenQuota{Instances: 2}))(b)
+	b.equal(changed.Quota, seedbed.TokenQuota{Instances: 2})
+	_, err = b.Accept(byToken(ci), createOf("web5"))
+	b.want(err, seedbed.ErrForbidden, "instances: it has 2, this wants 1 more, and 2 is the most")
+	get(b.SetTokenQuota(ctx, "ci", seedbed.TokenQuota{}))(b)
+	get(b.Accept(byToken(ci), createOf("web5")))(b)
+	_, err = b.SetTokenQuota(ctx, "none", seedbed.TokenQuota{})
+	b.want(err, seedbed.ErrNotFound, `token "none"`)
+	_, err = b.SetTokenQuota(ctx, "ci", seedbed.TokenQuota{Disk: -1})
+	b.want(err, seedbed.ErrInvalid)
+}
+
+// A crowd creates at once with one token: never more than it may have.
+func testTokenQuotaRace(b *bench) {
+	b.world()
+	ci := b.token("ci", seedbed.TokenQuota{VCPUs: 9})
+	var mu sync.Mutex
+	made := 0
+	each(40, func(n int) {
+		_, err := b.Accept(byToken(ci), createOf(fmt.Sprintf("web%d", n)))
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			made++
+		} else if !errors.Is(err, seedbed.ErrForbidden) {
+			b.Error(err)
+		}
+	})
+	if all := get(b.Instances(context.Background()))(b); made != 4 || len(all) != 4 {
+		b.Fatalf("%d were accepted, and %d are there: 4 have 8 of 9 vcpus", made, len(all))
+	}
+}
+
+func testKept(b *bench) {
+	ctx := context.Background()
+	b.world()
+	a := createOf("web1")
+	i := a.Instance
+	i.Kind, i.Follow, i.Source, i.Protected = seedbed.KindProvisioner, seedbed.FollowLive, "7.3", true
+	i.Params = map[string]any{"n": int64(1<<62 + 1), "on": true, "text": "a\"\x00\n", "big": int64(-1)}
+	i.System = seedbed.System{
+		VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"a", "b"}, NodeSelector: "mem", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
+	}
+	get(b.Accept(ctx, a))(b)
+	got := get(b.Instance(ctx, i.ID))(b)
+	b.equal([]any{got.Kind, got.Follow, got.Source, got.Protected, got.Params, got.System}, []any{i.Kind, i.Follow, i.Source, i.Protected, i.Params, i.System})
+}

@@ -1,0 +1,137 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"seedbed"
+)
+
+// ScriptRuns is what create jobs carry their scripts out by, and what those made.
+type ScriptRuns interface {
+	ScriptRun(ctx context.Context, id seedbed.JobID) (seedbed.ScriptRun, error)
+	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
+	SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error
+	AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error
+	DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error
+	SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error
+}
+
+var scriptCases = map[string]func(*bench){
+	"options":          testScriptOptions,
+	"a run":            testScriptRun,
+	"volumes":          testScriptVolumes,
+	"hook of profiles": testHookOfProvisioner,
+}
+
+func testScriptOptions(b *bench) {
+	ctx := context.Background()
+	get(b.CreateScript(ctx, "install", "print(1)\n"))(b)
+	o := seedbed.ScriptOptions{Network: true, ScriptLimits: seedbed.ScriptLimits{Time: time.Hour, Memory: seedbed.GiB}}
+	b.must(b.SetScriptOptions(ctx, "install", func(have *seedbed.ScriptOptions) { *have = o }))
+	s := get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0]
+	b.equal(s.Options, o)
+	b.equal(s.Text, "print(1)\n")
+	b.want(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Time = -1 }), seedbed.ErrInvalid, "time is")
+	b.want(b.SetScriptOptions(ctx, "none", func(*seedbed.ScriptOptions) {}), seedbed.ErrNotFound, `"none" does not exist`)
+	b.want(b.SetScriptOptions(ctx, seedbed.Empty, func(*seedbed.ScriptOptions) {}), seedbed.ErrConflict, "always there")
+	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
+
+	// What is privileged is a text: another has to be granted it again.
+	b.must(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Privileged = true }))
+	o.Privileged = true
+	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
+	b.must(b.SetScript(ctx, "install", "print(2)\n"))
+	o.Privileged = false
+	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
+	b.must(b.SetScript(ctx, "install", "print(1)\n"))
+	b.must(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Privileged = false }))
+	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
+}
+
+// scriptedOf is a create whose script makes its volumes.
+func scriptedOf(name string) (seedbed.Acceptance, seedbed.ScriptRun) {
+	a := createOf(name)
+	a.Instance.Volumes, a.Instance.Image = nil, ""
+	run := seedbed.ScriptRun{
+		Script:  seedbed.Script{Name: "install", Text: "print('é')\n", Options: seedbed.ScriptOptions{Privileged: true}},
+		System:  seedbed.SystemTemplate{Name: "small", VCPUs: 2},
+		Bridges: []string{"seedbed0"}, Arguments: map[string]string{"password": "a=b"},
+	}
+	a.Script = &run
+	return a, run
+}
+
+func testScriptRun(b *bench) {
+	ctx := context.Background()
+	b.world()
+	a, run := scriptedOf("web1")
+	get(b.Accept(ctx, a))(b)
+	j := b.claim()
+	b.equal(get(b.ScriptRun(ctx, j.ID))(b), run)
+	_, err := b.ScriptDomain(ctx, a.Instance.ID)
+	b.want(err, seedbed.ErrNotFound)
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "create", Total: 12}))
+	b.must(b.SetScriptDomain(ctx, j.Ref(), "<domain/>"))
+	b.must(b.SetScriptDomain(ctx, j.Ref(), "<domain>2</domain>"))
+	b.equal(get(b.ScriptDomain(ctx, a.Instance.ID))(b), "<domain>2</domain>")
+	stale := j.Ref()
+	stale.Epoch--
+	b.want(b.SetScriptDomain(ctx, stale, "<domain>3</domain>"), seedbed.ErrStale)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	_, err = b.ScriptRun(ctx, j.ID)
+	b.want(err, seedbed.ErrNotFound)
+	b.equal(get(b.ScriptDomain(ctx, a.Instance.ID))(b), "<domain>2</domain>")
+}
+
+func testScriptVolumes(b *bench) {
+	ctx := context.Background()
+	b.world()
+	a, _ := scriptedOf("web1")
+	get(b.Accept(ctx, a))(b)
+	j := b.claim()
+	v := seedbed.Volume{Pool: "default", Name: "web1_sda", Size: seedbed.GiB}
+	w := seedbed.Volume{Pool: "default", Name: "web1_sdb", Size: seedbed.GiB, Image: "debian"}
+	b.must(b.AddVolume(ctx, j.Ref(), v))
+	b.must(b.AddVolume(ctx, j.Ref(), w))
+	b.must(b.AddVolume(ctx, j.Ref(), v))
+	w.Index = 1
+	b.equal(get(b.Instance(ctx, j.Instance))(b).Volumes, []seedbed.Volume{v, w})
+	w.Name, w.Image = "web1_sdc", "none"
+	b.want(b.AddVolume(ctx, j.Ref(), w), seedbed.ErrInvalid, `"none" does not exist`)
+	stale := j.Ref()
+	stale.Epoch--
+	b.want(b.AddVolume(ctx, stale, v), seedbed.ErrStale)
+	b.want(b.DropVolume(ctx, stale, v.Pool, v.Name), seedbed.ErrStale)
+
+	other, _ := scriptedOf("web2")
+	get(b.Accept(ctx, other))(b)
+	k := b.claim()
+	b.want(b.AddVolume(ctx, k.Ref(), v), seedbed.ErrExists, "another instance's")
+	b.must(b.DropVolume(ctx, k.Ref(), v.Pool, v.Name))
+	b.equal(len(get(b.Instance(ctx, j.Instance))(b).Volumes), 2)
+
+	b.must(b.DropVolume(ctx, j.Ref(), v.Pool, v.Name))
+	b.must(b.DropVolume(ctx, j.Ref(), v.Pool, v.Name))
+	moved := seedbed.Volume{Pool: "default", Name: "web1_sdb", Size: seedbed.GiB, Image: "debian"}
+	b.equal(get(b.Instance(ctx, j.Instance))(b).Volumes, []seedbed.Volume{moved})
+	b.must(b.AddVolume(ctx, k.Ref(), v))
+	b.must(b.Undo(ctx, j.Ref(), "no"))
+	b.want(b.AddVolume(ctx, j.Ref(), w), seedbed.ErrConflict, "undoing")
+	b.must(b.DropVolume(ctx, j.Ref(), "default", "web1_sdb"))
+	b.equal(len(get(b.Instance(ctx, j.Instance))(b).Volumes), 0)
+}
+
+// A hook may name profiles of both kinds, and none of them goes while it does.
+func testHookOfProvisioner(b *bench) {
+	ctx := context.Background()
+	b.composed()
+	get(b.CreateProvisionerProfile(ctx, profileOf("build")))(b)
+	h := seedbed.Hook{Name: "forge", Profiles: []string{"build"}}
+	h.Scheme = seedbed.SchemeNone
+	get(b.CreateHook(ctx, h))(b)
+	b.equal(get(b.Hook(ctx, "forge"))(b).Profiles, []string{"build"})
+	b.want(b.DeleteProvisionerProfile(ctx, "build"), seedbed.ErrInUse, `used by hook "forge"`)
+	b.must(b.DeleteHook(ctx, "forge"))
+	b.must(b.DeleteProvisionerProfile(ctx, "build"))
+}

@@ -1,0 +1,225 @@
+package storetest
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// Catalogues are what machines are composed from, as a whole.
+type Catalogues interface {
+	Catalogue(context.Context) (seedbed.Catalogue, error)
+	TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (seedbed.CatalogueReport, error)
+}
+
+var catalogueTakeoverCases = map[string]func(*bench){
+	"to an empty one":      testTakeOver,
+	"conflicts":            testTakeOverConflicts,
+	"secrets":              testTakeOverSecrets,
+	"whole":                testCatalogueWhole,
+	"what the checks find": testTakeOverChecks,
+}
+
+// wares are a catalogue with one of each.
+func wares() seedbed.Catalogue {
+	p := webProfile()
+	p.Name = "native"
+	return seedbed.Catalogue{
+		System:  []seedbed.CatalogueSystem{{Name: "small", VCPUs: 2, Memory: seedbed.GiB, Serial: true, NodeLimit: []string{"hv1"}, MigrationDowntime: 300}},
+		Network: []seedbed.CatalogueNetwork{{Name: "lan", MAC: "{prefix}:00:{vmid}0:{netid}0", VNIs: []string{"default", "default"}}},
+		Storage: []seedbed.CatalogueStorage{{Name: "root", Disks: []seedbed.CatalogueDisk{{Name: "sda", Pool: "default", Source: "debian"},
+			{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=data"}, Mountpoint: "/data"}}}},
+		UserData:    []seedbed.CatalogueDocument{{Name: "cloud", Data: "#cloud-config\n"}},
+		Scripts:     []seedbed.CatalogueScript{{Name: "install", Text: "print(1)\n", Options: seedbed.ScriptOptions{Network: true}}},
+		Provisioner: []seedbed.CatalogueProvisioner{{Name: "web", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: "install", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive}},
+		Profiles:    []seedbed.Profile{seedbed.ProfileOfCatalogue(p)},
+	}
+}
+
+func (b *bench) takeOver(c seedbed.Catalogue, how seedbed.TakeOver) seedbed.CatalogueReport {
+	b.Helper()
+	return get(b.TakeOver(context.Background(), c, how))(b)
+}
+
+// actions are those of a report, in its order.
+func actions(r seedbed.CatalogueReport) (all []string) {
+	for _, c := range r.Changes {
+		all = append(all, c.Action+" "+c.Name)
+	}
+	return all
+}
+
+func testTakeOver(b *bench) {
+	ctx := context.Background()
+	b.world()
+	empty := get(b.Catalogue(ctx))(b)
+	if empty.Objects() != 0 {
+		b.Fatalf("an empty installation has %+v", empty)
+	}
+	made := []string{"made small", "made lan", "made root", "made cloud", "made install", "made web", "made native"}
+	r := b.takeOver(wares(), seedbed.TakeOver{Try: true})
+	b.equal(actions(r), made)
+	if r.Applied || get(b.Catalogue(ctx))(b).Objects() != 0 {
+		b.Error("a trial has written something")
+	}
+	before := b.Hint()
+	r = b.takeOver(wares(), seedbed.TakeOver{})
+	b.equal(actions(r), made)
+	if !r.Applied {
+		b.Error("it was not applied")
+	}
+	select {
+	case <-before:
+	default:
+		b.Error("nobody was told of it")
+	}
+	kept := get(b.Catalogue(ctx))(b)
+	again := b.takeOver(kept, seedbed.TakeOver{})
+	for _, c := range again.Changes {
+		if c.Action != seedbed.CatalogueKept {
+			b.Errorf("its own catalogue has %s %s", c.Action, c.Name)
+		}
+	}
+	b.equal(get(b.Catalogue(ctx))(b), kept)
+	if t := get(b.SystemTemplates(ctx, seedbed.ExactName("small")))(b)[0]; t.Revision != 1 {
+		b.Errorf("what was kept has revision %d", t.Revision)
+	}
+
+	next := wares()
+	next.System[0].VCPUs = 4
+	next.Network[0].VNIs = []string{"default"}
+	next.Storage[0].Disks = next.Storage[0].Disks[:1]
+	next.Scripts[0].Options.Network = false
+	next.Provisioner[0].Arguments = nil
+	next.Profiles[0].VCPUs = 7
+	b.equal(actions(b.takeOver(next, seedbed.TakeOver{Keep: true})), []string{"kept small", "kept lan", "kept root", "kept cloud", "kept install", "kept web", "kept native"})
+	b.equal(get(b.Catalogue(ctx))(b), kept)
+	b.equal(actions(b.takeOver(next, seedbed.TakeOver{})), []string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
+	now := get(b.Catalogue(ctx))(b)
+	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 || now.Scripts[0].Options.Network || len(now.Provisioner[0].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
+		b.Errorf("%+v", now)
+	}
+}
+
+// With a conflict nothing is written, and every one of them is told.
+func testTakeOverConflicts(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.takeOver(wares(), seedbed.TakeOver{})
+	kept := get(b.Catalogue(ctx))(b)
+	c := wares()
+	c.System = append(c.System, seedbed.CatalogueSystem{Name: "new", VCPUs: 1, Memory: seedbed.GiB}, seedbed.CatalogueSystem{Name: "a/b", VCPUs: 1, Memory: seedbed.GiB})
+	c.Network[0].VNIs = []string{"nowhere"}
+	c.Storage[0].Disks[0].Source = "gone"
+	c.UserData = append(c.UserData, seedbed.CatalogueDocument{Name: seedbed.Empty, Data: "x"}, seedbed.CatalogueDocument{Name: "nul", Data: "\x00"})
+	c.Provisioner[0].Type, c.Provisioner[0].OVA = seedbed.ProfileOVA, ""
+	p := c.Profiles[0]
+	p.Name = "web" // which is a provisioner profile
+	c.Profiles = append(c.Profiles, p)
+	r := b.takeOver(c, seedbed.TakeOver{})
+	want := []string{"kept small", "made new", "conflict a/b", "conflict lan", "conflict root", "kept cloud", "conflict empty", "conflict nul", "kept install", "conflict web", "kept native", "conflict web"}
+	b.equal(actions(r), want)
+	for _, c := range r.Changes {
+		if (c.Detail != "") != (c.Action == seedbed.CatalogueConflict) {
+			b.Errorf("%+v", c)
+		}
+	}
+	if r.Applied || r.Conflicts() != 7 {
+		b.Errorf("applied %t with %d conflicts", r.Applied, r.Conflicts())
+	}
+	b.equal(get(b.Catalogue(ctx))(b), kept)
+	// What a failed one wrote on the way is gone, and the database can go on.
+	b.takeOver(wares(), seedbed.TakeOver{})
+}
+
+// A secret's value is in no catalogue: a profile has none.
+func testTakeOverSecrets(b *bench) {
+	ctx := context.Background()
+	b.world()
+	value, size := seedbed.ParamText("hunter2"), seedbed.ParamText("3")
+	c := wares()
+	c.Profiles[0].Params = []seedbed.Param{{Name: "password", Type: seedbed.ParamSecret}, {Name: "size", Type: seedbed.ParamInt, Default: &size}}
+	c.Provisioner[0].Params = slices.Clone(c.Profiles[0].Params)
+	b.takeOver(c, seedbed.TakeOver{})
+	out := get(b.Catalogue(ctx))(b)
+	b.equal(out.Profiles[0].Params, c.Profiles[0].Params)
+	b.equal(out.Provisioner[0].Params, c.Provisioner[0].Params)
+	out.Provisioner[0].Params[0].Default = &value
+	if r := b.takeOver(out, seedbed.TakeOver{}); r.Conflicts() != 1 || !strings.Contains(r.Changes[5].Detail, "a secret has no default") {
+		b.Errorf("%+v", r)
+	}
+}
+
+// A check sees what comes before it in the same catalogue, and its no is a conflict.
+func testTakeOverChecks(b *bench) {
+	b.world()
+	var seen []string
+	how := seedbed.TakeOver{
+		Check: func(ctx context.Context, p seedbed.Profile) error {
+			seen = append(seen, p.Name)
+			return seedbed.Errorf(seedbed.ErrInvalid, "no")
+		},
+		CheckComposed: func(ctx context.Context, p seedbed.ProvisionerProfile) error {
+			found, err := b.UserDataDocuments(ctx, seedbed.ExactName(p.UserData))
+			if err != nil || len(found) != 1 {
+				b.Errorf("the check finds %d documents: %v", len(found), err)
+			}
+			return nil
+		},
+	}
+	r := b.takeOver(wares(), how)
+	if !slices.Equal(seen, []string{"native"}) || r.Conflicts() != 1 || r.Applied || r.Changes[len(r.Changes)-1].Detail != "no" {
+		b.Errorf("%v, %+v", seen, r)
+	}
+}
+
+// Every field of what there is goes out and comes in again: a new one must be in
+// the catalogue too.
+func testCatalogueWhole(b *bench) {
+	left := []string{"Stored", "OVA", "OVAID", "ID", "Template"} // numbers, and what belongs to an OVA image
+	for _, c := range []struct {
+		object any
+		form   func(any) any
+	}{
+		{&seedbed.SystemTemplate{}, func(v any) any { return seedbed.SystemOfCatalogue(*v.(*seedbed.SystemTemplate)) }},
+		{&seedbed.TemplateDisk{}, func(v any) any {
+			return seedbed.StorageOfCatalogue(seedbed.StorageTemplate{Disks: []seedbed.TemplateDisk{*v.(*seedbed.TemplateDisk)}}).Disks[0]
+		}},
+		{&seedbed.ProvisionerProfile{}, func(v any) any {
+			out := seedbed.ProvisionerOfCatalogue(*v.(*seedbed.ProvisionerProfile))
+			out.OVA = ""
+			return out
+		}},
+	} {
+		empty := c.form(c.object)
+		v := reflect.ValueOf(c.object).Elem()
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			if slices.Contains(left, name) {
+				continue
+			}
+			filled := reflect.New(v.Type())
+			fillIn(filled.Elem().Field(i))
+			if reflect.DeepEqual(c.form(filled.Interface()), empty) {
+				b.Errorf("field %s of %s is not in the catalogue", name, strings.TrimPrefix(v.Type().String(), "seedbed."))
+			}
+		}
+	}
+}
+
+// fillIn gives a field another value than the zero one.
+func fillIn(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7_000_000)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"seedbed"
+	"seedbed/provision/mapper"
 )
 
 // Type is the pool type that this package implements.
@@ -56,7 +57,9 @@ type Config struct {
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept in RBD's trash; zero removes it at once.
 	Trash time.Duration
-	Log   *slog.Logger
+	// Mapper maps volumes; nil for a pool that maps none.
+	Mapper *mapper.Host
+	Log    *slog.Logger
 }
 
 // word is what pools and users are named: nothing that librados' or QEMU's option syntax reads otherwise.

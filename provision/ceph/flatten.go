@@ -50,6 +50,9 @@ func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.Instan
 			if st.task, err = p.flattening(s, rbdName); err != nil || st.task != nil {
 				return st, err
 			}
+			if err := p.cfg.Mapper.Free(p.cfg.Name, name); err != nil {
+				return st, err
+			}
 			if queued++; queued > taskTries {
 				return st, fmt.Errorf("the managers' task has ended %d times without doing it: look at their log (ceph log last)", taskTries)
 			}

@@ -14,10 +14,11 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. The file is first copied to the
-// scratch directory, so that what is checked is what is used; qemu-img, in a
-// process that can be killed, then writes it into an RBD image, leaving out
-// zeros. Progress counts the bytes of the file twice, once for each half of the work.
+// ImportImage implements worker.ImageStore. A file that was not uploaded is first
+// copied to the scratch directory, so that what is checked is what is used;
+// qemu-img, in a process that can be killed, then writes the disk into an RBD
+// image, leaving out zeros. Progress counts the bytes of a file that is copied
+// twice, once for each half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
@@ -31,7 +32,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 	if err != nil || have != nil {
 		return p.imageOrZero(have), err
 	}
-	src, err := image.OpenSource(spec)
+	src, err := image.OpenSource(spec, p.spool)
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}
@@ -54,11 +55,11 @@ func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name 
 
 // importFile makes the image. An ErrInvalid of its own is a predicate of the file.
 func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
-	private, sum, err := p.copyIn(ctx, src, progress)
+	private, sum, drop, err := p.copyIn(ctx, src, progress)
 	if err != nil {
 		return nil, err
 	}
-	defer private.Close()
+	defer drop()
 	path := procPath(private)
 	info, err := image.Inspect(ctx, path)
 	if err != nil {
@@ -68,7 +69,7 @@ func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.I
 	if err != nil {
 		return nil, err
 	}
-	t := tag{Role: roleImage, Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum}
+	t := tag{Role: roleImage, Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum, Firmware: src.Firmware}
 	made, err := p.fill(ctx, t, path, room, func(percent float64) { progress(src.Second(percent)) })
 	if err != nil {
 		return nil, err
@@ -140,5 +141,5 @@ func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
 	if t == nil {
 		return seedbed.ImageInfo{}
 	}
-	return seedbed.ImageInfo{Pool: p.cfg.Name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256}
+	return seedbed.ImageInfo{Pool: p.cfg.Name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware}
 }

@@ -19,6 +19,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/provision/mapper"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
 )
@@ -90,13 +91,24 @@ func empty(t *testing.T, p *Pool) {
 func TestContract(t *testing.T) {
 	c := lab.Ceph(t)
 	cfg, keep := config(t, c), config(t, c)
+	maps, err := mapper.Open(mapper.Config{Dir: filepath.Join(t.TempDir(), "mappings"), Log: cfg.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(maps.Sweep(context.Background()), maps.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg.Mapper, keep.Mapper = maps, maps
 	opened := func(t *testing.T, cfg Config) worker.Pool {
 		p := open(t, cfg)
 		t.Cleanup(func() { empty(t, p) }) // a Ceph pool takes seconds to make
 		return p
 	}
 	drivertest.TestPool(t, drivertest.PoolDriver{
-		Open: func(t *testing.T) worker.Pool { return opened(t, cfg) },
+		Devices: true,
+		Open:    func(t *testing.T) worker.Pool { return opened(t, cfg) },
 		Keep: func(t *testing.T, d time.Duration) worker.Pool {
 			keep.Trash = d
 			return opened(t, keep)

@@ -24,11 +24,16 @@ var errTaken = seedbed.Errorf(seedbed.ErrConflict, "taken meanwhile by somebody 
 // tag says ready only under the final name, because a rename has three steps
 // (librbd/operation/RenameRequest.h): until the second, the image has both names.
 func (p *Pool) commit(ctx context.Context, s *session, from string, t tag) (*tag, error) {
-	to := t.Role.rbdName(t.Name)
 	t.State, t.Node = stateBuilding, p.cfg.Node
 	if err := s.setTag(from, t); err != nil {
 		return nil, err
 	}
+	return p.give(ctx, s, from, t)
+}
+
+// give is commit for an image that has its tag.
+func (p *Pool) give(ctx context.Context, s *session, from string, t tag) (*tag, error) {
+	to := t.Role.rbdName(t.Name)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/cgate"
+	"seedbed/provision/image"
 )
 
 const (
@@ -37,6 +38,8 @@ type Pool struct {
 	lock *os.File
 	gate *cgate.Gate
 	link *link
+	// spool holds what was uploaded.
+	spool *image.Spool
 
 	mu     sync.Mutex
 	active map[string]bool // RBD names that a call of ours is making
@@ -61,6 +64,9 @@ func Open(ctx context.Context, c Config) (*Pool, error) {
 	}
 	if err := p.takeLock(); err != nil {
 		return nil, err
+	}
+	if err := p.openSpool(); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	if err := p.sweep(ctx); err != nil {
 		if ctx.Err() != nil {

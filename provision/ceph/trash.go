@@ -24,17 +24,14 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 	}
 	rbdName := roleVolume.rbdName(name)
 	return call(ctx, p, "move volume "+name+" into the trash", rbdName, func(ctx context.Context, s *session) (*seedbed.TrashItem, error) {
-		have, err := p.own(ctx, s, name, id)
+		have, err := p.free(ctx, s, name, id)
 		if err != nil {
 			return nil, err
 		}
 		move := func() error {
 			// Unlike a removal, a move does not look for users by itself: it takes a running domain's disk away.
-			switch user, err := s.watcher(rbdName); {
-			case err != nil:
+			if err := s.unwatched(rbdName); err != nil {
 				return err
-			case user != "":
-				return errBusy{}
 			}
 			return rbd.GetImage(s.io, rbdName).Trash(p.cfg.Trash)
 		}

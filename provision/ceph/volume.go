@@ -134,24 +134,30 @@ func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*ta
 	if err != nil {
 		return nil, err
 	}
-	if err := s.grow(from, uint64(t.Size)); err != nil {
+	t.State, t.Node = stateBuilding, p.cfg.Node
+	if err := s.growTagged(from, t); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return p.commit(ctx, s, from, t)
+	return p.give(ctx, s, from, t)
 }
 
-// grow resizes an RBD image to that size.
-func (s *session) grow(name string, size uint64) error {
+// growTagged resizes an RBD image to the size in the tag and gives it the tag,
+// opening it once: to open an image takes most of the time of either.
+func (s *session) growTagged(name string, t tag) error {
+	text, err := t.marshal()
+	if err != nil {
+		return err
+	}
 	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
 	if err != nil {
 		return err
 	}
 	have, err := img.GetSize()
-	if err == nil && have != size {
-		err = img.Resize(size)
+	if err == nil && have != uint64(t.Size) {
+		err = img.Resize(uint64(t.Size))
+	}
+	if err == nil {
+		err = img.SetMetadata(tagKey, text)
 	}
 	return errors.Join(err, img.Close())
 }
@@ -178,7 +184,7 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 	}
 	rbdName := roleVolume.rbdName(name)
 	return p.do(ctx, "remove volume "+name, rbdName, func(ctx context.Context, s *session) error {
-		have, err := p.own(ctx, s, name, id)
+		have, err := p.free(ctx, s, name, id)
 		if err != nil {
 			return err
 		}

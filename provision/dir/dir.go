@@ -5,6 +5,7 @@
 //	.trash/<id>.qcow2       volumes that were removed, until their time is over
 //	<file>.json             the file's tag: whose it is. A file without one is a stranger's, and never touched
 //	building/seedbed-*      what is not finished; swept when the pool is opened
+//	uploads/<id>            files that were uploaded and wait for their import
 //	.lock                   held by the one process that uses the pool
 //
 // A file is made in building/, synced, tagged, and then linked to its name, so
@@ -25,6 +26,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/provision/image"
+	"seedbed/provision/mapper"
 )
 
 // Type is the pool type that this package implements.
@@ -44,7 +47,9 @@ type Config struct {
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept; zero removes it at once.
 	Trash time.Duration
-	Log   *slog.Logger
+	// Mapper maps volumes; nil for a pool that maps none.
+	Mapper *mapper.Host
+	Log    *slog.Logger
 }
 
 // Pool is an open pool. It satisfies worker.Pool.
@@ -53,8 +58,10 @@ type Pool struct {
 	path    string
 	reserve seedbed.Bytes
 	keep    time.Duration
+	mapper  *mapper.Host
 	log     *slog.Logger
 	lock    *os.File
+	spool   *image.Spool
 	// turn is held while names are looked at and changed; never while data is copied.
 	turn chan struct{}
 }
@@ -64,6 +71,7 @@ const (
 	volumes  = "volumes"
 	building = "building"
 	trash    = ".trash"
+	uploads  = "uploads"
 )
 
 // Open makes the directory ready, takes its lock, and sweeps what an earlier
@@ -79,7 +87,7 @@ func Open(c Config) (*Pool, error) {
 	if c.Reserve <= 0 {
 		c.Reserve = DefaultReserve
 	}
-	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), log: c.Log, turn: make(chan struct{}, 1)}
+	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), mapper: c.Mapper, log: c.Log, turn: make(chan struct{}, 1)}
 	for _, d := range []struct {
 		path string
 		mode fs.FileMode
@@ -99,6 +107,10 @@ func Open(c Config) (*Pool, error) {
 	}
 	if err := p.sweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("sweep pool %s: %w", c.Name, err), p.Close())
+	}
+	var err error
+	if p.spool, err = image.OpenSpool(filepath.Join(p.path, uploads), p.need, p.log); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the uploads of pool %s: %w", c.Name, err), p.Close())
 	}
 	return p, nil
 }

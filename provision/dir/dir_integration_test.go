@@ -17,17 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/provision/mapper"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
+	maps := mappings(t)
 	drivertest.TestPool(t, drivertest.PoolDriver{
-		Open: func(t *testing.T) worker.Pool { return open(t, filepath.Join(t.TempDir(), "pool")) },
-		Keep: func(t *testing.T, d time.Duration) worker.Pool {
-			return openWith(t, Config{Path: filepath.Join(t.TempDir(), "keep"), Trash: d})
+		Open: func(t *testing.T) worker.Pool {
+			return openWith(t, Config{Path: filepath.Join(t.TempDir(), "pool"), Mapper: maps})
 		},
+		Keep: func(t *testing.T, d time.Duration) worker.Pool {
+			return openWith(t, Config{Path: filepath.Join(t.TempDir(), "keep"), Trash: d, Mapper: maps})
+		},
+		Devices: true,
 		Foreign: func(t *testing.T, p worker.Pool, name string) func() bool {
 			path := p.(*Pool).file(volumes, name)
 			write(t, path, "a stranger's")
@@ -37,13 +42,32 @@ func TestContract(t *testing.T) {
 			}
 		},
 		Leftovers: func(t *testing.T, p worker.Pool) int {
-			entries, err := os.ReadDir(filepath.Join(p.(*Pool).path, building))
-			if err != nil {
-				t.Fatal(err)
+			left := 0
+			for _, dir := range []string{building, uploads} {
+				entries, err := os.ReadDir(filepath.Join(p.(*Pool).path, dir))
+				if err != nil {
+					t.Fatal(err)
+				}
+				left += len(entries)
 			}
-			return len(entries)
+			return left
 		},
 	})
+}
+
+// mappings maps volumes for a test, and takes back what is left at its end.
+func mappings(t *testing.T) *mapper.Host {
+	t.Helper()
+	h, err := mapper.Open(mapper.Config{Dir: filepath.Join(t.TempDir(), "mappings")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.Sweep(context.Background()), h.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 func TestFilesOfAClone(t *testing.T) {

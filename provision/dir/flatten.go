@@ -46,6 +46,9 @@ func (p *Pool) beginFlatten(ctx context.Context, name string, id seedbed.Instanc
 	if err != nil || !have.clone(have.Image) {
 		return have, err
 	}
+	if err := p.mapper.Free(p.name, name); err != nil {
+		return nil, err
+	}
 	if n := len(have.Snapshots); n > 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInUse, "volume %s in pool %s has snapshots, which read from the image: remove them first (seedbed vm snapshot remove), such as %s", name, p.name, have.Snapshots[n-1].Name)
 	}

@@ -8,10 +8,10 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. The file is first copied into the
-// pool, so that what is checked is what is used, and is then converted to
-// qcow2: the pool needs room for both for a while. Progress counts the bytes
-// of the file twice, once for each half of the work.
+// ImportImage implements worker.ImageStore. A file that was not uploaded is first
+// copied into the pool, so that what is checked is what is used, and the disk is
+// then converted to qcow2: the pool needs room for both for a while. Progress counts
+// the bytes of a file that is copied twice, once for each half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
@@ -23,7 +23,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 	if err != nil || have != nil {
 		return p.imageOrZero(have), err
 	}
-	src, err := image.OpenSource(spec)
+	src, err := image.OpenSource(spec, p.spool)
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}
@@ -51,10 +51,8 @@ func (p *Pool) lookOwn(job seedbed.JobID, name string) (*tag, error) {
 
 // importFile makes the image. An ErrInvalid of its own is a predicate of the file.
 func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
-	private, sum, err := p.copyIn(ctx, src, progress)
-	if private != "" {
-		defer p.discard(private)
-	}
+	private, sum, drop, err := p.copyIn(ctx, src, progress)
+	defer drop()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +67,7 @@ func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.I
 	if err != nil {
 		return nil, err
 	}
-	t := tag{Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum}
+	t := tag{Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum, Firmware: src.Firmware}
 	if err := p.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -138,5 +136,5 @@ func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
 	if t == nil {
 		return seedbed.ImageInfo{}
 	}
-	return seedbed.ImageInfo{Pool: p.name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256}
+	return seedbed.ImageInfo{Pool: p.name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware}
 }

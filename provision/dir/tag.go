@@ -22,6 +22,7 @@ type tag struct {
 	Size     int64              `json:"size"`               // virtual, in bytes
 	Format   string             `json:"format,omitempty"`   // of the file that an image was imported from
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
+	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // by the OVA that an image is from
 
 	Flat      bool       `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
 	Snapshots []snapshot `json:"snapshots,omitempty"` // inside a volume's file

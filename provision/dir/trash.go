@@ -37,7 +37,7 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 		return nil, fmt.Errorf("move volume %s into the trash: %w", name, err)
 	}
 	defer p.leave()
-	have, err := p.own(name, id)
+	have, err := p.free(name, id)
 	if have == nil || err != nil {
 		return nil, err
 	}

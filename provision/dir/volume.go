@@ -114,7 +114,7 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 		return fmt.Errorf("remove volume %s: %w", name, err)
 	}
 	defer p.leave()
-	have, err := p.own(name, id)
+	have, err := p.free(name, id)
 	if have == nil || err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,25 +36,66 @@ var (
 // Inspect tells what the file at path, an absolute path, holds, and refuses with ErrInvalid what
 // cannot be used by itself: see Sniff and Info.Check. The file must not change meanwhile.
 func Inspect(ctx context.Context, path string) (Info, error) {
-	f, err := os.Open(path)
+	head, size, err := headOf(path)
 	if err != nil {
 		return Info{}, err
+	}
+	format, err := Sniff(head, size)
+	if err != nil {
+		return Info{}, err
+	}
+	info, err := describe(ctx, path, format)
+	if err != nil {
+		return Info{}, err
+	}
+	if err := info.Check(path); err != nil {
+		return Info{}, err
+	}
+	info.Format = format
+	return info, whole(ctx, path, format)
+}
+
+// InspectDisk is Inspect for the disk of a domain, which may be a clone: its
+// Backing is not looked at. It refuses what is not qcow2.
+func InspectDisk(ctx context.Context, path string) (Info, error) {
+	head, _, err := headOf(path)
+	if err != nil {
+		return Info{}, err
+	}
+	if !bytes.HasPrefix(head, []byte("QFI\xfb")) {
+		return Info{}, seedbed.Errorf(seedbed.ErrInvalid, "is not in qcow2 format: convert it first, with qemu-img convert -O qcow2, and have the domain use that")
+	}
+	info, err := describe(ctx, path, QCOW2)
+	if err != nil {
+		return Info{}, err
+	}
+	alone := info
+	alone.Backing, alone.Snapshots = "", nil
+	return info, alone.Check(path)
+}
+
+// headOf is the start of a file, and its size.
+func headOf(path string) ([]byte, seedbed.Bytes, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
 	}
 	defer f.Close()
 	head, err := io.ReadAll(io.LimitReader(f, int64(HeadSize)))
 	if err != nil {
-		return Info{}, err
+		return nil, 0, err
 	}
 	st, err := f.Stat()
 	if err != nil {
-		return Info{}, err
+		return nil, 0, err
 	}
-	format, err := Sniff(head, seedbed.Bytes(st.Size()))
-	if err != nil {
-		return Info{}, err
-	}
+	return head, seedbed.Bytes(st.Size()), nil
+}
+
+// describe is what qemu-img says of a file of that format.
+func describe(ctx context.Context, path string, format Format) (Info, error) {
 	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime, Limits: untrusted,
-		Args: []string{"info", "-f", string(format), "--output=json", "--", path}})
+		Args: []string{"info", "-f", string(format.driver()), "--output=json", "--", path}})
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
@@ -64,13 +106,10 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if info.Format != format {
-		return Info{}, fmt.Errorf("%s info -f %s answered for the format %q", Tool, format, info.Format)
+	if info.Format != format.driver() {
+		return Info{}, fmt.Errorf("%s info -f %s answered for the format %q", Tool, format.driver(), info.Format)
 	}
-	if err := info.Check(path); err != nil {
-		return Info{}, err
-	}
-	return info, whole(ctx, path, format)
+	return info, nil
 }
 
 // The exit status of qemu-img check for an image whose only fault is space that nothing refers to.
@@ -100,7 +139,7 @@ func whole(ctx context.Context, path string, format Format) error {
 func Measure(ctx context.Context, path string, format Format) (seedbed.Bytes, error) {
 	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
 		Limits: command.Limits{FileSize: 1 * seedbed.MiB},
-		Args:   []string{"measure", "-f", string(format), "-O", "qcow2", "--output=json", path}})
+		Args:   []string{"measure", "-f", string(format.driver()), "-O", "qcow2", "--output=json", path}})
 	if err != nil {
 		return 0, unreadable(err)
 	}
@@ -122,7 +161,7 @@ func Measure(ctx context.Context, path string, format Format) (seedbed.Bytes, er
 func Convert(ctx context.Context, src string, format Format, dst string, size seedbed.Bytes, progress func(percent float64)) error {
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
 		Limits: command.Limits{FileSize: size + size/64 + slack}, Stdout: &percents{report: progress},
-		Args: []string{"convert", "-p", "-f", string(format), "-O", "qcow2", src, dst}})
+		Args: []string{"convert", "-p", "-f", string(format.driver()), "-O", "qcow2", src, dst}})
 	if e := (*command.Error)(nil); errors.As(err, &e) && e.Err == nil && strings.Contains(e.Line, "error while reading") {
 		return unreadable(err)
 	}

@@ -15,7 +15,7 @@ import (
 // cannot be read as its format.
 func Write(ctx context.Context, src string, format Format, target string, progress func(percent float64)) error {
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Stdout: &percents{report: progress},
-		Args: []string{"convert", "-p", "-n", "--target-is-zero", "-W", "-t", "writeback", "-f", string(format), "-O", "raw", src, target}})
+		Args: []string{"convert", "-p", "-n", "--target-is-zero", "-W", "-t", "writeback", "-f", string(format.driver()), "-O", "raw", src, target}})
 	if e := (*command.Error)(nil); errors.As(err, &e) && e.Err == nil && strings.Contains(e.Line, "error while reading") {
 		return unreadable(err)
 	}

@@ -21,7 +21,16 @@ const (
 	Raw   Format = "raw"
 	VMDK  Format = "vmdk" // one sparse or stream-optimized file
 	VDI   Format = "vdi"
+	ISO   Format = "iso" // a raw disk with an ISO 9660 file system: installers, live systems
 )
+
+// driver is QEMU's name for the format.
+func (f Format) driver() Format {
+	if f == ISO {
+		return Raw
+	}
+	return f
+}
 
 // HeadSize is how much of a file's beginning Sniff wants: past the ISO 9660 volume descriptor at 32 KiB.
 const HeadSize = 64 * seedbed.KiB
@@ -29,7 +38,7 @@ const HeadSize = 64 * seedbed.KiB
 // MaxSize is the largest virtual size that is accepted.
 const MaxSize = seedbed.MaxDisk
 
-const wanted = "want a disk image in qcow2, raw, vmdk or vdi format"
+const wanted = "want a disk image in qcow2, raw, vmdk or vdi format, an ISO, or an OVA"
 
 // others are signatures of files that are no usable image, and what to tell who brought one.
 var others = []struct {
@@ -43,7 +52,7 @@ var others = []struct {
 	{0, "BZh", "is a bzip2 file: uncompress it first"},
 	{0, "PK\x03\x04", "is a zip file: unpack it first"},
 	{0, "7z\xbc\xaf\x27\x1c", "is a 7-Zip file: unpack it first"},
-	{257, "ustar", "is a tar archive (an OVA is one): unpack the disk from it first"},
+	{257, "ustar", "is a tar archive: unpack the disk from it first"},
 	{0, "LUKS\xba\xbe", "is encrypted (LUKS): " + wanted + " that is not"},
 	{0, "COWD", "is a VMware COW disk: " + wanted},
 	{0, "vhdxfile", "is in vhdx format: " + wanted},
@@ -77,13 +86,18 @@ func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
 		}
 	}
 	switch {
-	case at(head, 510, "\x55\xaa"), at(head, 512, "EFI PART"), at(head, 4096, "EFI PART"), at(head, 32769, "CD001"):
+	case at(head, 32769, "CD001"): // first: many have a boot sector as well
+		return ISO, nil
+	case at(head, 510, "\x55\xaa"), at(head, 512, "EFI PART"), at(head, 4096, "EFI PART"):
 		return Raw, nil
 	case text(head):
 		return "", invalid("is a text file: " + wanted)
 	}
 	return "", invalid("is not a disk image that can boot: it has no boot signature, partition table or ISO 9660 file system; " + wanted)
 }
+
+// isTar tells whether a file begins as an archive of tar does (POSIX ustar, which PAX and GNU share).
+func isTar(head []byte) bool { return at(head, 257, "ustar") }
 
 func invalid(predicate string) error { return seedbed.Errorf(seedbed.ErrInvalid, "%s", predicate) }
 

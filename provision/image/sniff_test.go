@@ -68,7 +68,7 @@ func TestSniff(t *testing.T) {
 		{"mbr", put(512, 510, "\x55\xaa"), Raw, ""},
 		{"gpt", put(1024, 512, "EFI PART"), Raw, ""},
 		{"gpt of 4 KiB sectors", put(8192, 4096, "EFI PART"), Raw, ""},
-		{"iso", put(40000, 32769, "CD001"), Raw, ""},
+		{"iso", put(40000, 32769, "CD001"), ISO, ""},
 		{"empty", nil, "", "is empty"},
 		{"zeros", make([]byte, HeadSize), "", "cannot"},
 		{"one zero", []byte{0}, "", "cannot"},

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/internal/ovatest"
 )
 
 func TestOpenSource(t *testing.T) {
@@ -21,7 +23,7 @@ func TestOpenSource(t *testing.T) {
 	}
 	for path, want := range map[string]error{file: nil, link: nil, fifo: seedbed.ErrInvalid, dir: seedbed.ErrInvalid,
 		"/dev/zero": seedbed.ErrInvalid, filepath.Join(dir, "none"): seedbed.ErrNotFound} {
-		f, err := OpenSource(seedbed.ImageSpec{Path: path})
+		f, err := OpenSource(seedbed.ImageSpec{Path: path}, nil)
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			t.Errorf("%s: got %v; want %v", path, err, want)
 		}
@@ -64,5 +66,113 @@ func TestCopySparse(t *testing.T) {
 				t.Errorf("%d bytes, %v; want the %d of the source", len(got), err, len(c.content))
 			}
 		})
+	}
+}
+
+// uploaded is a spool with that file in it.
+func uploaded(t *testing.T, data []byte) *Spool {
+	t.Helper()
+	s := openSpool(t, roomy)
+	if err := os.WriteFile(s.path(uploadName), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSourceOfAnOVA(t *testing.T) {
+	t.Parallel()
+	content := put(2000, 510, "\x55\xaa")
+	machine := ovatest.OVA{Firmware: "efi", Disks: []ovatest.Disk{{Name: "d.img", Content: content}}}
+	for _, manifest := range []string{"", "SHA1", "SHA256"} {
+		machine.Manifest = manifest
+		data := machine.Bytes()
+		path := filepath.Join(t.TempDir(), "m.ova")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range []seedbed.ImageSpec{
+			{Path: path}, {Path: path, SHA256: strings.ToUpper(hexSum(data)), Format: "ova"}, {Path: path, Member: "d.img"},
+			{Upload: uploadName, SHA256: hexSum(data), Member: "d.img"},
+		} {
+			src, err := OpenSource(spec, uploaded(t, data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer src.Close()
+			if err := src.Look(); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, ok := src.Uploaded(); ok || src.Firmware != seedbed.FirmwareUEFI || src.Size != 2000 {
+				t.Errorf("%+v", src)
+			}
+			dst, err := os.Create(filepath.Join(t.TempDir(), "dst"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dst.Close()
+			sum, err := src.Copy(t.Context(), dst, func(seedbed.Progress) {})
+			if err != nil || sum != hexSum(data) {
+				t.Fatalf("digest %s, %v; want that of the OVA, %s", sum, err, hexSum(data))
+			}
+			if got, err := os.ReadFile(dst.Name()); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes, %v; want the disk", len(got), err)
+			}
+		}
+	}
+}
+
+func TestSourceRefuses(t *testing.T) {
+	t.Parallel()
+	disk := put(2000, 510, "\x55\xaa")
+	single := ovatest.OVA{Manifest: "SHA256", Disks: []ovatest.Disk{{Name: "d.img", Content: disk}}}
+	one := single.Bytes()
+	damaged := bytes.Clone(one)
+	damaged[bytes.LastIndex(damaged, []byte("\x55\xaa"))+9] ^= 1
+	gzipped := single
+	gzipped.Disks = []ovatest.Disk{{Name: "d.img.gz", Content: []byte("\x1f\x8b\x08and so on")}}
+	for name, c := range map[string]struct {
+		data    []byte
+		spec    seedbed.ImageSpec
+		problem string
+	}{
+		"damaged disk":            {damaged, seedbed.ImageSpec{}, "not what its manifest says"},
+		"another digest":          {one, seedbed.ImageSpec{SHA256: strings.Repeat("0", 64)}, "want 0000"},
+		"another format":          {one, seedbed.ImageSpec{Format: "qcow2"}, "is an OVA"},
+		"a disk as an OVA":        {disk, seedbed.ImageSpec{Format: "ova"}, "raw format, and ova is asked for"},
+		"a raw disk as a qcow2":   {disk, seedbed.ImageSpec{Format: "qcow2"}, "raw format, and qcow2 is asked for"},
+		"gzip in it":              {gzipped.Bytes(), seedbed.ImageSpec{}, `has the disk "d.img.gz", which is a gzip file`},
+		"several disks":           {machine("").Bytes(), seedbed.ImageSpec{}, "2 disks"},
+		"a member of what is one": {disk, seedbed.ImageSpec{Member: "d.img"}, "no OVA"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.spec.Path = filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(c.spec.Path, c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			src, err := OpenSource(c.spec, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer src.Close()
+			if err = src.Look(); err == nil {
+				dst, e := os.Create(filepath.Join(t.TempDir(), "dst"))
+				if e != nil {
+					t.Fatal(e)
+				}
+				defer dst.Close()
+				_, err = src.Copy(t.Context(), dst, func(seedbed.Progress) {})
+			}
+			if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("got %v; want an error with %q", err, c.problem)
+			}
+		})
+	}
+}
+
+func TestUploadThatIsGone(t *testing.T) {
+	t.Parallel()
+	if _, err := OpenSource(seedbed.ImageSpec{Name: "x", Upload: uploadName}, openSpool(t, roomy)); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "upload it again") {
+		t.Errorf("got %v", err)
 	}
 }

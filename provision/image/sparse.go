@@ -46,6 +46,24 @@ func copySparse(ctx context.Context, dst *os.File, src io.Reader, size seedbed.B
 	return hex.EncodeToString(digest.Sum(nil)), dst.Truncate(int64(size))
 }
 
+// hashPart writes the bytes of src from one place to another into h.
+func hashPart(ctx context.Context, h io.Writer, src io.ReaderAt, from, to seedbed.Bytes) error {
+	for at := from; at < to; at += 64 * block {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(64*block, to-at)
+		done, err := io.Copy(h, io.NewSectionReader(src, int64(at), int64(n)))
+		if err != nil {
+			return err
+		}
+		if done != int64(n) {
+			return changed(nil, at+seedbed.Bytes(done), to)
+		}
+	}
+	return nil
+}
+
 func changed(err error, done, size seedbed.Bytes) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

@@ -1,0 +1,161 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+)
+
+// Locate implements worker.Adopter: an image of the same Ceph pool, so that it
+// becomes a volume by its name alone.
+func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.ForeignDisk, error) {
+	name, ok := strings.CutPrefix(d.Source, p.cfg.Pool+"/")
+	if d.Type != "rbd" || !ok || strings.Contains(name, "/") {
+		return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is not in Ceph pool %s", d.Target, p.cfg.Pool)
+	}
+	return call(ctx, p, "look at disk "+d.Source, name, func(_ context.Context, s *session) (seedbed.ForeignDisk, error) {
+		t, err := p.adoptable(s, name)
+		if err != nil {
+			return d, err
+		}
+		d.Pool, d.Size, d.Image = p.cfg.Name, seedbed.Bytes(t.Size), t.Image
+		return d, nil
+	})
+}
+
+// adoptable looks at an RBD image that is to become a volume, and gives the tag
+// that it would have, without a name.
+func (p *Pool) adoptable(s *session, name string) (t tag, err error) {
+	have, there, err := s.readTag(name)
+	switch {
+	case err != nil:
+		return t, err
+	case !there:
+		return t, seedbed.Errorf(seedbed.ErrNotFound, "there is no RBD image %s/%s", p.cfg.Pool, name)
+	case have.names(name) || strings.HasPrefix(name, building):
+		return t, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s is Seedbed's already", p.cfg.Pool, name)
+	}
+	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, img.Close()) }()
+	size, err := img.GetSize()
+	if err != nil {
+		return t, err
+	}
+	t = tag{Role: roleVolume, State: stateReady, Node: p.cfg.Node, Size: int64(size)}
+	parent, err := img.GetParent()
+	if is(err, enoent) {
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	// A clone of one of ours keeps that in use; of another's, that is not for us to know.
+	if role, image, ok := split(parent.Image.ImageName); ok && role == roleImage && parent.Image.PoolName == p.cfg.Pool {
+		t.Image = image
+	}
+	return t, nil
+}
+
+// AdoptVolume implements worker.Adopter. The tag comes first and names what the
+// image is to be called, so that it counts only once it is called that.
+func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
+	if err := seedbed.CheckName("volume", a.Name); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	final := roleVolume.rbdName(a.Name)
+	return call(ctx, p, "adopt volume "+a.Name, final, func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+		name, ok := strings.CutPrefix(a.Source, p.cfg.Pool+"/")
+		if !ok {
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrInvalid, "disk %s is not in Ceph pool %s", a.Source, p.cfg.Pool)
+		}
+		have, there, err := s.readTag(final)
+		switch {
+		case err != nil:
+			return seedbed.VolumeInfo{}, err
+		case there && have.names(final) && have.Instance == a.Instance:
+			return p.volume(s, have), nil
+		case there && name != final:
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists already: it is left alone", p.cfg.Pool, final)
+		}
+		t, err := p.adoptable(s, name)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if who := s.watchers(name); who != "" {
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrInUse, "RBD image %s is in use%s: stop what uses it", a.Source, who)
+		}
+		t.Name, t.Job, t.Instance = a.Name, job, a.Instance
+		if err := s.setTag(name, t); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if name != final {
+			if err := s.rename(name, final); err != nil {
+				return seedbed.VolumeInfo{}, errors.Join(err, s.dropTag(name))
+			}
+		}
+		return p.volume(s, &t), nil
+	})
+}
+
+// ReleaseVolume implements worker.Adopter.
+func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) error {
+	if err := seedbed.CheckName("volume", a.Name); err != nil {
+		return err
+	}
+	final := roleVolume.rbdName(a.Name)
+	_, err := call(ctx, p, "release volume "+a.Name, final, func(ctx context.Context, s *session) (struct{}, error) {
+		back := final
+		if name, ok := strings.CutPrefix(a.Source, p.cfg.Pool+"/"); ok {
+			back = name
+		}
+		have, there, err := s.readTag(final)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if !there || !have.names(final) { // released, or never taken: of that only the tag may be there
+			left, _, err := s.readTag(back)
+			if err != nil || left == nil || left.Name != a.Name || left.Instance != a.Instance {
+				return struct{}{}, err
+			}
+			return struct{}{}, s.dropTag(back)
+		}
+		if have.Instance != a.Instance {
+			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", a.Name, p.cfg.Name, have.Instance)
+		}
+		if back != final {
+			if err := s.rename(final, back); err != nil {
+				return struct{}{}, fmt.Errorf("give RBD image %s/%s its name back: %w", p.cfg.Pool, back, err)
+			}
+		}
+		return struct{}{}, s.dropTag(back)
+	})
+	return err
+}
+
+// rename gives an RBD image another name, which nothing has.
+func (s *session) rename(from, to string) error {
+	img, err := rbd.OpenImage(s.io, from, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(img.Rename(to), img.Close())
+}
+
+// dropTag takes the tag off the RBD image of that name, also while it is in use.
+func (s *session) dropTag(name string) error {
+	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ignore(img.RemoveMetadata(tagKey), enoent), img.Close())
+}

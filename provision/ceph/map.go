@@ -1,0 +1,69 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+
+	"seedbed"
+	"seedbed/provision/mapper"
+)
+
+// MapVolume implements worker.Mapper. RBD lets two clients open an image, so its
+// users are looked for first, and a dead one is waited for.
+func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return "", err
+	}
+	if p.cfg.Mapper == nil {
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s was opened without a place for mappings", p.cfg.Name)
+	}
+	rbdName := roleVolume.rbdName(name)
+	v := mapper.Volume{Pool: p.cfg.Name, Name: name, Instance: id, Job: job, RBD: &mapper.RBD{
+		Pool: p.cfg.Pool, Image: rbdName, User: p.cfg.User, Conf: p.cfg.ConfFile, Keyring: p.cfg.Keyring,
+	}}
+	return p.cfg.Mapper.Map(ctx, v, func(ctx context.Context, mapped bool) error {
+		return p.do(ctx, "map volume "+name, rbdName, func(ctx context.Context, s *session) error {
+			if _, err := p.there(ctx, s, name, id); err != nil || mapped {
+				return err
+			}
+			return p.unused(ctx, s, rbdName, func() error { return s.unwatched(rbdName) })
+		})
+	})
+}
+
+// UnmapVolume implements worker.Mapper.
+func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.InstanceID) error {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return err
+	}
+	if p.cfg.Mapper == nil { // it cannot be mapped
+		return nil
+	}
+	return p.cfg.Mapper.Unmap(ctx, p.cfg.Name, name, id)
+}
+
+// MappedVolumes implements worker.Mapper.
+func (p *Pool) MappedVolumes(id seedbed.InstanceID) []string {
+	return p.cfg.Mapper.Volumes(p.cfg.Name, id)
+}
+
+// free is own for a volume that nobody of this host may use: ErrInUse when it is mapped.
+func (p *Pool) free(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
+	have, err := p.own(ctx, s, name, id)
+	if have == nil || err != nil {
+		return nil, err
+	}
+	return have, p.cfg.Mapper.Free(p.cfg.Name, name)
+}
+
+// unwatched is EBUSY while somebody has the image open.
+func (s *session) unwatched(rbdName string) error {
+	switch user, err := s.watcher(rbdName); {
+	case err != nil:
+		return err
+	case user != "":
+		return errBusy{}
+	}
+	return nil
+}

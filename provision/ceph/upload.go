@@ -1,0 +1,37 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"seedbed"
+	"seedbed/provision/image"
+)
+
+// openSpool makes the scratch directory ready for uploads.
+func (p *Pool) openSpool() (err error) {
+	if err := os.MkdirAll(p.cfg.Scratch, 0o711); err != nil {
+		return fmt.Errorf("make the scratch directory of pool %s: %w", p.cfg.Name, err)
+	}
+	dir := filepath.Join(p.cfg.Scratch, "seedbed-uploads-"+p.cfg.Name)
+	if p.spool, err = image.OpenSpool(dir, image.Room(p.cfg.Scratch, scratchReserve), p.log); err != nil {
+		return fmt.Errorf("open the uploads of pool %s: %w", p.cfg.Name, err)
+	}
+	return nil
+}
+
+// scratchReserve is the room that uploads leave on the scratch directory's file system.
+const scratchReserve = 1 * seedbed.GiB
+
+// ReceiveUpload implements worker.Spooler. The file waits in the scratch directory.
+func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
+	return p.spool.Receive(ctx, spec, body)
+}
+
+// DropUpload implements worker.Spooler.
+func (p *Pool) DropUpload(_ context.Context, id string) error { return p.spool.Drop(id) }

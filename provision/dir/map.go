@@ -1,0 +1,51 @@
+package dir
+
+import (
+	"context"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/mapper"
+)
+
+// MapVolume implements worker.Mapper. QEMU's own lock keeps domains out meanwhile, as they keep it out.
+func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return "", err
+	}
+	if p.mapper == nil {
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s was opened without a place for mappings", p.name)
+	}
+	v := mapper.Volume{Pool: p.name, Name: name, Instance: id, Job: job, File: p.file(volumes, name)}
+	return p.mapper.Map(ctx, v, func(ctx context.Context, _ bool) error {
+		if err := p.enter(ctx); err != nil {
+			return fmt.Errorf("map volume %s: %w", name, err)
+		}
+		defer p.leave()
+		_, err := p.there(name, id)
+		return err
+	})
+}
+
+// UnmapVolume implements worker.Mapper.
+func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.InstanceID) error {
+	if err := seedbed.CheckName("volume", name); err != nil {
+		return err
+	}
+	if p.mapper == nil { // it cannot be mapped
+		return nil
+	}
+	return p.mapper.Unmap(ctx, p.name, name, id)
+}
+
+// MappedVolumes implements worker.Mapper.
+func (p *Pool) MappedVolumes(id seedbed.InstanceID) []string { return p.mapper.Volumes(p.name, id) }
+
+// free is own for a volume that nobody may use: ErrInUse when it is mapped. The pool's turn is held.
+func (p *Pool) free(name string, id seedbed.InstanceID) (*tag, error) {
+	have, err := p.own(name, id)
+	if have == nil || err != nil {
+		return nil, err
+	}
+	return have, p.mapper.Free(p.name, name)
+}

@@ -1,0 +1,180 @@
+package image
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"seedbed"
+)
+
+// Archive is an OVA: a tar archive whose first file is an OVF descriptor.
+type Archive struct {
+	seedbed.Appliance
+	members  map[string]member
+	manifest map[string]digest // nil without one
+}
+
+// member is where a file of the archive is.
+type member struct{ at, size seedbed.Bytes }
+
+// maxMembers is more files than any appliance has.
+const maxMembers = 200
+
+// ReadOVA reads the directory, the descriptor and the manifest of an OVA of that
+// size, and nothing of the disks. It refuses with ErrInvalid, a predicate of
+// the file, what is no OVA or none that can be used: names that are not those of plain
+// files, two of one name, anything but files, and files that are cut off or
+// are not what the manifest says.
+func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
+	a := &Archive{members: map[string]member{}}
+	section := io.NewSectionReader(file, 0, int64(size))
+	archive := tar.NewReader(section)
+	var descriptor, list []byte
+	first, descriptorName := true, ""
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive that is damaged or cut off: %s", clip(err.Error()))
+		}
+		name, err := a.admit(h, section, size)
+		if err != nil {
+			return nil, err
+		}
+		suffix := strings.ToLower(path.Ext(name))
+		switch {
+		case first && suffix != ".ovf":
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive whose first file is %q, and no OVA: that starts with an .ovf descriptor", clip(name))
+		case !first && suffix == ".ovf":
+			return nil, invalid("has two OVF descriptors")
+		case first:
+			descriptorName = name
+			descriptor, err = small(archive, h.Size, maxOVF, "an OVF descriptor")
+		case suffix == ".mf" && list != nil:
+			return nil, invalid("has two manifests")
+		case suffix == ".mf":
+			list, err = small(archive, h.Size, maxManifest, "a manifest")
+		}
+		if err != nil {
+			return nil, err
+		}
+		first = false
+	}
+	if first {
+		return nil, invalid("is an empty tar archive")
+	}
+	if err := a.trust(list, descriptorName, descriptor); err != nil {
+		return nil, err
+	}
+	return a, a.describe(descriptor)
+}
+
+// admit checks the header of a file and remembers where it is.
+func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.Bytes) (name string, err error) {
+	name = strings.TrimPrefix(h.Name, "./")
+	if err := checkMember(name); err != nil {
+		return "", err
+	}
+	if h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.size"] != "" {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want plain files alone", clip(name))
+	}
+	if _, twice := a.members[name]; twice {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has two files called %q", clip(name))
+	}
+	if len(a.members) == maxMembers {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has more than %d files", maxMembers)
+	}
+	at, err := section.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return "", err
+	}
+	if h.Size < 0 || seedbed.Bytes(h.Size) > size-seedbed.Bytes(at) {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "is cut off in its file %q", clip(name))
+	}
+	a.members[name] = member{seedbed.Bytes(at), seedbed.Bytes(h.Size)}
+	return name, nil
+}
+
+// checkMember refuses a name that is not one of a file in the archive's own directory.
+func checkMember(name string) error {
+	if name == "" || len(name) > 255 || name == "." || name == ".." || strings.ContainsAny(name, "/\\") || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "has a file called %q: want plain names, without directories", clip(name))
+	}
+	return nil
+}
+
+// small reads a small file of the archive.
+func small(r io.Reader, size int64, most seedbed.Bytes, what string) ([]byte, error) {
+	if size > int64(most) {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has %s of %d bytes: want at most %s", what, size, most)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "is cut off in %s", what)
+	}
+	return text, nil
+}
+
+// trust reads the manifest, if there is one, and holds the descriptor against it.
+func (a *Archive) trust(list []byte, name string, descriptor []byte) (err error) {
+	if list == nil {
+		return nil
+	}
+	if a.manifest, err = parseManifest(list); err != nil {
+		return err
+	}
+	d, ok := a.manifest[name]
+	if !ok {
+		return unlisted(name)
+	}
+	h := d.hash()
+	h.Write(descriptor)
+	return d.check(name, h)
+}
+
+func unlisted(name string) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "has a manifest that does not list %q: make it anew, or leave it out", clip(name))
+}
+
+// describe reads the descriptor, and looks whether the disks' files are there.
+func (a *Archive) describe(descriptor []byte) (err error) {
+	if a.Appliance, err = ParseOVF(descriptor); err != nil {
+		return err
+	}
+	for i := range a.Disks {
+		d := &a.Disks[i]
+		m, ok := a.members[d.File]
+		if !ok {
+			return seedbed.Errorf(seedbed.ErrInvalid, "lacks the file %q of a disk: it was cut off, or put together without it", clip(d.File))
+		}
+		if _, listed := a.manifest[d.File]; a.manifest != nil && !listed {
+			return unlisted(d.File)
+		}
+		d.Size = m.size
+	}
+	return nil
+}
+
+// disk is the disk of that file, or without a name the only one.
+func (a *Archive) disk(file string) (seedbed.ApplianceDisk, error) {
+	if file == "" && len(a.Disks) == 1 {
+		return a.Disks[0], nil
+	}
+	if file == "" {
+		return seedbed.ApplianceDisk{}, seedbed.Errorf(seedbed.ErrInvalid, "is an OVA with %d disks, and an image is one: upload it as an OVA image (seedbed ova upload)", len(a.Disks))
+	}
+	for _, d := range a.Disks {
+		if d.File == file {
+			return d, nil
+		}
+	}
+	return seedbed.ApplianceDisk{}, fmt.Errorf("the OVA has no disk %q any more", clip(file))
+}

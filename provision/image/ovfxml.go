@@ -1,0 +1,140 @@
+package image
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// element is one element of an OVF descriptor. Names are compared by the URI of
+// their namespace, since prefixes are the writer's choice.
+type element struct {
+	name  xml.Name
+	attrs []xml.Attr
+	text  string
+	inner []*element
+}
+
+// The bounds of a descriptor, which is a few pages of text.
+const (
+	maxOVF      = 4 * seedbed.MiB
+	maxElements = 20_000
+	maxDepth    = 64
+)
+
+// The namespaces of OVF 1.x and 2.x envelopes, and the start of those that CIM's classes have.
+var envelopes = []string{"http://schemas.dmtf.org/ovf/envelope/1", "http://schemas.dmtf.org/ovf/envelope/2"}
+
+const cimClasses = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_"
+
+// parseXML reads a document. No entity but XML's own five is known, so none expands.
+func parseXML(text []byte) (*element, error) {
+	if seedbed.Bytes(len(text)) > maxOVF {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor of %d bytes: want at most %s", len(text), maxOVF)
+	}
+	d := xml.NewDecoder(bytes.NewReader(text))
+	var open []*element
+	var root *element
+	count := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor that is not well-formed XML: %s", clip(err.Error()))
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name, attrs: slices.Clone(token.Attr)}
+			if count++; count > maxElements || len(open) >= maxDepth {
+				return nil, invalid("has an OVF descriptor of more elements than any machine needs")
+			}
+			switch {
+			case len(open) > 0:
+				up := open[len(open)-1]
+				up.inner = append(up.inner, e)
+			case root != nil:
+				return nil, invalid("has an OVF descriptor with two root elements")
+			default:
+				root = e
+			}
+			open = append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1] // the decoder has matched it
+		case xml.CharData:
+			if len(open) > 0 {
+				open[len(open)-1].text += string(token)
+			}
+		}
+	}
+	if root == nil {
+		return nil, invalid("has an OVF descriptor without any element")
+	}
+	return root, nil
+}
+
+// ovf tells whether the element is the envelope's of that name.
+func (e *element) ovf(name string) bool {
+	return e.name.Local == name && slices.Contains(envelopes, e.name.Space)
+}
+
+// all are the children that are the envelope's, of that name.
+func (e *element) all(name string) []*element {
+	var found []*element
+	for _, c := range e.inner {
+		if c.ovf(name) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// find is the first element of that name, of the envelope, at any depth.
+func (e *element) find(name string) *element {
+	if e.ovf(name) {
+		return e
+	}
+	for _, c := range e.inner {
+		if f := c.find(name); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// attr is an attribute of the envelope's namespace, or of none.
+func (e *element) attr(name string) string {
+	for _, a := range e.attrs {
+		if a.Name.Local == name && (a.Name.Space == "" || slices.Contains(envelopes, a.Name.Space)) {
+			return strings.TrimSpace(a.Value)
+		}
+	}
+	return ""
+}
+
+// any is an attribute of whatever namespace: for vendors' own elements.
+func (e *element) any(name string) string {
+	for _, a := range e.attrs {
+		if a.Name.Local == name {
+			return strings.TrimSpace(a.Value)
+		}
+	}
+	return ""
+}
+
+// setting is the first property of that name of a virtual hardware item, of
+// whatever CIM class the item is.
+func (e *element) setting(name string) string {
+	for _, c := range e.inner {
+		if c.name.Local == name && strings.HasPrefix(c.name.Space, cimClasses) {
+			return strings.TrimSpace(c.text)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package mapper
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+	"seedbed/internal/cephkey"
+	"seedbed/internal/command"
+)
+
+// The files of a mapping's own directory.
+const (
+	diskFile = "disk" // the volume as a raw file, by FUSE
+	keyFile  = "key"  // the Ceph user's key, in base64
+)
+
+const storageDaemon = "qemu-storage-daemon"
+
+// fuse maps by QEMU's storage daemon, which shows the volume as a file (FUSE),
+// and a loop device on that. It needs no kernel module that is not everywhere.
+type fuse struct {
+	h   *Host
+	rbd bool // for RBD, else for qcow2 files
+}
+
+func (f *fuse) name() string {
+	if f.rbd {
+		return "rbd-fuse"
+	}
+	return "qcow2-fuse"
+}
+
+func (f *fuse) takes(v Volume) bool { return f.rbd == (v.RBD != nil) }
+
+func (f *fuse) can(ctx context.Context) error {
+	if err := command.Installed(storageDaemon); err != nil {
+		return err
+	}
+	if err := kernelHas(ctx, "fuse", "/dev/fuse"); err != nil {
+		return err
+	}
+	return kernelHas(ctx, "loop", loopControl)
+}
+
+// node is one block node (QEMU's qapi/block-core.json, BlockdevOptions).
+type node map[string]any
+
+// args are the arguments of the storage daemon. The mount point has the token
+// in its path, by which the process is found; the key is in a file.
+func (f *fuse) args(e *entry) ([]string, error) {
+	own := f.h.own(e)
+	args := []string{"--daemonize"}
+	var nodes []node
+	if f.rbd {
+		args = append(args, "--object", "secret,id=key,format=base64,file="+filepath.Join(own, keyFile))
+		nodes = []node{{"driver": "rbd", "node-name": "disk", "pool": e.RBD.Pool, "image": e.RBD.Image, "user": e.RBD.User,
+			"conf": e.RBD.Conf, "key-secret": "key", "discard": "unmap"}}
+	} else {
+		nodes = []node{
+			{"driver": "file", "node-name": "file", "filename": e.File, "discard": "unmap"},
+			{"driver": "qcow2", "node-name": "disk", "file": "file", "discard": "unmap"},
+		}
+	}
+	for _, n := range nodes {
+		b, err := json.Marshal(n)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--blockdev", string(b))
+	}
+	b, err := json.Marshal(map[string]any{"type": "fuse", "id": "disk", "node-name": "disk", "mountpoint": filepath.Join(own, diskFile), "writable": true})
+	return append(args, "--export", string(b)), err
+}
+
+func (f *fuse) attach(ctx context.Context, e *entry) (string, error) {
+	own := f.h.own(e)
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return "", err
+	}
+	if f.rbd {
+		key, err := cephkey.Read(e.RBD.Keyring, e.RBD.User)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(own, keyFile), []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+			return "", err
+		}
+	}
+	disk := filepath.Join(own, diskFile)
+	if err := os.WriteFile(disk, nil, 0o600); err != nil {
+		return "", err
+	}
+	args, err := f.args(e)
+	if err != nil {
+		return "", err
+	}
+	// It comes back when the file is there; a daemon whose parent has died meanwhile ends by itself.
+	if _, err := command.Run(ctx, command.Command{Name: storageDaemon, Args: args, Timeout: longTime}); err != nil {
+		return "", toolError(err)
+	}
+	return attachLoop(disk, e.Token)
+}
+
+func (f *fuse) device(_ context.Context, e *entry) (device string, works bool, err error) {
+	served, err := serving(e.Token)
+	if err != nil {
+		return "", false, err
+	}
+	device, err = loopOf(e.Token)
+	return device, device != "" && len(served) > 0, err
+}
+
+// detach takes the loop device first: its last writes go through the daemon.
+// With force they are given up, and the daemon goes first, so that nothing waits for it.
+func (f *fuse) detach(ctx context.Context, e *entry, force bool) error {
+	if force {
+		if err := endServing(ctx, e.Token, true); err != nil {
+			return err
+		}
+	}
+	device, err := loopOf(e.Token)
+	if err != nil {
+		return err
+	}
+	if device != "" {
+		if !force {
+			if err := flush(device); err != nil {
+				return err
+			}
+		}
+		if err := detachLoop(ctx, device, e.Token); err != nil {
+			return err
+		}
+	}
+	if err := endServing(ctx, e.Token, force); err != nil {
+		return err
+	}
+	// A daemon that was killed leaves its mount behind.
+	disk := filepath.Join(f.h.own(e), diskFile)
+	err = unix.Unmount(disk, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return seedbed.Errorf(seedbed.ErrInUse, "unmount %s: %v", disk, err)
+	}
+	return nil
+}

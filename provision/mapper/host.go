@@ -1,0 +1,262 @@
+package mapper
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+	"seedbed/internal/cgate"
+)
+
+const (
+	// callTime ends a call whose caller set no earlier deadline.
+	callTime = 2 * time.Minute
+	// undoTime bounds the taking back of what could not be made.
+	undoTime = 30 * time.Second
+	// closeTime bounds the wait for calls under way.
+	closeTime = 30 * time.Second
+)
+
+// Config is what a Host needs.
+type Config struct {
+	// Dir is its directory, absolute; it is made when it is missing, for root alone.
+	// What is in it must not outlive the host: below /run.
+	Dir string
+	Log *slog.Logger
+}
+
+// Host maps volumes on this host. Its methods may be called at the same time.
+// What is inside the kernel longer than its caller waits keeps others from its volume, and from nothing else.
+type Host struct {
+	dir  string
+	boot string
+	log  *slog.Logger
+	lock *os.File
+	gate *cgate.Gate
+	ways []way
+
+	mu  sync.Mutex
+	all map[string]*entry // by Volume.key; without a token it is only reserved
+}
+
+// Open takes the directory and reads what an earlier process left: Sweep takes
+// that back. ErrInUse when another process has the directory.
+func Open(c Config) (*Host, error) {
+	if !filepath.IsAbs(c.Dir) {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the directory for mappings %q is not an absolute path", c.Dir)
+	}
+	h := &Host{dir: filepath.Clean(c.Dir), log: c.Log, all: map[string]*entry{}, gate: cgate.New(cgate.Config{
+		Library: "this host", Owner: "the mapper", Subject: "volume",
+		Hint:  "look for processes in state D (ps) and at the cluster's health (ceph -s), or restart the host",
+		Limit: callTime,
+	})}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	h.ways = h.allWays()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, err
+	}
+	h.boot = strings.TrimSpace(string(boot))
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the directory for mappings: %w", err)
+	}
+	if err := h.takeLock(); err != nil {
+		return nil, err
+	}
+	if err := h.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the directory for mappings: %w", err), h.Close())
+	}
+	return h, nil
+}
+
+func (h *Host) takeLock() error {
+	f, err := os.OpenFile(filepath.Join(h.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the directory for mappings: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = seedbed.Errorf(seedbed.ErrInUse, "%s is in use by another process: is a second seedbed-worker running?", h.dir)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	h.lock = f
+	return nil
+}
+
+// Close waits for the calls under way and gives the directory back. What is mapped stays until the next Sweep.
+func (h *Host) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	err := h.gate.Close(ctx)
+	// Closing alone would leave the lock to a child that is just being started and has the file open too.
+	return errors.Join(err, unix.Flock(int(h.lock.Fd()), unix.LOCK_UN), h.lock.Close())
+}
+
+// Map maps a volume for its job, and returns the device. look is called before
+// anything is done, with whether the volume is mapped already, and refuses what is
+// not to be mapped; from then on Free refuses the volume. The errors are
+// worker.Mapper's.
+func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context, mapped bool) error) (string, error) {
+	what := "map volume " + v.Name + " of pool " + v.Pool
+	return cgate.Through(ctx, h.gate, what, v.key(), func(ctx context.Context) (string, error) {
+		have := h.reserve(v)
+		if err := look(ctx, have != nil); err != nil {
+			if have == nil {
+				h.drop(v.key())
+			}
+			return "", err
+		}
+		if have != nil {
+			if have.Job != v.Job {
+				return "", inUse(have)
+			}
+			device, works, err := h.wayOf(have).device(ctx, have)
+			switch {
+			case err != nil:
+				return "", fmt.Errorf("%s: %w", what, err)
+			case works:
+				return device, nil
+			}
+			// What served it has died: nothing that was not written down is left to be saved.
+			if err := h.takeBack(ctx, have); err != nil {
+				return "", fmt.Errorf("%s: %w", what, err)
+			}
+			h.reserve(v)
+		}
+		device, err := h.attach(ctx, v)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", what, err)
+		}
+		return device, nil
+	})
+}
+
+// attach tries the ways that this host has, one after the other.
+func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
+	var errs []error
+	for _, w := range h.ways {
+		if !w.takes(v) {
+			continue
+		}
+		if err := w.can(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		e := &entry{Token: strings.ToLower(rand.Text()), Boot: h.boot, Way: w.name(), Volume: v}
+		device := ""
+		err := h.save(e)
+		if err == nil {
+			h.put(e)
+			device, err = w.attach(ctx, e)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			done := *e // what others see does not change under their eyes
+			done.Device, e = device, &done
+			err = h.save(e)
+		}
+		if err == nil {
+			h.put(e)
+			h.log.Info("volume mapped", "pool", v.Pool, "volume", v.Name, "device", device, "way", e.Way, "job", v.Job)
+			return device, nil
+		}
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		left := h.takeBack(undo, e)
+		cancel()
+		errs = append(errs, fmt.Errorf("%s: %w", w.name(), err))
+		if left != nil { // it stays on record, and so in use
+			return "", errors.Join(errors.Join(errs...), left)
+		}
+		if ctx.Err() != nil || errors.Is(err, seedbed.ErrInUse) {
+			return "", err
+		}
+		h.reserve(v)
+	}
+	h.drop(v.key())
+	if err := errors.Join(errs...); err != nil {
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "this host has no way that works: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return "", seedbed.Errorf(seedbed.ErrUnavailable, "this host has no way to map it")
+}
+
+// Unmap takes a mapping of the instance's volume away; the errors are worker.Mapper's.
+func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.InstanceID) error {
+	what := "unmap volume " + name + " of pool " + pool
+	_, err := cgate.Through(ctx, h.gate, what, key(pool, name), func(ctx context.Context) (struct{}, error) {
+		e := h.find(key(pool, name))
+		switch {
+		case e == nil:
+			return struct{}{}, nil
+		case id == "" || e.Instance != id:
+			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s of pool %s is mapped for instance %s, not for %s: it is left alone", name, pool, e.Instance, id)
+		}
+		if err := h.detach(ctx, e); err != nil {
+			return struct{}{}, fmt.Errorf("%s: %w", what, err)
+		}
+		h.log.Info("volume unmapped", "pool", pool, "volume", name, "device", e.Device, "job", e.Job)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// detach ends a mapping in good order, or that of which what served it has died.
+func (h *Host) detach(ctx context.Context, e *entry) error {
+	w := h.wayOf(e)
+	device, works, err := w.device(ctx, e)
+	if err != nil {
+		return err
+	}
+	died := device != "" && !works
+	if died {
+		if at, err := mountsOf(device); err == nil && len(at) > 0 {
+			return busy(device)
+		}
+	}
+	if err := w.detach(ctx, e, died); err != nil {
+		return err
+	}
+	if err := h.gone(e); err != nil {
+		return err
+	}
+	if died {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "what served %s has died: what was written to it last may not be in the volume", device)
+	}
+	return nil
+}
+
+// gone ends the record of what is not mapped any more.
+func (h *Host) gone(e *entry) error {
+	if err := h.forget(e); err != nil {
+		return err
+	}
+	h.drop(e.key())
+	return nil
+}
+
+// inUse is the error for a volume that is mapped.
+func inUse(e *entry) error {
+	return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is mapped on this host%s for job %s: it has to end first", e.Name, e.Pool, as(e.Device), e.Job)
+}
+
+func as(device string) string {
+	if device == "" {
+		return ""
+	}
+	return " as " + device
+}

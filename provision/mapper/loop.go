@@ -1,0 +1,160 @@
+package mapper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+const (
+	loopControl = "/dev/loop-control"
+	// loopTries is how often a free loop device is asked for that another program takes first.
+	loopTries = 32
+	// loopPatience is how long one that was let go of may stay: udev opens devices for a moment.
+	loopPatience = 3 * time.Second
+)
+
+// attachLoop makes a loop device of the file at path, named by the token
+// (linux/loop.h). Its partitions are not looked for. Its writes go through the page
+// cache: a file of QEMU's FUSE export says that it can do without
+// (LO_FLAGS_DIRECT_IO), and then loses data (a new ext4 has wrong checksums; QEMU 7.2, Linux 6.18).
+func attachLoop(path, token string) (device string, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer control.Close()
+	config := unix.LoopConfig{Fd: uint32(file.Fd())}
+	copy(config.Info.File_name[:len(config.Info.File_name)-1], token)
+	for range loopTries {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return "", fmt.Errorf("find a free loop device: %w", err)
+		}
+		device = fmt.Sprintf("/dev/loop%d", n)
+		err = onDevice(device, func(fd int) error { return unix.IoctlLoopConfigure(fd, &config) })
+		if err == nil || !errors.Is(err, unix.EBUSY) {
+			return device, err
+		}
+	}
+	return "", seedbed.Errorf(seedbed.ErrUnavailable, "other programs took each of %d free loop devices first: try again", loopTries)
+}
+
+func onDevice(device string, fn func(fd int) error) error {
+	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: device, Err: err}
+	}
+	defer unix.Close(fd)
+	if err := fn(fd); err != nil {
+		return &os.PathError{Op: "ioctl", Path: device, Err: err}
+	}
+	return nil
+}
+
+// loopOf is the loop device that the token names; empty when there is none.
+func loopOf(token string) (string, error) {
+	all, err := filepath.Glob("/sys/block/loop*/loop") // those that are set up
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range all {
+		// To look at a device is to have it open: only what may be ours is looked at. A
+		// file whose own mount has gone has the path "/".
+		file, err := os.ReadFile(filepath.Join(dir, "backing_file"))
+		if path := strings.TrimSpace(string(file)); err != nil || path != "/" && !strings.Contains(path, token) {
+			continue
+		}
+		device := "/dev/" + filepath.Base(filepath.Dir(dir))
+		if bound(device, token) {
+			return device, nil
+		}
+	}
+	return "", nil
+}
+
+// bound tells whether the loop device is set up, and named by the token.
+func bound(device, token string) bool {
+	var info *unix.LoopInfo64
+	err := onDevice(device, func(fd int) (err error) {
+		info, err = unix.IoctlLoopGetStatus64(fd)
+		return err
+	})
+	return err == nil && unix.ByteSliceToString(info.File_name[:]) == token
+}
+
+// detachLoop takes a loop device away, when it is still the token's. One that
+// somebody has open the kernel only marks, and takes away with its last user: the
+// mark is taken back then, and the error is ErrInUse.
+func detachLoop(ctx context.Context, device, token string) error {
+	if !bound(device, token) {
+		return nil
+	}
+	err := onDevice(device, func(fd int) error { return unix.IoctlSetInt(fd, unix.LOOP_CLR_FD, 0) })
+	if err != nil && !errors.Is(err, unix.ENXIO) {
+		if errors.Is(err, unix.EBUSY) {
+			return busy(device)
+		}
+		return err
+	}
+	for end := time.Now().Add(loopPatience); bound(device, token); {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if time.Now().After(end) {
+			err := onDevice(device, func(fd int) error {
+				info, err := unix.IoctlLoopGetStatus64(fd)
+				if err != nil {
+					return err
+				}
+				info.Flags &^= unix.LO_FLAGS_AUTOCLEAR
+				return unix.IoctlLoopSetStatus64(fd, info)
+			})
+			if errors.Is(err, unix.ENXIO) { // its user has just gone
+				return nil
+			}
+			return errors.Join(busy(device), err)
+		}
+	}
+	return nil
+}
+
+// opener is a process that has the device open, as "123 (name)"; empty when none is seen.
+func opener(device string) string {
+	var want, have unix.Stat_t
+	if unix.Stat(device, &want) != nil {
+		return ""
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		// Only what is called a device is looked at: a file of a dead file system would not answer.
+		if target, err := os.Readlink(link); err != nil || !strings.Contains(target, "/dev/") {
+			continue
+		}
+		if unix.Stat(link, &have) == nil && have.Mode&unix.S_IFMT == unix.S_IFBLK && have.Rdev == want.Rdev {
+			dir := filepath.Dir(filepath.Dir(link))
+			if filepath.Base(dir) == strconv.Itoa(os.Getpid()) {
+				continue // one that looks at it, for a moment
+			}
+			name, _ := os.ReadFile(filepath.Join(dir, "comm"))
+			return fmt.Sprintf("%s (%s)", filepath.Base(dir), strings.TrimSpace(string(name)))
+		}
+	}
+	return ""
+}

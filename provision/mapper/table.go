@@ -1,0 +1,66 @@
+package mapper
+
+import (
+	"slices"
+
+	"seedbed"
+)
+
+// reserve notes that the volume is about to be mapped, and returns nil, or what
+// is on record of it already. The caller has the volume's turn at the gate.
+func (h *Host) reserve(v Volume) *entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.all[v.key()]; e != nil {
+		return e
+	}
+	h.all[v.key()] = &entry{Volume: v}
+	return nil
+}
+
+func (h *Host) put(e *entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[e.key()] = e
+}
+
+func (h *Host) drop(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, key)
+}
+
+func (h *Host) find(key string) *entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.all[key]
+}
+
+// Free refuses with ErrInUse a volume that is mapped, or just being mapped. A
+// nil Host maps nothing.
+func (h *Host) Free(pool, name string) error {
+	if h == nil {
+		return nil
+	}
+	if e := h.find(key(pool, name)); e != nil {
+		return inUse(e)
+	}
+	return nil
+}
+
+// Volumes are the names of the pool's volumes of that instance that are mapped, sorted.
+func (h *Host) Volumes(pool string, id seedbed.InstanceID) []string {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []string
+	for _, e := range h.all {
+		if e.Pool == pool && e.Instance == id {
+			all = append(all, e.Name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

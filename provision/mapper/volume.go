@@ -1,0 +1,30 @@
+package mapper
+
+import "seedbed"
+
+// Volume is what is to be mapped, and for whom. Either RBD or File is set.
+type Volume struct {
+	Pool     string             `json:"pool"`
+	Name     string             `json:"name"`
+	Instance seedbed.InstanceID `json:"instance"`
+	Job      seedbed.JobID      `json:"job"`
+	// RBD is an RBD image.
+	RBD *RBD `json:"rbd,omitempty"`
+	// File is the absolute path of a qcow2 file; its backing file is found from its header.
+	File string `json:"file,omitempty"`
+}
+
+// RBD is an RBD image and how it is reached.
+type RBD struct {
+	Pool  string `json:"pool"` // its name in Ceph
+	Image string `json:"image"`
+	// User is the Ceph user, without "client."; Conf and Keyring are files, absolute.
+	User    string `json:"user"`
+	Conf    string `json:"conf"`
+	Keyring string `json:"keyring"`
+}
+
+// key tells volumes apart; no pool's name has a slash.
+func (v Volume) key() string { return key(v.Pool, v.Name) }
+
+func key(pool, name string) string { return pool + "/" + name }

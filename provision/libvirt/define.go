@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	lv "libvirt.org/go/libvirt"
 
@@ -20,7 +21,7 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 		if err != nil {
 			return err
 		}
-		doc, err := DomainXML(spec, host)
+		doc, err := document(spec, host)
 		if err != nil {
 			return err
 		}
@@ -29,6 +30,7 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 			return err
 		}
 		dom, err := conn.DomainDefineXML(doc)
+		err = unstartable(conn, doc, err)
 		// What libvirt calls "operation failed" here is a name or UUID taken since we looked.
 		if has(err, lv.ERR_OPERATION_FAILED) {
 			return seedbed.Errorf(seedbed.ErrConflict, "define domain %s: %v", spec.Name, err)
@@ -36,7 +38,13 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 		if err != nil {
 			return err
 		}
-		free(dom)
+		defer free(dom)
+		if spec.System == nil || !spec.System.Autostart {
+			return nil
+		}
+		if err := dom.SetAutostart(true); err != nil {
+			return errors.Join(fmt.Errorf("autostart: %w", err), undefine(dom))
+		}
 		return nil
 	})
 }

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"net/netip"
 	"path/filepath"
 	"regexp"
 
@@ -41,6 +42,17 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		}},
 		// A guest kernel's panic ends the domain, and its last event says crashed.
 		Panics: []libvirtxml.DomainPanic{{Model: "isa"}},
+	}
+	if host.DomainType != TypeTest {
+		list.Channels = []libvirtxml.DomainChannel{agentChannel()}
+	}
+	if spec.System != nil && spec.System.VNC {
+		screen, err := vnc(spec.Name, spec.System.VNCBind)
+		if err != nil {
+			return nil, err
+		}
+		list.Graphics = []libvirtxml.DomainGraphic{screen}
+		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga"}}}
 	}
 	for i, d := range spec.Disks {
 		disk, err := diskDevice(spec.Name, i, d)
@@ -139,4 +151,28 @@ func serial(id seedbed.InstanceID, host Host) libvirtxml.DomainSerial {
 		Log:    &libvirtxml.DomainChardevLog{File: consoleLog(host.ConsoleDir, id), Append: "off"},
 		Target: &libvirtxml.DomainSerialTarget{Port: &port},
 	}
+}
+
+// agentChannel is where a guest that has the QEMU guest agent answers; libvirt
+// makes the socket. A guest without it sees a port that nobody uses.
+func agentChannel() libvirtxml.DomainChannel {
+	return libvirtxml.DomainChannel{
+		Source: &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{}},
+		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: "org.qemu.guest_agent.0"}},
+	}
+}
+
+// vnc is a screen on the first free port from 5900 of the address, which is
+// this host's loopback unless the system template says another: VNC has no password here.
+func vnc(domain, bind string) (libvirtxml.DomainGraphic, error) {
+	if bind == "" {
+		bind = "127.0.0.1"
+	}
+	if _, err := netip.ParseAddr(bind); err != nil {
+		return libvirtxml.DomainGraphic{}, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: VNC is to listen on %q: want an IP address of the node", domain, bind)
+	}
+	return libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
+		Port: -1, AutoPort: "yes", Listen: bind,
+		Listeners: []libvirtxml.DomainGraphicListener{{Address: &libvirtxml.DomainGraphicListenerAddress{Address: bind}}},
+	}}, nil
 }

@@ -15,7 +15,7 @@ func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 	if err := checkSpec(spec); err != nil {
 		return "", err
 	}
-	tag, err := Tag{Version: tagVersion, Instance: spec.ID, Job: spec.Job, Profile: spec.Profile}.marshal()
+	tag, err := specTag(spec).marshal()
 	if err != nil {
 		return "", err
 	}
@@ -51,6 +51,11 @@ func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 		},
 		Devices: devices,
 	}
+	if spec.Firmware == seedbed.FirmwareUEFI {
+		// libvirt chooses the image by the descriptors that its package brings
+		// (/usr/share/qemu/firmware), and keeps the domain's variables.
+		d.OS.Firmware = "efi"
+	}
 	doc, err := d.Marshal()
 	if err != nil {
 		return "", fmt.Errorf("write the XML of domain %s: %w", spec.Name, err)
@@ -72,6 +77,9 @@ func checkSpec(spec seedbed.DomainSpec) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %s of memory: want at least 1MiB", spec.Name, spec.Memory)
 	}
 	if _, err := seedbed.ParseDatasource(string(spec.Datasource)); err != nil {
+		return err
+	}
+	if _, err := seedbed.ParseFirmware(string(spec.Firmware)); err != nil {
 		return err
 	}
 	if strings.ContainsFunc(spec.Profile+string(spec.Job), func(r rune) bool { return r < ' ' || r == '\uFFFD' }) {

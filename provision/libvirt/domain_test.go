@@ -53,6 +53,9 @@ func TestDomainXMLGolden(t *testing.T) {
 	big.Profile = `a "quoted" <profile> & more`
 	rbd := spec()
 	rbd.Disks = []seedbed.Disk{rbdDisk()}
+	system := spec()
+	system.Firmware = seedbed.FirmwareUEFI
+	system.System = &seedbed.System{Serial: true, VNC: true, VNCBind: "192.0.2.7", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300}
 	bare := spec()
 	bare.Disks, bare.NICs = nil, nil
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
@@ -71,6 +74,7 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"kvm", spec(), host(libvirt.TypeKVM)},
 		{"qemu", spec(), host(libvirt.TypeQEMU)},
 		{"many", big, host(libvirt.TypeQEMU)},
+		{"system", system, host(libvirt.TypeKVM)},
 		{"rbd", rbd, host(libvirt.TypeKVM)},
 		{"test", bare, libvirt.Host{DomainType: libvirt.TypeTest, Arch: "i686", ConsoleDir: "/c"}},
 	} {

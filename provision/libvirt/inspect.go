@@ -37,30 +37,41 @@ func (d *Driver) Domains(ctx context.Context) ([]seedbed.DomainInfo, error) {
 }
 
 func tagged(ctx context.Context, conn *lv.Connect) ([]seedbed.DomainInfo, error) {
-	doms, err := conn.ListAllDomains(0)
+	infos := []seedbed.DomainInfo{}
+	err := each(ctx, conn, func(dom *lv.Domain) error {
+		one, ours, err := inspect(dom)
+		if err == nil && ours {
+			infos = append(infos, one)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
+	}
+	return infos, nil
+}
+
+// each calls look for every domain, and passes over one that is gone since the
+// list was made.
+func each(ctx context.Context, conn *lv.Connect, look func(*lv.Domain) error) error {
+	doms, err := conn.ListAllDomains(0)
+	if err != nil {
+		return err
 	}
 	defer func() {
 		for i := range doms {
 			free(&doms[i])
 		}
 	}()
-	infos := []seedbed.DomainInfo{}
 	for i := range doms {
 		if err := ctx.Err(); err != nil {
-			return nil, cgate.GaveUp("libvirt", "list the domains", err)
+			return cgate.GaveUp("libvirt", "list the domains", err)
 		}
-		one, ours, err := inspect(&doms[i])
-		switch {
-		case has(err, lv.ERR_NO_DOMAIN): // gone since the list was made
-		case err != nil:
-			return nil, err
-		case ours:
-			infos = append(infos, one)
+		if err := look(&doms[i]); err != nil && !has(err, lv.ERR_NO_DOMAIN) {
+			return err
 		}
 	}
-	return infos, nil
+	return nil
 }
 
 func inspect(dom *lv.Domain) (one seedbed.DomainInfo, ours bool, err error) {

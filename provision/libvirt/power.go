@@ -13,7 +13,8 @@ import (
 
 // StartDomain starts the domain, or lets it go on when it is paused. One that
 // runs is started already. Errors: ErrNotFound, ErrConflict when it is not
-// tagged or stands crashed, ErrUnavailable.
+// tagged or stands crashed, ErrInvalid when it wants a UEFI that the node has not,
+// ErrUnavailable.
 func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return d.do(ctx, "start domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -45,7 +46,14 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 				return nil
 			}
 		}
-		return err
+		if err == nil {
+			return nil
+		}
+		doc, docErr := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+		if docErr != nil {
+			return err
+		}
+		return unstartable(conn, doc, err)
 	})
 }
 

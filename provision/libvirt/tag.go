@@ -21,11 +21,25 @@ const tagVersion = 1
 // Tag is what a domain's metadata says of it:
 //
 //	<seedbed:instance xmlns:seedbed="urn:seedbed:domain" version="1" id="ec2…" job="…" profile="…"/>
+//
+// What a system template says of migration is there for whoever migrates it:
+// migration="live" and max-downtime, in milliseconds.
 type Tag struct {
-	Version  int
-	Instance seedbed.InstanceID
-	Job      seedbed.JobID
-	Profile  string
+	Version     int
+	Instance    seedbed.InstanceID
+	Job         seedbed.JobID
+	Profile     string
+	Migration   string
+	MaxDowntime int64
+}
+
+// specTag is the tag of the domain that spec asks for.
+func specTag(spec seedbed.DomainSpec) Tag {
+	t := Tag{Version: tagVersion, Instance: spec.ID, Job: spec.Job, Profile: spec.Profile}
+	if s := spec.System; s != nil {
+		t.Migration, t.MaxDowntime = s.MigrationMethod, s.MigrationMaxDowntime
+	}
+	return t
 }
 
 // tagElement writes the prefix itself, which encoding/xml would not.
@@ -36,10 +50,18 @@ type tagElement struct {
 	Instance seedbed.InstanceID `xml:"id,attr"`
 	Job      seedbed.JobID      `xml:"job,attr"`
 	Profile  string             `xml:"profile,attr"`
+	tagMigration
+}
+
+type tagMigration struct {
+	Migration   string `xml:"migration,attr,omitempty"`
+	MaxDowntime int64  `xml:"max-downtime,attr,omitempty"`
 }
 
 func (t Tag) marshal() (string, error) {
-	b, err := xml.Marshal(tagElement{XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile})
+	b, err := xml.Marshal(tagElement{
+		XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile, tagMigration: tagMigration{t.Migration, t.MaxDowntime},
+	})
 	if err != nil {
 		return "", fmt.Errorf("write the domain's tag: %w", err)
 	}
@@ -57,6 +79,7 @@ func ParseTag(doc string) (Tag, error) {
 		Instance seedbed.InstanceID `xml:"id,attr"`
 		Job      seedbed.JobID      `xml:"job,attr"`
 		Profile  string             `xml:"profile,attr"`
+		tagMigration
 	}
 	if err := xml.Unmarshal([]byte(doc), &e); err != nil {
 		return Tag{}, fmt.Errorf("read a domain's tag: %w", err)
@@ -64,5 +87,5 @@ func ParseTag(doc string) (Tag, error) {
 	if space := e.XMLName.Space; space != "" && space != tagPrefix && space != Namespace {
 		return Tag{}, fmt.Errorf("read a domain's tag: namespace is %q, want %q", space, Namespace)
 	}
-	return Tag{Version: e.Version, Instance: e.Instance, Job: e.Job, Profile: e.Profile}, nil
+	return Tag{Version: e.Version, Instance: e.Instance, Job: e.Job, Profile: e.Profile, Migration: e.Migration, MaxDowntime: e.MaxDowntime}, nil
 }

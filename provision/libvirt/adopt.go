@@ -1,0 +1,184 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// whole is a domain's own document with what libvirt keeps back, such as the
+// password of its screen: without that it would be lost when it is defined anew.
+const whole = lv.DOMAIN_XML_INACTIVE | lv.DOMAIN_XML_SECURE
+
+// ForeignDomains are the domains without our tag, by name.
+func (d *Driver) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error) {
+	return call(ctx, d, "list the domains of others", "", func(ctx context.Context, conn *lv.Connect) ([]seedbed.ForeignDomain, error) {
+		all := []seedbed.ForeignDomain{}
+		err := each(ctx, conn, func(dom *lv.Domain) error {
+			f, ours, err := stranger(dom)
+			if err == nil && !ours {
+				all = append(all, f)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(all, func(a, b seedbed.ForeignDomain) int { return strings.Compare(a.Name, b.Name) })
+		return all, nil
+	})
+}
+
+// stranger is what can be said of a domain at once.
+func stranger(dom *lv.Domain) (f seedbed.ForeignDomain, ours bool, err error) {
+	uuid, err := dom.GetUUIDString()
+	if err != nil {
+		return f, false, err
+	}
+	f.ID = seedbed.InstanceID(uuid)
+	if _, ours, err = tagOf(dom, f.ID); err != nil || ours {
+		return f, ours, err
+	}
+	if f.Name, err = dom.GetName(); err != nil {
+		return f, false, err
+	}
+	info, err := dom.GetInfo()
+	if err != nil {
+		return f, false, err
+	}
+	state, reason, err := dom.GetState()
+	if err != nil {
+		return f, false, err
+	}
+	f.State, f.VCPUs, f.Memory = stateOf(state, reason), int(info.NrVirtCpu), seedbed.Bytes(info.MaxMem)*seedbed.KiB
+	f.Disks, f.NICs, f.Problems = []seedbed.ForeignDisk{}, []seedbed.ForeignNIC{}, []string{}
+	return f, false, nil
+}
+
+// ForeignDomain is the domain of that name, with what keeps it from being adopted.
+// Errors: ErrNotFound, ErrConflict when it is an instance's.
+func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error) {
+	return call(ctx, d, "look at domain "+name, "", func(ctx context.Context, conn *lv.Connect) (f seedbed.ForeignDomain, err error) {
+		dom, err := conn.LookupDomainByName(name)
+		if has(err, lv.ERR_NO_DOMAIN) {
+			return f, seedbed.Errorf(seedbed.ErrNotFound, "there is no domain %q on this node", name)
+		}
+		if err != nil {
+			return f, err
+		}
+		defer free(dom)
+		first, ours, err := stranger(dom)
+		if err != nil {
+			return f, err
+		}
+		if ours {
+			return f, seedbed.Errorf(seedbed.ErrConflict, "domain %q is an instance already (%s)", name, first.ID)
+		}
+		doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+		if err != nil {
+			return f, err
+		}
+		f, err = ParseForeign(doc, func(network string) (string, error) {
+			n, err := conn.LookupNetworkByName(network)
+			if err != nil {
+				return "", err
+			}
+			defer func() { _ = n.Free() }()
+			return n.GetBridgeName()
+		})
+		if err != nil {
+			return f, err
+		}
+		f.State = first.State
+		if persistent, err := dom.IsPersistent(); err != nil {
+			return f, err
+		} else if !persistent {
+			f.Problems = append(f.Problems, "the domain is transient: define it first (virsh define)")
+		}
+		if f.State != seedbed.DomainOff && f.State != seedbed.DomainCrashed {
+			f.Problems = append(f.Problems, fmt.Sprintf("the domain is %s: shut it down first, since its disks and taps get other names", f.State))
+		}
+		return f, nil
+	})
+}
+
+// AdoptDomain implements worker.DomainAdopter.
+func (d *Driver) AdoptDomain(ctx context.Context, a seedbed.DomainAdoption) error {
+	return d.do(ctx, "adopt domain "+a.Name, a.ID, func(_ context.Context, conn *lv.Connect) error {
+		dom, err := conn.LookupDomainByUUIDString(string(a.ID))
+		if err != nil {
+			return absentDomain(err, a.ID)
+		}
+		defer free(dom)
+		if _, ours, err := tagOf(dom, a.ID); err != nil || ours {
+			return err
+		}
+		if name, err := dom.GetName(); err != nil || name != a.Name {
+			return errors.Join(err, seedbed.Errorf(seedbed.ErrConflict, "domain %s is called %q now, not %q", a.ID, name, a.Name))
+		}
+		return redefine(conn, dom, a, func(doc string) (string, error) { return AdoptedXML(doc, a, d.cfg.ConsoleDir) })
+	})
+}
+
+// ReleaseDomain implements worker.DomainAdopter.
+func (d *Driver) ReleaseDomain(ctx context.Context, a seedbed.DomainAdoption) error {
+	return d.do(ctx, "release domain "+string(a.ID), a.ID, func(_ context.Context, conn *lv.Connect) error {
+		dom, err := conn.LookupDomainByUUIDString(string(a.ID))
+		if has(err, lv.ERR_NO_DOMAIN) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		if _, ours, err := tagOf(dom, a.ID); err != nil || !ours {
+			return err
+		}
+		if len(a.Sources) > 0 || len(a.NICs) > 0 {
+			if err := redefine(conn, dom, a, func(doc string) (string, error) { return GivenBackXML(doc, a, d.cfg.ConsoleDir) }); err != nil {
+				return err
+			}
+		}
+		where := lv.DOMAIN_AFFECT_CONFIG
+		active, err := dom.IsActive()
+		if err != nil {
+			return err
+		}
+		if active {
+			where |= lv.DOMAIN_AFFECT_LIVE
+		}
+		return dom.SetMetadata(lv.DOMAIN_METADATA_ELEMENT, "", "", Namespace, where)
+	})
+}
+
+// redefine gives a domain that is off another document.
+func redefine(conn *lv.Connect, dom *lv.Domain, a seedbed.DomainAdoption, change func(string) (string, error)) error {
+	active, err := dom.IsActive()
+	if err != nil {
+		return err
+	}
+	if active {
+		return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: shut it down first", a.Name)
+	}
+	doc, err := dom.GetXMLDesc(whole)
+	if err != nil {
+		return err
+	}
+	if doc, err = change(doc); err != nil {
+		return err
+	}
+	made, err := conn.DomainDefineXML(doc)
+	if err != nil {
+		return err
+	}
+	free(made)
+	return nil
+}

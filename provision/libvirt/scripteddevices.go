@@ -1,0 +1,111 @@
+package libvirt
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// devices are those of a script's document, each made anew from what it says of the guest's side.
+func (s *scripted) devices(d *libvirtxml.DomainDeviceList) (*libvirtxml.DomainDeviceList, error) {
+	list := &libvirtxml.DomainDeviceList{
+		Emulator: s.host.Emulator,
+		// One console, whose log we keep: those of the document are the same to the guest.
+		Serials: []libvirtxml.DomainSerial{serial(s.spec.ID, s.host)},
+		Hubs:    d.Hubs, Watchdogs: d.Watchdogs, Panics: d.Panics,
+	}
+	if d.MemBalloon != nil {
+		list.MemBalloon = &libvirtxml.DomainMemBalloon{Model: d.MemBalloon.Model, Address: d.MemBalloon.Address}
+	}
+	for _, c := range d.Controllers {
+		c.Driver, c.Alias, c.XenBus, c.NVME = nil, nil, nil, nil
+		list.Controllers = append(list.Controllers, c)
+	}
+	for _, make := range []func(*libvirtxml.DomainDeviceList, *libvirtxml.DomainDeviceList) error{
+		s.scriptedDisks, s.scriptedNICs, s.channels, s.screens, s.inputs, s.rngs,
+	} {
+		if err := make(d, list); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// channels are those between guest and libvirt, whose sockets libvirt names.
+func (s *scripted) channels(from, to *libvirtxml.DomainDeviceList) error {
+	for _, c := range from.Channels {
+		if c.Source == nil || c.Source.UNIX == nil || c.Target == nil || c.Target.VirtIO == nil {
+			return s.refuse("a <channel> is not of type unix with a virtio target")
+		}
+		to.Channels = append(to.Channels, libvirtxml.DomainChannel{
+			Source:  &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "bind"}},
+			Target:  &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: c.Target.VirtIO.Name}},
+			Address: c.Address,
+		})
+	}
+	return nil
+}
+
+// screens are VNC servers on addresses, and what is shown there.
+func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
+	for _, g := range from.Graphics {
+		v := g.VNC
+		if v == nil {
+			return s.refuse("<graphics> is not of type vnc")
+		}
+		listen := v.Listen
+		for _, l := range v.Listeners {
+			if l.Address == nil {
+				return s.refuse("<graphics> listens elsewhere than on an address")
+			}
+			listen = l.Address.Address
+		}
+		if listen == "" {
+			listen = "127.0.0.1"
+		}
+		if _, err := netip.ParseAddr(listen); err != nil || v.Socket != "" {
+			return s.refuse("<graphics> listens on %q: want an IP address", clipped(listen+v.Socket))
+		}
+		to.Graphics = append(to.Graphics, libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
+			Port: v.Port, AutoPort: v.AutoPort, Keymap: v.Keymap, Listen: listen,
+			Listeners: []libvirtxml.DomainGraphicListener{{Address: &libvirtxml.DomainGraphicListenerAddress{Address: listen}}},
+		}})
+	}
+	for _, v := range from.Videos {
+		m := v.Model
+		to.Videos = append(to.Videos, libvirtxml.DomainVideo{
+			Model:   libvirtxml.DomainVideoModel{Type: m.Type, Heads: m.Heads, Ram: m.Ram, VRam: m.VRam, VGAMem: m.VGAMem, Primary: m.Primary},
+			Address: v.Address,
+		})
+	}
+	return nil
+}
+
+func (s *scripted) inputs(from, to *libvirtxml.DomainDeviceList) error {
+	for _, i := range from.Inputs {
+		if !slices.Contains([]string{"mouse", "tablet", "keyboard"}, i.Type) || i.Source != nil {
+			return s.refuse("<input> is a %q: want a mouse, tablet or keyboard", clipped(i.Type))
+		}
+		to.Inputs = append(to.Inputs, libvirtxml.DomainInput{Type: i.Type, Bus: i.Bus, Address: i.Address})
+	}
+	return nil
+}
+
+func (s *scripted) rngs(from, to *libvirtxml.DomainDeviceList) error {
+	for _, r := range from.RNGs {
+		device := ""
+		if r.Backend != nil && r.Backend.Random != nil {
+			device = r.Backend.Random.Device
+		}
+		if r.Backend == nil || r.Backend.EGD != nil || !slices.Contains([]string{"", "/dev/random", "/dev/urandom"}, strings.TrimSpace(device)) {
+			return s.refuse("<rng> reads from %q: want /dev/urandom", clipped(device))
+		}
+		to.RNGs = append(to.RNGs, libvirtxml.DomainRNG{
+			Model: r.Model, Rate: r.Rate, Address: r.Address,
+			Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
+		})
+	}
+	return nil
+}

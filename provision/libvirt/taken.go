@@ -1,0 +1,65 @@
+package libvirt
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+	"golang.org/x/sys/unix"
+	"libvirt.org/go/libvirtxml"
+
+	"seedbed"
+)
+
+// macsOf are the MAC addresses of a domain's document.
+func macsOf(doc string) (macs []seedbed.MAC, err error) {
+	var d libvirtxml.Domain
+	if err := d.Unmarshal(doc); err != nil {
+		return nil, fmt.Errorf("read the domain's XML: %w", err)
+	}
+	if d.Devices == nil {
+		return nil, nil
+	}
+	for _, nic := range d.Devices.Interfaces {
+		if nic.MAC == nil {
+			continue
+		}
+		if mac, err := seedbed.ParseMAC(nic.MAC.Address); err == nil { // else it is none that an instance could have
+			macs = append(macs, mac)
+		}
+	}
+	return macs, nil
+}
+
+// alive are the states of a neighbour that has answered lately, or was set by hand
+// (NUD_* in linux/neighbour.h).
+const alive = unix.NUD_REACHABLE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
+
+// neighbours are the MAC addresses that the host knows of its networks, from ARP
+// and neighbour discovery.
+func neighbours() (taken []seedbed.TakenMAC, err error) {
+	conn, err := rtnetlink.Dial(nil)
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink: %w", err)
+	}
+	defer conn.Close()
+	all, err := conn.Neigh.List()
+	if err != nil {
+		return nil, fmt.Errorf("list neighbours: %w", err)
+	}
+	for _, n := range all {
+		if n.State&alive == 0 || n.Attributes == nil || len(n.Attributes.LLAddress) != len(seedbed.MAC{}) {
+			continue
+		}
+		mac := seedbed.MAC(n.Attributes.LLAddress)
+		if mac == (seedbed.MAC{}) {
+			continue
+		}
+		where := fmt.Sprint("interface ", n.Index)
+		if link, err := net.InterfaceByIndex(int(n.Index)); err == nil {
+			where = link.Name
+		}
+		taken = append(taken, seedbed.TakenMAC{MAC: mac, By: fmt.Sprintf("neighbour %s on %s", n.Attributes.Address, where)})
+	}
+	return taken, nil
+}

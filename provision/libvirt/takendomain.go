@@ -1,0 +1,53 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+
+	lv "libvirt.org/go/libvirt"
+
+	"seedbed"
+)
+
+// TakenMACs implements worker.Network.
+func (d *Driver) TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error) {
+	taken, failed := neighbours()
+	domains, err := call(ctx, d, "list the MAC addresses of others", "", func(ctx context.Context, conn *lv.Connect) (taken []seedbed.TakenMAC, err error) {
+		err = each(ctx, conn, func(dom *lv.Domain) error {
+			of, err := macsOfStranger(dom)
+			taken = append(taken, of...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return taken, nil
+	})
+	return append(taken, domains...), errors.Join(failed, err)
+}
+
+// macsOfStranger are the MAC addresses of a domain without our tag; none of one with it.
+func macsOfStranger(dom *lv.Domain) (taken []seedbed.TakenMAC, err error) {
+	uuid, err := dom.GetUUIDString()
+	if err != nil {
+		return nil, err
+	}
+	if _, ours, err := tagOf(dom, seedbed.InstanceID(uuid)); err != nil || ours {
+		return nil, err
+	}
+	name, err := dom.GetName()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+	if err != nil {
+		return nil, err
+	}
+	macs, err := macsOf(doc)
+	for _, mac := range macs {
+		taken = append(taken, seedbed.TakenMAC{MAC: mac, By: "domain " + name})
+	}
+	return taken, err
+}

@@ -1,0 +1,83 @@
+"""Modules imported whole, and helpers of the builder by keyword."""
+
+import os
+import tempfile
+
+import daemon_lib.ceph
+import daemon_lib.common
+import daemon_lib.vmbuilder
+import pvcworkerd.Daemon
+
+
+class VMBuilderScript(daemon_lib.vmbuilder.VMBuilder):
+    def setup(self):
+        self.packages = self.vm_data["script_arguments"].get("rinse_packages", "").split(",")
+        self.log_warn(msg="%d packages" % len(self.packages))
+
+    def create(self):
+        import datetime
+        import random
+
+        import daemon_lib.libvirt_schema as schema
+
+        data, system = self.vm_data, self.vm_data["system_details"]
+        now = datetime.datetime.now().strftime("%Y-%m-%d")
+        xml = schema.libvirt_header.format(
+            vm_name=self.vm_name,
+            vm_uuid=self.vm_uuid,
+            vm_description=f"made {now}, profile '{self.vm_profile}'".replace("'", "&apos;"),
+            vm_memory=system["vram_mb"],
+            vm_vcpus=system["vcpu_count"],
+            vm_architecture=data["system_architecture"],
+        )
+        for volume in data["volumes"]:
+            xml += schema.devices_disk_header.format(
+                ceph_storage_secret=data["ceph_monitor_secret"],
+                disk_pool=volume["pool"],
+                vm_name=self.vm_name,
+                disk_id=volume["disk_id"],
+            )
+            for monitor in data["ceph_monitor_list"]:
+                xml += schema.devices_disk_coordinator.format(
+                    coordinator_name=monitor, coordinator_ceph_mon_port=data["ceph_monitor_port"]
+                )
+            xml += schema.devices_disk_footer
+        xml += schema.devices_vhostmd
+        for number, network in enumerate(data["networks"]):
+            if data["mac_template"] is not None:
+                mac = data["mac_template"].format(
+                    prefix="52:54:01", vmid="{:x}".format(int(self.vm_id % 16)), netid="{:x}".format(number % 16)
+                )
+            else:
+                mac = "52:54:00:" + ":".join("{:02x}".format(random.randint(0x10, 0xEE)) for _ in range(3))
+            xml += schema.devices_net_interface.format(eth_macaddr=mac, eth_bridge=network["eth_bridge"])
+        xml += schema.devices_default
+        if system["serial"]:
+            xml += schema.devices_serial.format(vm_name=self.vm_name)
+        if system["vnc"]:
+            xml += schema.devices_vnc.format(
+                vm_vncport="5900", vm_vnc_autoport="yes", vm_vnc_bind=system["vnc_bind"] or "127.0.0.1"
+            )
+        xml += schema.devices_scsi_controller
+        xml += schema.libvirt_footer
+        return xml
+
+    def prepare(self):
+        self.folder = tempfile.mkdtemp()
+        with daemon_lib.vmbuilder.open_zk(pvcworkerd.Daemon.config) as zk:
+            for volume in self.vm_data["volumes"]:
+                ok, msg = daemon_lib.ceph.add_volume(
+                    zk, volume["pool"], "_".join((self.vm_name, volume["disk_id"])), "%dG" % volume["disk_size_gb"], force_flag=False
+                )
+                if not ok:
+                    self.fail(msg=msg, exception=daemon_lib.vmbuilder.ProvisioningError)
+
+    def install(self):
+        with open(os.path.join(self.folder, "addpkg"), "w") as f:
+            f.write("\n".join(self.packages))
+        status = daemon_lib.common.run_os_command(["cat", f.name], timeout=30)[0]
+        if status != 0:
+            self.fail("the list of packages cannot be read")
+
+    def cleanup(self):
+        daemon_lib.common.run_os_command("rm -rf %s" % self.folder)

@@ -1,0 +1,163 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// longest is the most that one line may have; what is longer becomes several.
+const longest = 4096
+
+// maxNotes bounds the sandbox's own lines.
+const maxNotes = 200
+
+// output takes what a program prints, in lines and up to its limit.
+type output struct {
+	mu    sync.Mutex
+	take  func(stream string, line []byte)
+	left  int64
+	limit string
+	notes int
+
+	files []*os.File // the reading ends
+	names []string
+	wait  sync.WaitGroup
+	once  sync.Once
+}
+
+func newOutput(s Spec) *output {
+	return &output{take: s.Output, left: int64(s.Limits.Output), limit: s.Limits.Output.String()}
+}
+
+// pipes makes the writing ends for stdout and stderr. They belong to root inside,
+// who may open them again as /dev/stdout and /dev/stderr.
+func (o *output) pipes(owner uint32) (stdout, stderr *os.File, err error) {
+	var w [2]*os.File
+	for i, name := range []string{Stdout, Stderr} {
+		r, end, err := os.Pipe()
+		if err == nil {
+			err = end.Chown(int(owner), int(owner))
+		}
+		if err != nil {
+			r.Close()
+			end.Close()
+			w[0].Close()
+			return nil, nil, fmt.Errorf("make a pipe for %s: %w", name, err)
+		}
+		o.files, o.names, w[i] = append(o.files, r), append(o.names, name), end
+	}
+	return w[0], w[1], nil
+}
+
+// read starts reading.
+func (o *output) read() {
+	for i, f := range o.files {
+		o.wait.Go(func() { o.follow(o.names[i], f) })
+	}
+}
+
+// finish waits until all that was printed is taken. The writers are gone by now;
+// the deadline is for a writer that the kernel has not let go of.
+func (o *output) finish() {
+	o.once.Do(func() {
+		for _, f := range o.files {
+			_ = f.SetReadDeadline(time.Now().Add(patience))
+		}
+		o.wait.Wait()
+		for _, f := range o.files {
+			f.Close()
+		}
+	})
+}
+
+func (o *output) follow(stream string, r io.Reader) {
+	buf := make([]byte, 0, 16*longest)
+	for {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		rest := buf
+		for {
+			line, after, ok := bytes.Cut(rest, []byte{'\n'})
+			if !ok && len(rest) > longest {
+				cut := runeEnd(rest[:longest])
+				line, after, ok = rest[:cut], rest[cut:], true
+			}
+			if !ok {
+				break
+			}
+			o.line(stream, line)
+			rest = after
+		}
+		buf = buf[:copy(buf, rest)]
+		if err == nil {
+			continue
+		}
+		if len(buf) > 0 {
+			o.line(stream, buf)
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+			o.note(fmt.Sprintf("%s was not read to its end: %v", stream, err))
+		}
+		return
+	}
+}
+
+// runeEnd is where b may be cut: before a last character that is not whole.
+func runeEnd(b []byte) int {
+	for i := 1; i < utf8.UTFMax && i < len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return len(b) - i
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+func (o *output) line(stream string, raw []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.left < 0 {
+		return
+	}
+	o.left -= int64(len(raw)) + 1
+	if o.left < 0 {
+		o.take(Notes, fmt.Appendf(nil, "the output is longer than %s, its limit: the rest is dropped", o.limit))
+		return
+	}
+	text := clean(raw)
+	for len(text) > longest {
+		cut := runeEnd(text[:longest])
+		o.take(stream, text[:cut])
+		text = text[cut:]
+	}
+	o.take(stream, text)
+}
+
+// clean makes valid UTF-8 without NUL, which databases refuse, and without the
+// carriage return of a line's end.
+func clean(raw []byte) []byte {
+	raw = bytes.TrimSuffix(raw, []byte{'\r'})
+	return bytes.ReplaceAll(bytes.ToValidUTF8(raw, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))
+}
+
+// note writes one of the sandbox's own lines.
+func (o *output) note(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch o.notes++; {
+	case o.notes < maxNotes:
+		line := clean([]byte(strings.ReplaceAll(text, "\n", " ")))
+		o.take(Notes, line[:runeEnd(line[:min(len(line), longest)])])
+	case o.notes == maxNotes:
+		o.take(Notes, []byte("the sandbox has more to say and no longer does"))
+	}
+}

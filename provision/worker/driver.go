@@ -60,6 +60,9 @@ type Pool interface {
 	Snapshotter
 	Trash
 	Flattener
+	Spooler
+	Mapper
+	Adopter
 }
 
 // Definer makes domains known to the hypervisor.
@@ -120,10 +123,20 @@ type Checker interface {
 // Hypervisor is everything that the worker asks of a hypervisor driver. Its
 // methods may be called at the same time, and return soon after their context
 // has ended. One that does not answer gives ErrUnavailable.
+//
+// One that is a Network, too, says which MAC addresses others use.
 type Hypervisor interface {
 	Definer
 	Power
 	Inspector
 	Watcher
 	Checker
+	DomainAdopter
+}
+
+// Network knows who else is on the node's networks.
+type Network interface {
+	// TakenMACs are the MAC addresses of domains without our tag and of neighbours,
+	// which may be our own instances'.
+	TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error)
 }

@@ -92,7 +92,7 @@ func (s *Server) effects() map[string]effect {
 			}
 			return none{}, s.hypervisor.DefineDomain(ctx, a)
 		}),
-		startDomain:    s.onDomain(s.hypervisor.StartDomain),
+		startDomain:    s.onDomain(s.startUnmapped),
 		shutdownDomain: s.onDomain(s.hypervisor.ShutdownDomain),
 		destroyDomain:  s.onDomain(s.hypervisor.DestroyDomain),
 		undefineDomain: s.onDomain(s.hypervisor.UndefineDomain),
@@ -118,6 +118,9 @@ func (s *Server) effects() map[string]effect {
 		})},
 	}
 	maps.Copy(table, s.volumeEffects())
+	maps.Copy(table, s.adoptEffects())
+	maps.Copy(table, s.uploadEffects())
+	maps.Copy(table, s.scriptEffects())
 	return table
 }
 
@@ -162,6 +165,13 @@ func (s *Server) inventory(ctx context.Context) seedbed.Inventory {
 	domains, err := s.hypervisor.Domains(ctx)
 	note("domains", err)
 	inv.Domains = domains
+	if h, ok := s.hypervisor.(Network); ok {
+		taken, err := h.TakenMACs(ctx)
+		inv.Taken = taken
+		if err != nil { // what is ours is known all the same
+			s.log.Warn("look who uses which MAC address", "err", err)
+		}
+	}
 	for _, name := range s.poolNames() {
 		volumes, err := s.pools[name].Volumes(ctx)
 		note("volumes of pool "+name, err)

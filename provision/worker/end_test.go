@@ -199,7 +199,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"no timeout", "/v1/clone-volume", strings.Replace(good, "60000", "0", 1), "timeout_ms is 0"},
 		{"negative timeout", "/v1/clone-volume", strings.Replace(good, "60000", "-1", 1), "timeout_ms is -1"},
 		{"other path", "/v1/clone-volume/", good, "404"},
-		{"too large", "/v1/clone-volume", strings.Repeat(" ", 2<<20), "413"},
+		{"too large", "/v1/clone-volume", strings.Repeat(" ", 9<<20), "413"},
 		{"arguments of another shape", "/v1/start-domain", `{"call":{"job":"j","epoch":1},"timeout_ms":1000,"args":{"id":7}}`, "arguments of the call"},
 	} {
 		conn := post(t, l, c.path, c.body)

@@ -25,6 +25,7 @@ type exchange struct {
 	endless  bool
 	progress func(seedbed.Progress)
 	event    func(seedbed.DomainEvent)
+	output   func(seedbed.OutputLine)
 }
 
 func (x exchange) fenced() bool { return x.call.Job != "" }
@@ -35,6 +36,8 @@ func (x exchange) line(l line) {
 		x.progress(*l.Progress)
 	case l.Event != nil && x.event != nil:
 		x.event(*l.Event)
+	case l.Output != nil && x.output != nil:
+		x.output(*l.Output)
 	}
 }
 

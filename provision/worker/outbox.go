@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,12 +13,14 @@ import (
 const maxQueue = 4096
 
 // outbox holds what a running call has to say until the stream takes it. It
-// never blocks the driver: of progress only the latest is kept, and events that
-// nobody takes become one resync.
+// never blocks the driver: of progress only the latest is kept, events that
+// nobody takes become one resync, and of the lines of output a note is left.
 type outbox struct {
 	mu     sync.Mutex
 	latest *seedbed.Progress
 	events []seedbed.DomainEvent
+	lines  []seedbed.OutputLine
+	lost   int           // lines that found no room
 	wake   chan struct{} // has room for one
 }
 
@@ -41,6 +44,18 @@ func (o *outbox) event(e seedbed.DomainEvent) {
 	o.ring()
 }
 
+// output keeps a line that a script or command has put out.
+func (o *outbox) output(l seedbed.OutputLine) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.lines) >= maxQueue {
+		o.lost++
+	} else {
+		o.lines = append(o.lines, l)
+	}
+	o.ring()
+}
+
 func (o *outbox) ring() {
 	select {
 	case o.wake <- struct{}{}:
@@ -60,7 +75,13 @@ func (o *outbox) take() []line {
 	for i := range o.events {
 		lines = append(lines, line{Event: &o.events[i]})
 	}
-	o.events = nil
+	for i := range o.lines {
+		lines = append(lines, line{Output: &o.lines[i]})
+	}
+	if o.lost > 0 {
+		lines = append(lines, line{Output: &seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%d lines came too fast and are lost", o.lost)}})
+	}
+	o.events, o.lines, o.lost = nil, nil, 0
 	return lines
 }
 

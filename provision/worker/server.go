@@ -23,7 +23,9 @@ type Config struct {
 	Pools map[string]Pool
 	// Hypervisor runs the domains.
 	Hypervisor Hypervisor
-	Log        *slog.Logger
+	// Scripts runs provisioning scripts; nil for a worker that runs none.
+	Scripts Scripts
+	Log     *slog.Logger
 }
 
 // Server carries out the effects that clients ask for, with the drivers.
@@ -31,6 +33,7 @@ type Server struct {
 	node       string
 	pools      map[string]Pool
 	hypervisor Hypervisor
+	scripts    Scripts
 	log        *slog.Logger
 	fence      *fence
 	table      map[string]effect
@@ -56,7 +59,7 @@ const (
 
 // New makes a server that has not started.
 func New(c Config) *Server {
-	s := &Server{node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, log: c.Log, fence: newFence(time.Now),
+	s := &Server{node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, log: c.Log, fence: newFence(time.Now),
 		keepalive: keepalive, grace: lateGrace}
 	s.table = s.effects()
 	return s
@@ -113,13 +116,20 @@ func (s *Server) wait(ctx context.Context) error {
 func (s *Server) app(base context.Context) *fiber.App {
 	app := fiber.New(fiber.Config{
 		StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
-		BodyLimit: maxRequest, Concurrency: maxCalls, ReadTimeout: requestTime, IdleTimeout: requestTime,
+		BodyLimit: maxRequest, StreamRequestBody: true, DisablePreParseMultipartForm: true, Concurrency: maxCalls, ReadTimeout: requestTime, IdleTimeout: requestTime,
 		ErrorHandler: refuse,
 	})
 	app.Post("/v1/:effect", func(c *fiber.Ctx) error {
 		name := string([]byte(c.Params("effect")))
+		if name == receiveUpload {
+			return s.receive(base, c)
+		}
+		body, err := callBody(c)
+		if err != nil {
+			return err
+		}
 		var req request // holds copies only: the decoder makes them
-		if err := json.Unmarshal(c.Body(), &req); err != nil {
+		if err := json.Unmarshal(body, &req); err != nil {
 			return fiber.NewError(fiber.StatusBadRequest, "the call is not readable: "+err.Error())
 		}
 		if name == cancelCall {

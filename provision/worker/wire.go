@@ -34,6 +34,7 @@ type request struct {
 type line struct {
 	Progress *seedbed.Progress    `json:"progress,omitempty"`
 	Event    *seedbed.DomainEvent `json:"event,omitempty"`
+	Output   *seedbed.OutputLine  `json:"output,omitempty"`
 	Result   json.RawMessage      `json:"result,omitempty"`
 	Error    *wireError           `json:"error,omitempty"`
 }
@@ -112,7 +113,7 @@ const (
 	// maxTimeout is the longest that a call may ask for.
 	maxTimeout = 24 * time.Hour
 	// maxRequest and maxLine bound what is read, in bytes.
-	maxRequest = 1 << 20
+	maxRequest = 8 << 20
 	maxLine    = 64 << 20
 	// maxConsole is the most that is read of a console in one call.
 	maxConsole = 16 * seedbed.MiB

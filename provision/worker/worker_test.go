@@ -32,14 +32,16 @@ type lab struct {
 	*worker.Client
 	pool   *drivertest.Pool
 	domain *drivertest.Hypervisor
-	socket string
+	// scripts is nil for a worker that runs none.
+	scripts *drivertest.Scripts
+	socket  string
 	// stop ends the server and returns what Serve returned.
 	stop func() error
 }
 
 func start(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), socket: filepath.Join(t.TempDir(), "w.sock")}
+	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), socket: filepath.Join(t.TempDir(), "w.sock")}
 	l.serve(t)
 	l.Client = worker.NewClient(l.socket)
 	worker.Hurry(nil, l.Client, 0, 0, patience)
@@ -49,7 +51,11 @@ func start(t *testing.T) *lab {
 // serve starts a server with the lab's drivers, as after a restart.
 func (l *lab) serve(t *testing.T) {
 	t.Helper()
-	s := worker.New(worker.Config{Node: "n1", Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain, Log: slog.New(slog.DiscardHandler)})
+	config := worker.Config{Node: "n1", Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain, Log: slog.New(slog.DiscardHandler)}
+	if l.scripts != nil {
+		config.Scripts = l.scripts
+	}
+	s := worker.New(config)
 	worker.Hurry(s, nil, 20*time.Millisecond, 100*time.Millisecond, 0)
 	ln, err := run.Socket{Path: l.socket, Mode: 0o660}.Listen(t.Context())
 	if err != nil {

@@ -36,7 +36,7 @@ func TestHypervisorInMemory(t *testing.T) {
 		Open: func(*testing.T) worker.Hypervisor { return h },
 		Spec: func(*testing.T) seedbed.DomainSpec {
 			id := seedbed.NewInstanceID()
-			return seedbed.DomainSpec{ID: id, Name: "g" + string(id[:8]), VCPUs: 1, Memory: 64 * seedbed.MiB, Job: seedbed.NewJobID()}
+			return seedbed.DomainSpec{ID: id, Name: "g" + string(id[24:]), VCPUs: 1, Memory: 64 * seedbed.MiB, Job: seedbed.NewJobID()}
 		},
 		Foreign: func(t *testing.T, id seedbed.InstanceID, name string) {
 			h.AddForeign(id, name)

@@ -40,6 +40,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"absent domain", testAbsentDomain},
 		{"name of another domain", testNameTaken},
 		{"domain without the tag", testForeignDomain},
+		{"adopt and release", testAdoptDomain},
 		{"running domain is not undefined", testUndefineRunning},
 		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},

@@ -28,6 +28,7 @@ type Pool struct {
 	keep    time.Duration
 	trash   []trashed
 	trashed int // how many ever were
+	uploads map[string][]byte
 }
 
 type volume struct {
@@ -35,6 +36,7 @@ type volume struct {
 	image     string
 	flat      bool
 	snapshots []seedbed.SnapshotInfo
+	mapped    *mapped
 }
 
 type trashed struct {
@@ -46,7 +48,7 @@ const poolSize = 1 * seedbed.TiB
 
 // NewPool makes an empty one named "default".
 func NewPool() *Pool {
-	return &Pool{name: "default", images: map[string]seedbed.ImageInfo{}, volumes: map[string]volume{}}
+	return &Pool{name: "default", images: map[string]seedbed.ImageInfo{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
 }
 
 // SetFull makes whatever needs room fail with ErrFull, until it is set back.
@@ -127,6 +129,8 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 	return p.effect(ctx, "RemoveVolume", func() error {
 		if v, ok := p.volumes[name]; ok && (id == "" || v.Instance != id) {
 			return seedbed.Errorf(seedbed.ErrConflict, "volume %s is not instance %s's", name, id)
+		} else if err := p.unused(&v); err != nil {
+			return err
 		}
 		delete(p.volumes, name)
 		return nil
@@ -150,7 +154,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		if p.full {
 			return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
 		}
-		data, err := readImage(spec)
+		data, err := p.readImage(spec)
 		if err != nil {
 			return err
 		}
@@ -161,6 +165,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		report(progress, size, size)
 		sum := sha256.Sum256(data)
 		info = seedbed.ImageInfo{Pool: p.name, Name: spec.Name, Job: job, Size: size, Format: "raw", SHA256: hex.EncodeToString(sum[:])}
+		p.fromUpload(spec, &info)
 		p.images[spec.Name] = info
 		return nil
 	})
@@ -176,7 +181,10 @@ func report(progress func(seedbed.Progress), done, total seedbed.Bytes) {
 	}
 }
 
-func readImage(spec seedbed.ImageSpec) ([]byte, error) {
+func (p *Pool) readImage(spec seedbed.ImageSpec) ([]byte, error) {
+	if spec.Upload != "" {
+		return p.uploaded(spec)
+	}
 	st, err := os.Stat(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s", spec.Path)

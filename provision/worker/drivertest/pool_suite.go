@@ -28,6 +28,8 @@ type PoolDriver struct {
 	Foreign func(t *testing.T, p worker.Pool, name string) (untouched func() bool)
 	// Leftovers counts unfinished things in the pool; nil when the driver can have none.
 	Leftovers func(t *testing.T, p worker.Pool) int
+	// Devices tells that mapped volumes are real block devices, to be read and written.
+	Devices bool
 }
 
 // poolCase is one case of TestPool, with an empty pool without a trash.
@@ -77,7 +79,7 @@ func TestPool(t *testing.T, d PoolDriver) {
 		{"volume without the tag", testForeignVolume},
 		{"ended context", testEndedPool},
 		{"room", testInfo},
-	}, volumeCases) {
+	}, volumeCases, mapCases, uploadCases) {
 		t.Run(c.name, func(t *testing.T) {
 			p := d.Open(t)
 			c.test(t, d, p)

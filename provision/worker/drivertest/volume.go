@@ -107,6 +107,9 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 		if v == nil || err != nil {
 			return err
 		}
+		if err := p.unused(v); err != nil {
+			return err
+		}
 		delete(p.volumes, name)
 		if p.keep <= 0 {
 			return nil
@@ -180,6 +183,9 @@ func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.Instan
 	err := p.effect(ctx, "FlattenVolume", func() error {
 		v, err := p.must(name, id)
 		if err != nil {
+			return err
+		}
+		if err := p.unused(v); err != nil {
 			return err
 		}
 		report(progress, v.Size/2, v.Size)

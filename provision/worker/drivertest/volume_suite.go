@@ -23,6 +23,8 @@ var volumeCases = []poolCase{
 	{"trash", testTrash},
 	{"trash with snapshots", testTrashSnapshots},
 	{"trash expires", testTrashExpires},
+	{"adopt and release", testAdopt},
+	{"adopt refused", testAdoptRefused},
 	{"volume effects, ended context", testEndedVolume},
 }
 

@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"seedbed"
+)
+
+// Adopter takes disks that are there as volumes, and lets go of volumes.
+type Adopter interface {
+	// Locate tells whether the pool can take the disk, and what it would be: its
+	// pool, size and image. ErrNotFound when it is nowhere that the pool reaches,
+	// ErrInvalid or ErrConflict when it is there and cannot be taken.
+	Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.ForeignDisk, error)
+	// AdoptVolume gives the disk the name and the tag of a volume, and returns it. One
+	// that was taken already is returned as it is. Errors are Locate's, ErrInUse while it
+	// is open, ErrConflict when the name is taken.
+	AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error)
+	// ReleaseVolume takes the tag off a volume that is tagged with the instance: with
+	// a source it also goes back there. One that is not a volume is released already.
+	// ErrConflict for another's volume, or when the source is taken.
+	ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) error
+}
+
+// DomainAdopter takes domains that are there as instances', and lets go of them.
+type DomainAdopter interface {
+	// ForeignDomains are all that do not carry the tag, without their disks and NICs.
+	ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error)
+	// ForeignDomain is one of them by its name, with what keeps it from being
+	// adopted; ErrNotFound, ErrConflict for one that is tagged.
+	ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error)
+	// AdoptDomain tags the domain, and points its disks and NICs to where they are
+	// from now on. One that is tagged already stays as it is. ErrNotFound, ErrInUse
+	// while it runs, ErrConflict when its name or its disks are not those of the adoption.
+	AdoptDomain(ctx context.Context, a seedbed.DomainAdoption) error
+	// ReleaseDomain takes the tag off. With sources the domain, which must be off,
+	// is what it was before; without, it stays as it is, and may run. One that is absent
+	// or not tagged is released already.
+	ReleaseDomain(ctx context.Context, a seedbed.DomainAdoption) error
+}
+
+const (
+	foreignDomains = "foreign-domains"
+	foreignDomain  = "foreign-domain"
+	adoptVolume    = "adopt-volume"
+	releaseVolume  = "release-volume"
+	adoptDomain    = "adopt-domain"
+	releaseDomain  = "release-domain"
+)
+
+type foreignArgs struct {
+	Name string `json:"name"`
+}
+
+// adoptEffects are the effects that change whose something is.
+func (s *Server) adoptEffects() map[string]effect {
+	return map[string]effect{
+		foreignDomains: reads(func(ctx context.Context, _ none) ([]seedbed.ForeignDomain, error) {
+			all, err := s.hypervisor.ForeignDomains(ctx)
+			for i := range all {
+				all[i].Node = s.node
+			}
+			return all, err
+		}),
+		foreignDomain: reads(func(ctx context.Context, a foreignArgs) (seedbed.ForeignDomain, error) { return s.foreign(ctx, a.Name) }),
+		adoptVolume: does(func(ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ *outbox) (info seedbed.VolumeInfo, err error) {
+			pool, err := s.owned(a.Pool, a.Instance)
+			if err != nil {
+				return info, err
+			}
+			return pool.AdoptVolume(ctx, c.Job, a)
+		}),
+		releaseVolume: does(func(ctx context.Context, _ seedbed.Call, a seedbed.VolumeAdoption, _ *outbox) (none, error) {
+			pool, err := s.owned(a.Pool, a.Instance)
+			if err != nil {
+				return none{}, err
+			}
+			return none{}, pool.ReleaseVolume(ctx, a)
+		}),
+		adoptDomain: does(func(ctx context.Context, _ seedbed.Call, a seedbed.DomainAdoption, _ *outbox) (none, error) {
+			if err := checkInstance(a.ID); err != nil {
+				return none{}, err
+			}
+			return none{}, s.hypervisor.AdoptDomain(ctx, a)
+		}),
+		releaseDomain: does(func(ctx context.Context, _ seedbed.Call, a seedbed.DomainAdoption, _ *outbox) (none, error) {
+			if err := checkInstance(a.ID); err != nil {
+				return none{}, err
+			}
+			return none{}, s.hypervisor.ReleaseDomain(ctx, a)
+		}),
+	}
+}
+
+// foreign is a domain that could be adopted, with the pools that can take its disks.
+func (s *Server) foreign(ctx context.Context, name string) (seedbed.ForeignDomain, error) {
+	d, err := s.hypervisor.ForeignDomain(ctx, name)
+	if err != nil {
+		return d, err
+	}
+	d.Node = s.node
+	for i, disk := range d.Disks {
+		found, err := s.locate(ctx, disk)
+		switch {
+		case err == nil:
+			d.Disks[i] = found
+		case errors.Is(err, seedbed.ErrUnavailable):
+			return d, err
+		default:
+			d.Problems = append(d.Problems, err.Error())
+		}
+	}
+	return d, nil
+}
+
+func (s *Server) locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.ForeignDisk, error) {
+	for _, name := range s.poolNames() {
+		found, err := s.pools[name].Locate(ctx, d)
+		if !errors.Is(err, seedbed.ErrNotFound) {
+			return found, err
+		}
+	}
+	return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is at %s, which no pool reaches: move it to the file system or the Ceph pool of one", d.Target, d.Source)
+}
+
+// ForeignDomains are the domains of the node that are nobody's instances: see DomainAdopter.
+func (c *Client) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error) {
+	return ask[[]seedbed.ForeignDomain](ctx, c, exchange{effect: foreignDomains})
+}
+
+// ForeignDomain is one of them, with the pools of its disks: see DomainAdopter and Adopter.
+func (c *Client) ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error) {
+	return ask[seedbed.ForeignDomain](ctx, c, exchange{effect: foreignDomain, args: foreignArgs{name}})
+}
+
+// AdoptVolume makes a disk a volume: see Adopter.
+func (c *Client) AdoptVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
+	return ask[seedbed.VolumeInfo](ctx, c, exchange{effect: adoptVolume, call: call, args: a})
+}
+
+// ReleaseVolume lets go of a volume: see Adopter.
+func (c *Client) ReleaseVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) error {
+	_, err := ask[none](ctx, c, exchange{effect: releaseVolume, call: call, args: a})
+	return err
+}
+
+// AdoptDomain makes a domain an instance's: see DomainAdopter.
+func (c *Client) AdoptDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error {
+	_, err := ask[none](ctx, c, exchange{effect: adoptDomain, call: call, args: a})
+	return err
+}
+
+// ReleaseDomain lets go of a domain: see DomainAdopter.
+func (c *Client) ReleaseDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error {
+	_, err := ask[none](ctx, c, exchange{effect: releaseDomain, call: call, args: a})
+	return err
+}

@@ -1,0 +1,97 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"seedbed"
+	"seedbed/provision/image"
+)
+
+// ReceiveUpload implements worker.Spooler.
+func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (up seedbed.Upload, err error) {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return up, err
+	}
+	err = p.effect(ctx, "ReceiveUpload", func() error {
+		if p.full {
+			return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
+		}
+		if _, taken := p.uploads[spec.ID]; taken {
+			return seedbed.Errorf(seedbed.ErrExists, "upload %s exists already", spec.ID)
+		}
+		sum := sha256.Sum256(data)
+		up = seedbed.Upload{Pool: p.name, ID: spec.ID, Size: seedbed.Bytes(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		switch {
+		case spec.Size > 0 && spec.Size != up.Size:
+			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes and was announced with %d", up.Size, spec.Size)
+		case spec.SHA256 != "" && spec.SHA256 != up.SHA256:
+			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: want %s", up.SHA256, spec.SHA256)
+		}
+		if !bootable(data) {
+			a, err := image.ReadOVA(bytes.NewReader(data), up.Size)
+			if err != nil {
+				return fmt.Errorf("the uploaded file %w", err)
+			}
+			up.Appliance = &a.Appliance
+		}
+		p.uploads[spec.ID] = data
+		return nil
+	})
+	return up, err
+}
+
+// DropUpload implements worker.Spooler.
+func (p *Pool) DropUpload(ctx context.Context, id string) error {
+	return p.effect(ctx, "DropUpload", func() error {
+		delete(p.uploads, id)
+		return nil
+	})
+}
+
+// Uploads is how many files wait for their import.
+func (p *Pool) Uploads() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.uploads)
+}
+
+// uploaded is the disk that an uploaded file holds; the lock is held.
+func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
+	data, ok := p.uploads[spec.Upload]
+	if !ok {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "upload %s is not there any more", spec.Upload)
+	}
+	if bootable(data) {
+		return data, nil
+	}
+	a, err := image.ReadOVA(bytes.NewReader(data), seedbed.Bytes(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range a.Disks {
+		if d.File == spec.Member || spec.Member == "" && len(a.Disks) == 1 {
+			return make([]byte, max(d.Size, 512)), nil // what is in it nobody asks
+		}
+	}
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "the OVA has no disk %q alone", spec.Member)
+}
+
+// fromUpload completes what is said of an image with what its upload says; the lock is held.
+func (p *Pool) fromUpload(spec seedbed.ImageSpec, info *seedbed.ImageInfo) {
+	data, ok := p.uploads[spec.Upload]
+	if !ok {
+		return
+	}
+	info.SHA256 = spec.SHA256
+	if a, err := image.ReadOVA(bytes.NewReader(data), seedbed.Bytes(len(data))); err == nil {
+		info.Firmware = a.Firmware
+	}
+}
+
+func bootable(data []byte) bool { return len(data) >= 512 && data[510] == 0x55 && data[511] == 0xaa }

@@ -1,0 +1,116 @@
+package drivertest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"seedbed"
+	"seedbed/internal/ovatest"
+	"seedbed/provision/worker"
+)
+
+// uploadCases are the cases of TestPool that take in files.
+var uploadCases = []poolCase{
+	{"upload", testUpload},
+	{"upload of an OVA", testUploadOVA},
+	{"upload refused", testUploadRefused},
+}
+
+const anUpload = "UPLOADUPLOADUPLOAD"
+
+func bootableDisk(t *testing.T) (disk []byte, sum string) {
+	t.Helper()
+	path, sum := BootableFile(t)
+	disk, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return disk, sum
+}
+
+func testUpload(t *testing.T, _ PoolDriver, p worker.Pool) {
+	ctx, job := t.Context(), seedbed.NewJobID()
+	disk, sum := bootableDisk(t)
+	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload, Size: BootableSize, SHA256: sum}, iotest.HalfReader(bytes.NewReader(disk)))
+	ok(t, "upload", err)
+	if up.ID != anUpload || up.Size != BootableSize || up.SHA256 != sum || up.Appliance != nil {
+		t.Errorf("got %+v", up)
+	}
+	spec := seedbed.ImageSpec{Name: "base", Upload: up.ID, SHA256: up.SHA256, Format: "raw"}
+	last := 0
+	got, err := p.ImportImage(ctx, job, spec, func(p seedbed.Progress) { last = p.Percent() })
+	ok(t, "import", err)
+	want := seedbed.ImageInfo{Pool: got.Pool, Name: "base", Job: job, Size: BootableSize, Format: "raw", SHA256: sum}
+	if got != want || last != 100 {
+		t.Errorf("got %+v at %d%%; want %+v", got, last, want)
+	}
+	ok(t, "drop", p.DropUpload(ctx, up.ID))
+	again, err := p.ImportImage(ctx, job, spec, nil)
+	ok(t, "import what is there", err)
+	if again != want {
+		t.Errorf("got %+v; want %+v", again, want)
+	}
+	spec.Name = "other"
+	if _, err := p.ImportImage(ctx, job, spec, nil); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("import of what was dropped: %v", err)
+	}
+	images(t, p, want)
+	ok(t, "drop again", p.DropUpload(ctx, up.ID))
+}
+
+func testUploadOVA(t *testing.T, _ PoolDriver, p worker.Pool) {
+	ctx, job := t.Context(), seedbed.NewJobID()
+	disk, _ := bootableDisk(t)
+	data := ovatest.OVA{Firmware: "efi", Manifest: "SHA256", VCPUs: 3, MemoryMB: 700, Disks: []ovatest.Disk{{Name: "a.img", Content: disk}, {Name: "b.img", Content: disk[:1<<20]}}}.Bytes()
+	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload}, bytes.NewReader(data))
+	ok(t, "upload", err)
+	if a := up.Appliance; a == nil || a.VCPUs != 3 || a.Memory != 700*seedbed.MiB || a.Firmware != seedbed.FirmwareUEFI || len(a.Disks) != 2 || a.Disks[1].File != "b.img" {
+		t.Fatalf("got %+v", up)
+	}
+	if _, err := p.ImportImage(ctx, job, seedbed.ImageSpec{Name: "one", Upload: up.ID, SHA256: up.SHA256}, nil); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("import of two disks as one image: %v", err)
+	}
+	var all []seedbed.ImageInfo
+	for i, size := range []seedbed.Bytes{BootableSize, seedbed.MiB} {
+		spec := seedbed.ImageSpec{Name: "ova_x_" + seedbed.DiskName(i), Upload: up.ID, SHA256: up.SHA256, Member: up.Appliance.Disks[i].File}
+		got, err := p.ImportImage(ctx, job, spec, nil)
+		ok(t, "import", err)
+		want := seedbed.ImageInfo{Pool: got.Pool, Name: spec.Name, Job: job, Size: size, Format: "raw", SHA256: up.SHA256, Firmware: seedbed.FirmwareUEFI}
+		if got != want {
+			t.Errorf("got %+v; want %+v", got, want)
+		}
+		all = append(all, want)
+	}
+	images(t, p, all...)
+	ok(t, "drop", p.DropUpload(ctx, up.ID))
+}
+
+func testUploadRefused(t *testing.T, _ PoolDriver, p worker.Pool) {
+	disk, _ := bootableDisk(t)
+	broken := errors.New("the line broke")
+	for _, c := range []struct {
+		name string
+		spec seedbed.UploadSpec
+		body io.Reader
+		want error
+	}{
+		{"broken", seedbed.UploadSpec{}, io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(broken)), broken},
+		{"short", seedbed.UploadSpec{Size: BootableSize + 1}, bytes.NewReader(disk), seedbed.ErrInvalid},
+		{"another digest", seedbed.UploadSpec{SHA256: strings.Repeat("0", 64)}, bytes.NewReader(disk), seedbed.ErrInvalid},
+		{"gzip", seedbed.UploadSpec{}, strings.NewReader("\x1f\x8b" + strings.Repeat("\x00", 600)), seedbed.ErrInvalid},
+	} {
+		c.spec.Pool, c.spec.ID = "p", anUpload
+		if _, err := p.ReceiveUpload(t.Context(), c.spec, c.body); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v; want %v", c.name, err, c.want)
+		}
+		if _, err := p.ImportImage(t.Context(), seedbed.NewJobID(), seedbed.ImageSpec{Name: "base", Upload: anUpload}, nil); !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("%s: import: %v", c.name, err)
+		}
+	}
+	images(t, p)
+}

@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// The names and arguments of the effects of scripts.
+const (
+	runScript   = "run-script"
+	closeScript = "close-script"
+	scriptHost  = "script-host"
+	checkDomain = "check-domain"
+)
+
+type toolArgs struct {
+	Tools []string `json:"tools"`
+}
+
+var stepNames = []string{"setup", "create", "prepare", "install", "cleanup"}
+
+// scriptEffects are the effects of provisioning scripts.
+func (s *Server) scriptEffects() map[string]effect {
+	return map[string]effect{
+		runScript: does(func(ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, out *outbox) (seedbed.ScriptResult, error) {
+			if err := s.checkTurn(a); err != nil {
+				return seedbed.ScriptResult{}, err
+			}
+			return s.scripts.RunScript(ctx, c, a, out.output)
+		}),
+		closeScript: does(func(ctx context.Context, c seedbed.Call, a domainArgs, _ *outbox) (none, error) {
+			if s.scripts == nil {
+				return none{}, nil
+			}
+			if err := checkInstance(a.ID); err != nil {
+				return none{}, err
+			}
+			return none{}, s.scripts.CloseScript(ctx, c.Job, a.ID)
+		}),
+		scriptHost: reads(func(ctx context.Context, a toolArgs) (seedbed.ScriptHost, error) { return s.scriptHost(ctx, a.Tools) }),
+		checkDomain: reads(func(ctx context.Context, a seedbed.DomainSpec) ([]string, error) {
+			c, ok := s.hypervisor.(DomainChecker)
+			if !ok {
+				return nil, s.noScripts()
+			}
+			return c.CheckDomain(ctx, a)
+		}),
+	}
+}
+
+func (s *Server) noScripts() error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "the worker on node %s runs no provisioning scripts", s.node)
+}
+
+func (s *Server) checkTurn(t seedbed.ScriptTurn) error {
+	switch {
+	case s.scripts == nil:
+		return s.noScripts()
+	case t.Start != nil:
+		if err := checkInstance(t.Start.Instance); err != nil {
+			return err
+		}
+		return seedbed.CheckInstanceName(t.Start.Name)
+	case t.Step != "" && !slices.Contains(stepNames, t.Step):
+		return seedbed.Errorf(seedbed.ErrInvalid, "a script has no step %q: want %s", t.Step, strings.Join(stepNames, ", "))
+	case t.Step == "" && t.Answer == nil:
+		return seedbed.Errorf(seedbed.ErrInvalid, "the turn asks a script for nothing: want start, step or answer")
+	}
+	return nil
+}
+
+// scriptHost is what this host has for scripts.
+func (s *Server) scriptHost(ctx context.Context, tools []string) (seedbed.ScriptHost, error) {
+	if s.scripts == nil {
+		return seedbed.ScriptHost{}, s.noScripts()
+	}
+	host := seedbed.ScriptHost{Pools: []seedbed.PoolInfo{}, Missing: s.scripts.Tools(tools), Monitors: []string{}}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return host, err
+	}
+	host.Arch = unix.ByteSliceToString(uts.Machine[:])
+	for _, name := range s.poolNames() {
+		info, err := s.pools[name].Info(ctx)
+		if err != nil {
+			return host, err
+		}
+		host.Pools = append(host.Pools, info)
+		c, ok := s.pools[name].(RBDCluster)
+		if !ok || host.Secret != "" {
+			continue
+		}
+		source, err := c.Cluster(ctx)
+		if err != nil {
+			return host, err
+		}
+		host.Secret = source.Secret
+		for m := range strings.SplitSeq(source.Monitors, ",") {
+			name, port, err := net.SplitHostPort(m)
+			if err != nil {
+				continue
+			}
+			if host.MonitorPort == "" {
+				host.MonitorPort = port
+			}
+			host.Monitors = append(host.Monitors, name)
+		}
+	}
+	return host, nil
+}

@@ -49,11 +49,18 @@ type Trail interface {
 	DropAudit(ctx context.Context, before time.Time) (int, error)
 }
 
+// Outputs are what jobs have put out.
+type Outputs interface {
+	CountOutput(ctx context.Context, before time.Time) (int, error)
+	DropOutput(ctx context.Context, before time.Time) (int, error)
+}
+
 // CleanupStore is everything that the cleanup asks of the database.
 type CleanupStore interface {
 	Presence
 	Leases
 	Records
+	Outputs
 	Trail
 	Notices
 }
@@ -71,6 +78,8 @@ type CleanupConfig struct {
 	Grace time.Duration
 	// Deliveries and Access are how long webhook deliveries, in and out, and guest events are kept. Default 7 days.
 	Deliveries, Access time.Duration
+	// Output is how long what a job has put out is kept after its end. Default 30 days.
+	Output time.Duration
 	// Audit is how long the record of what was changed is kept. Default a year.
 	Audit time.Duration
 	// Trash is purged of what is over; nil leaves it.
@@ -97,7 +106,7 @@ type Report struct {
 
 // Item is one thing that the cleanup took away.
 type Item struct {
-	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, audit or trash
+	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit or trash
 	Action  string `json:"action"`  // release, delete or purge
 	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
 	Detail  string `json:"detail"`
@@ -127,6 +136,7 @@ func NewCleaner(cfg CleanupConfig, store CleanupStore, worker Inventory) *Cleane
 	def(&cfg.Grace, 10*time.Minute)
 	def(&cfg.Deliveries, 7*24*time.Hour)
 	def(&cfg.Access, 7*24*time.Hour)
+	def(&cfg.Output, 30*24*time.Hour)
 	def(&cfg.Audit, 365*24*time.Hour)
 	if cfg.Now == nil {
 		cfg.Now = time.Now

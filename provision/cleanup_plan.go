@@ -61,6 +61,7 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, present []seedbed.Ins
 		{"deliveries", "webhook deliveries", c.cfg.Deliveries, c.store.CountDeliveries, c.store.DropDeliveries},
 		{"outgoing", "outgoing deliveries", c.cfg.Deliveries, c.store.CountOutgoing, c.store.DropOutgoing},
 		{"access", "guest events", c.cfg.Access, c.store.CountGuestEvents, c.store.DropGuestEvents},
+		{"output", "lines of output", c.cfg.Output, c.store.CountOutput, c.store.DropOutput},
 		{"audit", "audit entries", c.cfg.Audit, c.store.CountAudit, c.store.DropAudit},
 	}
 	for _, r := range records {

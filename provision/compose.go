@@ -37,9 +37,10 @@ func nics(t seedbed.NetworkTemplate, name string) ([]seedbed.NIC, error) {
 	return made, nil
 }
 
-// checkScript refuses a composition that only its script could carry out. It
-// names all that would need it.
-func checkScript(c seedbed.Composition) error {
+// needsScript tells whether a composition is carried out by its script: that is
+// skipped where no disk has a mountpoint (PVC's manual) or a filesystem, unless it
+// is one that always runs. It refuses one that is needed and holds nothing.
+func needsScript(c seedbed.Composition) (bool, error) {
 	var needs []string
 	for _, d := range c.Storage.Disks {
 		switch {
@@ -49,11 +50,14 @@ func checkScript(c seedbed.Composition) error {
 			needs = append(needs, fmt.Sprintf("disk %s has the filesystem %s", d.Name, d.Filesystem))
 		}
 	}
-	if len(needs) == 0 {
-		return nil
+	if c.Script.Options.Always {
+		needs = append(needs, "it is to run always")
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "profile %q needs its script %q, and this release runs none: %s; want disks that are clones (source_volume), or blank without filesystem and mountpoint",
-		c.Profile.Name, c.Profile.Script, strings.Join(needs, ", "))
+	if len(needs) > 0 && strings.TrimSpace(c.Script.Text) == "" {
+		return false, seedbed.Errorf(seedbed.ErrInvalid, "profile %q needs its script %q, which is empty: %s; want a script that makes them, or disks that are clones (source_volume), or blank without filesystem and mountpoint",
+			c.Profile.Name, c.Profile.Script, strings.Join(needs, ", "))
+	}
+	return len(needs) > 0, nil
 }
 
 // checkNode refuses a composition that the only node there is may not run.

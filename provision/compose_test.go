@@ -153,7 +153,7 @@ func TestCompositionRefused(t *testing.T) {
 		"a name":            {seedbed.ComposeRequest{Name: "Web_1", Profile: "web"}, seedbed.ErrInvalid, []string{"Web_1"}},
 		"an argument":       {seedbed.ComposeRequest{Name: "a", Profile: "web", Arguments: []string{"k"}}, seedbed.ErrInvalid, []string{"key=value"}},
 		"an unknown one":    {seedbed.ComposeRequest{Name: "a", Profile: "none"}, seedbed.ErrNotFound, []string{`"none"`}},
-		"one with a script": {seedbed.ComposeRequest{Name: "a", Profile: "script"}, seedbed.ErrInvalid, []string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "runs none"}},
+		"one with a script": {seedbed.ComposeRequest{Name: "a", Profile: "script"}, seedbed.ErrInvalid, []string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "which is empty"}},
 		"another pool":      {seedbed.ComposeRequest{Name: "a", Profile: "pool"}, seedbed.ErrInvalid, []string{`pool "fast" is not present`}},
 		"another node":      {seedbed.ComposeRequest{Name: "a", Profile: "node"}, seedbed.ErrInvalid, []string{"hv7, hv8", testNode}},
 		"one MAC for two":   {seedbed.ComposeRequest{Name: "a", Profile: "mac"}, seedbed.ErrInvalid, []string{"{netid}"}},

@@ -41,10 +41,16 @@ func (t *task) makeVolumes(ctx context.Context, inst seedbed.Instance) error {
 }
 
 // disks makes sure of the instance's volumes and says how they are reached.
-// Cloning adopts a volume that is there, so the answer needs no record.
+// Cloning adopts a volume that is there, so the answer needs no record; without
+// each, what this task has made itself is not asked for again.
 func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, seedbed.VolumeInfo)) ([]seedbed.Disk, error) {
 	disks := make([]seedbed.Disk, len(inst.Volumes))
 	for i, v := range inst.Volumes {
+		place := v.Pool + "/" + v.Name
+		if disk, ok := t.made[place]; ok && each == nil {
+			disks[i] = disk
+			continue
+		}
 		spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
 		var info seedbed.VolumeInfo
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
@@ -52,14 +58,26 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("clone image %s to volume %s: %w", v.Image, v.Name, err)
+			return nil, fmt.Errorf("%s: %w", makingOf(v), err)
 		}
 		disks[i] = info.Disk
+		if t.made == nil {
+			t.made = map[string]seedbed.Disk{}
+		}
+		t.made[place] = info.Disk
 		if each != nil {
 			each(i, info)
 		}
 	}
 	return disks, nil
+}
+
+// makingOf says what is done to make a volume.
+func makingOf(v seedbed.Volume) string {
+	if v.Image == "" {
+		return "make volume " + v.Name
+	}
+	return "clone image " + v.Image + " to volume " + v.Name
 }
 
 // undoVolumes removes the volumes of an instance that has not come to be.
@@ -101,21 +119,18 @@ func defineDomain(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.define(ctx, inst, disks)
+	return t.define(ctx, inst, disks, nil)
 }
 
-// define makes the instance's domain known to the hypervisor.
-func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
-	bridges := map[string]string{}
-	for _, nic := range inst.NICs {
-		network, err := t.engine.store.Network(ctx, nic.Network)
-		if err != nil {
-			return fmt.Errorf("network %s: %w", nic.Network, fromStore(err))
-		}
-		bridges[nic.Network] = network.Bridge
+// define makes the instance's domain known to the hypervisor, from the document
+// of its script if it has one.
+func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk, doc *seedbed.DomainScript) error {
+	spec, err := t.domain(ctx, inst, disks)
+	if err != nil {
+		return err
 	}
-	spec := domainOf(inst, t.ref.ID, disks, bridges)
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+	spec.Script = doc
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.engine.worker.DefineDomain(ctx, call, spec)
 	})
 	if err != nil {
@@ -123,6 +138,28 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	}
 	t.event("info", 100, "domain %s is defined (%s)", inst.Name, inst.ID)
 	return nil
+}
+
+// domain is what the hypervisor is asked for.
+func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) (seedbed.DomainSpec, error) {
+	bridges := map[string]string{}
+	for _, nic := range inst.NICs {
+		network, err := t.engine.store.Network(ctx, nic.Network)
+		if err != nil {
+			return seedbed.DomainSpec{}, fmt.Errorf("network %s: %w", nic.Network, fromStore(err))
+		}
+		bridges[nic.Network] = network.Bridge
+	}
+	spec := domainOf(inst, t.ref.ID, disks, bridges)
+	if inst.Image == "" {
+		return spec, nil
+	}
+	image, err := t.engine.store.Image(ctx, inst.Image)
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // removed since its clones need it no more
+		return spec, fmt.Errorf("image %s: %w", inst.Image, fromStore(err))
+	}
+	spec.Firmware = image.Firmware
+	return spec, nil
 }
 
 func undefineDomain(t *task, ctx context.Context) error {
@@ -157,7 +194,14 @@ func publish(t *task, ctx context.Context) error {
 func (t *task) publish(ctx context.Context, inst seedbed.Instance) (revision int64, err error) {
 	renderer := t.engine.cfg.Renderer
 	docs := seedbed.Documents{UserData: inst.UserData, VendorData: inst.VendorData}
-	_, err = t.engine.store.Publish(ctx, t.ref, inst.Node, renderer.Of(inst, seedbed.Guest{}), docs)
+	guest := renderer.Of(inst, seedbed.Guest{})
+	switch doc, err := t.engine.store.ScriptDomain(ctx, inst.ID); {
+	case err == nil:
+		guest = AsScripted(guest, inst, doc)
+	case !errors.Is(err, seedbed.ErrNotFound):
+		return 0, fmt.Errorf("publish: %w", fromStore(err))
+	}
+	_, err = t.engine.store.Publish(ctx, t.ref, inst.Node, guest, docs)
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}

@@ -18,6 +18,8 @@ type Serving struct {
 	VendorData []byte
 	// MaxUserData bounds the user-data of one guest as it is served. Default 1 MiB.
 	MaxUserData seedbed.Bytes
+	// MACTaken tells who uses a MAC that is none of our instances'; nil knows of nobody.
+	MACTaken func(seedbed.MAC) (by string)
 	// Renderer makes the records, whose values templates read.
 	Renderer Renderer
 }
@@ -39,6 +41,8 @@ type sources struct {
 	// inUser has vendor-data go out with the user-data.
 	inUser bool
 	limit  seedbed.Bytes
+	// declared are the params that the profile's documents may read; nil is any.
+	declared []seedbed.Param
 }
 
 // sourcesOf are the sources of an instance of that shape.
@@ -60,10 +64,11 @@ type recipe struct {
 func (s sources) read() (r recipe, err error) {
 	r.sources = s
 	for _, d := range []struct {
-		name string
-		doc  []byte
-		into **template.Template
-	}{{"user_data", s.user, &r.user}, {"vendor_data", s.vendor, &r.vendor}, {"the installation's vendor-data", s.site, &r.site}} {
+		name     string
+		doc      []byte
+		into     **template.Template
+		declared []seedbed.Param
+	}{{"user_data", s.user, &r.user, s.declared}, {"vendor_data", s.vendor, &r.vendor, s.declared}, {"the installation's vendor-data", s.site, &r.site, nil}} {
 		if err := seedbed.CheckDocument(d.name, d.doc); err != nil {
 			return r, err
 		}
@@ -71,7 +76,11 @@ func (s sources) read() (r recipe, err error) {
 			return r, tooLarge(d.name, len(d.doc), s.limit)
 		}
 		if template.Is(d.doc) {
-			if *d.into, err = template.Parse(d.name, d.doc); err != nil {
+			scope, err := template.DocumentScope(d.declared)
+			if err != nil {
+				return r, err
+			}
+			if *d.into, err = template.Parse(scope, d.name, d.doc); err != nil {
 				return r, err
 			}
 		}
@@ -121,19 +130,4 @@ func (r recipe) documents(token string, filled func(*template.Template) ([]byte,
 	}
 	docs.VendorData, err = compose("vendor_data", r.limit, r.ready, vendors)
 	return docs, err
-}
-
-// CheckProfile checks what a profile says that the database cannot judge: its
-// documents, as far as they are known before there is an instance, its
-// datasource, metadata options and tags. The error is of kind seedbed.ErrInvalid.
-func (in *Intake) CheckProfile(p seedbed.Profile) error {
-	s, err := shapeOf(p, nil)
-	if err != nil {
-		return err
-	}
-	r, err := in.sourcesOf(p.Ready, s).read()
-	if err != nil {
-		return err
-	}
-	return r.check()
 }

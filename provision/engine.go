@@ -20,6 +20,9 @@ type Config struct {
 	Owner string
 	// Workers is how many jobs run at the same time. Default 4.
 	Workers int
+	// PerNode and PerPool are how many jobs run at the same time on one node and on
+	// one pool, of all engines together. Default: without limit.
+	PerNode, PerPool int
 	// Lease is how long a holder that is silent keeps its job. Default 15 s.
 	Lease time.Duration
 	// Poll is how often the queue is looked at when no hint comes. Default 500 ms.
@@ -28,6 +31,9 @@ type Config struct {
 	Attempts int
 	// StageTimeout bounds one attempt of a stage, by stage name. Default 10 min.
 	StageTimeout map[string]time.Duration
+	// Hooks are run before and after stages, through Trigger.
+	Hooks   []seedbed.StageHook
+	Trigger Trigger
 	// Renderer makes the records that are published.
 	Renderer Renderer
 	Log      *slog.Logger
@@ -40,7 +46,10 @@ type Engine struct {
 	worker  Worker
 	log     *slog.Logger
 	domains *domainWatch
-	pace    pace
+	// strangers are kept by resync.
+	strangers strangers
+	plan      func(*seedbed.Job) []stage
+	pace      pace
 }
 
 // pace are the waits that are no one's business to configure.
@@ -53,6 +62,7 @@ type pace struct {
 	domain             time.Duration // between two looks at a domain whose guest is awaited
 	resync             time.Duration // between two inventories
 	call               time.Duration // one question to the worker, or one write
+	crowd              time.Duration // between two looks for a job for which there is room
 	undo               time.Duration // one stage's undo, all tries
 	retract            time.Duration // for the guest plane to forget an instance
 	announce           time.Duration // for the guest plane to tell a guest of its end
@@ -61,9 +71,9 @@ type pace struct {
 func defaultPace() pace {
 	return pace{
 		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
-		cancelPoll: time.Second, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
+		cancelPoll: 500 * time.Millisecond, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
 		ask: 10 * time.Second, domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
-		undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
+		crowd: 100 * time.Millisecond, undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
 	}
 }
 
@@ -88,7 +98,7 @@ func NewEngine(cfg Config, store Store, worker Worker) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, store: store, worker: worker, log: cfg.Log, domains: newDomainWatch(), pace: defaultPace()}
+	return &Engine{cfg: cfg, store: store, worker: worker, log: cfg.Log, domains: newDomainWatch(), plan: planOf, pace: defaultPace()}
 }
 
 // Run claims and runs jobs, and follows the domains, until ctx ends. Then
@@ -121,16 +131,19 @@ func (e *Engine) Run(ctx context.Context) error {
 // claim waits for a job; ok is false once ctx has ended. claimed is a moment
 // from which the lease surely lasts.
 func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, ok bool) {
+	ask := seedbed.Claiming{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool}
 	for ctx.Err() == nil {
 		hint := e.store.Hint()
 		claimed = time.Now()
-		job, err := e.store.ClaimJob(ctx, e.cfg.Owner, e.cfg.Lease)
+		job, err := e.store.ClaimNext(ctx, ask)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			e.log.Error("claim a job", "err", err)
 			hint = nil // a failing store is asked at the poll's pace
 		case job != nil:
 			return job, claimed, true
+		case ask.PerNode > 0 || ask.PerPool > 0:
+			sleep(ctx, e.pace.crowd) // finding no room takes a look at all that wait
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}

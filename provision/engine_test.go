@@ -282,19 +282,3 @@ func TestRemoveFailure(t *testing.T) {
 	l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
 	l.nothing("web1")
 }
-
-// TestUnknownStage holds that a job which a newer release has begun is not
-// taken for one of ours: what it did is reported as left behind.
-func TestUnknownStage(t *testing.T) {
-	t.Parallel()
-	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	id := l.create("web1")
-	job, err := l.db.ClaimJob(t.Context(), "newer", time.Minute)
-	l.ok(err)
-	l.ok(l.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "firmware", Total: 6}))
-	l.ok(l.db.Release(t.Context(), job.Ref()))
-	ended := l.runUntil(id, seedbed.JobIncomplete)
-	if !strings.Contains(ended.Error, `no stage "firmware"`) || !strings.Contains(l.history(id), "left behind: firmware") {
-		t.Errorf("error %q, history:\n%s", ended.Error, l.history(id))
-	}
-}

@@ -103,7 +103,7 @@ func redefineDomain(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.define(ctx, inst, disks)
+	return t.defineAsMade(ctx, inst, disks)
 }
 
 // defineFlat gives a domain back that redefineDomain may have left undefined.
@@ -116,5 +116,5 @@ func defineFlat(t *task, ctx context.Context) error {
 	if err != nil || !named {
 		return err
 	}
-	return t.define(ctx, inst, disks)
+	return t.defineAsMade(ctx, inst, disks)
 }

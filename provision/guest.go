@@ -19,7 +19,8 @@ type Renderer struct {
 
 // Of is the record of an instance as it is now, without its documents and
 // maintenance events, which the store adds. old is the record until now, whose
-// signature is kept while it holds; the zero value when there is none.
+// signature is kept while it holds, as are the names of its disks; the zero value
+// when there is none.
 func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	g := seedbed.Guest{
 		ID: inst.ID, Name: inst.Name, Profile: inst.Profile, Image: inst.Image, VCPUs: inst.VCPUs, Memory: inst.Memory,
@@ -36,7 +37,11 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr})
 	}
 	for i, v := range inst.Volumes {
-		g.Disks = append(g.Disks, seedbed.GuestDisk{Device: diskDevice(i), Size: v.Size})
+		device := diskDevice(i)
+		if len(old.Disks) == len(inst.Volumes) { // as the domain has them: a script may have named them
+			device = old.Disks[i].Device
+		}
+		g.Disks = append(g.Disks, seedbed.GuestDisk{Device: device, Size: v.Size})
 	}
 	g.Signature = r.sign(g, old)
 	return g
@@ -95,7 +100,7 @@ func diskDevice(n int) string {
 func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, bridges map[string]string) seedbed.DomainSpec {
 	spec := seedbed.DomainSpec{
 		ID: inst.ID, Name: inst.Name, VCPUs: inst.VCPUs, Memory: inst.Memory,
-		Disks: disks, Profile: inst.Profile, Job: job, Datasource: inst.Datasource,
+		Disks: disks, Profile: inst.Profile, Job: job, Datasource: inst.Datasource, System: &inst.System,
 	}
 	for _, nic := range inst.NICs {
 		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: bridges[nic.Network]})

@@ -17,8 +17,9 @@ import (
 // host is a worker that calls the drivers directly, with the fence that the
 // real one has: a call under an epoch below the highest seen is refused.
 type host struct {
-	pool *drivertest.Pool
-	hv   *drivertest.Hypervisor
+	pool    *drivertest.Pool
+	hv      *drivertest.Hypervisor
+	scripts *drivertest.Scripts
 	// partial makes inventories incomplete.
 	partial atomic.Bool
 
@@ -66,6 +67,9 @@ func (h *host) RemoveImage(ctx context.Context, call seedbed.Call, _, name strin
 
 func (h *host) DefineDomain(ctx context.Context, call seedbed.Call, spec seedbed.DomainSpec) error {
 	if err := h.fence(call); err != nil {
+		return err
+	}
+	if err := checkDocument(spec); err != nil {
 		return err
 	}
 	return h.hv.DefineDomain(ctx, spec)
@@ -123,6 +127,11 @@ type mortal struct {
 	dead   atomic.Bool
 	frozen atomic.Pointer[chan struct{}] // writes wait for it, as a stopped process does
 
+	// ledger notes what was written; nil notes nothing.
+	ledger *ledger
+	// inHand is the stage that was begun last.
+	inHand atomic.Pointer[string]
+
 	mu   sync.Mutex
 	hook func(write, stage string, point drivertest.Point) error
 }
@@ -165,9 +174,17 @@ func (m *mortal) around(write, stage string, do func() error) error {
 	return hook(write, stage, drivertest.After)
 }
 
-func (m *mortal) ClaimJob(ctx context.Context, owner string, lease time.Duration) (job *seedbed.Job, err error) {
-	err = m.around("claim", "", func() error { job, err = m.DB.ClaimJob(ctx, owner, lease); return err })
+func (m *mortal) ClaimNext(ctx context.Context, c seedbed.Claiming) (job *seedbed.Job, err error) {
+	err = m.around("claim", "", func() error { job, err = m.DB.ClaimNext(ctx, c); return err })
 	return job, err
+}
+
+func (m *mortal) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
+	return m.around("postpone", "", func() error { return m.taken(ref, m.DB.Postpone(ctx, ref, wait, spent)) })
+}
+
+func (m *mortal) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error {
+	return m.around("output", stage, func() error { return m.taken(ref, m.DB.LogOutput(ctx, ref, stage, lines)) })
 }
 
 func (m *mortal) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
@@ -176,27 +193,39 @@ func (m *mortal) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.
 }
 
 func (m *mortal) Release(ctx context.Context, ref seedbed.JobRef) error {
-	return m.around("release", "", func() error { return m.DB.Release(ctx, ref) })
+	return m.around("release", "", func() error { return m.taken(ref, m.DB.Release(ctx, ref)) })
 }
 
 func (m *mortal) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) error {
-	return m.around("step", s.Done, func() error { return m.DB.Step(ctx, ref, s) })
+	write := func() error {
+		err := m.taken(ref, m.DB.Step(ctx, ref, s))
+		if err == nil {
+			m.inHand.Store(&s.Next)
+		}
+		return err
+	}
+	return m.around("step", s.Done, func() error {
+		if n := len(s.Events); n > 0 { // it writes them as LogEvent does
+			return m.around("event", s.Events[n-1].Stage, write)
+		}
+		return write()
+	})
 }
 
 func (m *mortal) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
-	return m.around("undo", "", func() error { return m.DB.Undo(ctx, ref, cause) })
+	return m.around("undo", "", func() error { return m.taken(ref, m.DB.Undo(ctx, ref, cause)) })
 }
 
 func (m *mortal) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error {
-	return m.around("undone", stage, func() error { return m.DB.Undone(ctx, ref, stage, problem) })
+	return m.around("undone", stage, func() error { return m.taken(ref, m.DB.Undone(ctx, ref, stage, problem)) })
 }
 
 func (m *mortal) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error {
-	return m.around("finish", "", func() error { return m.DB.Finish(ctx, ref, out) })
+	return m.around("finish", "", func() error { return m.taken(ref, m.DB.Finish(ctx, ref, out)) })
 }
 
 func (m *mortal) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event) error {
-	return m.around("event", e.Stage, func() error { return m.DB.LogEvent(ctx, ref, e) })
+	return m.around("event", e.Stage, func() error { return m.taken(ref, m.DB.LogEvent(ctx, ref, e)) })
 }
 
 func (m *mortal) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (rev int64, err error) {
@@ -215,7 +244,7 @@ func (m *mortal) Retract(ctx context.Context, ref seedbed.JobRef, node string, i
 }
 
 func (m *mortal) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
-	return m.around("exchange", string(to), func() error { return m.DB.Exchange(ctx, ref, to) })
+	return m.around("exchange", string(to), func() error { return m.taken(ref, m.DB.Exchange(ctx, ref, to)) })
 }
 
 func (m *mortal) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {

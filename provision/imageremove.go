@@ -45,6 +45,10 @@ func (t *task) failure(cause string, err error) seedbed.Outcome {
 		if removal, bad := t.imageRemoval(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
 			out.ImageState = removal.Was
 		}
+	case seedbed.JobOVARemove:
+		if spec, bad := t.ovaJob(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
+			out.ImageState = spec.Was
+		}
 	}
 	return out
 }

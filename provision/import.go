@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,26 +16,39 @@ func importPlan() []stage {
 }
 
 func importImage(t *task, ctx context.Context) error {
-	var spec seedbed.ImportSpec
-	if err := json.Unmarshal(t.job.Spec, &spec); err != nil {
-		return fmt.Errorf("read the job's input: %w", err)
+	spec, err := t.importSpec()
+	if err != nil {
+		return err
 	}
 	image, err := t.engine.store.Image(ctx, t.job.Subject)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
 	}
-	t.event("info", 0, "importing %s into pool %s", spec.Path, image.Pool)
+	what := cmp.Or(spec.Path, "the uploaded file")
+	t.event("info", 0, "importing %s into pool %s", what, image.Pool)
 	var info seedbed.ImageInfo
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = t.engine.worker.ImportImage(ctx, call, seedbed.ImageSpec{Pool: image.Pool, Name: image.Name, Path: spec.Path, SHA256: spec.SHA256}, t.percent("importing"))
+		info, err = t.engine.worker.ImportImage(ctx, call, seedbed.ImageSpec{
+			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format}, t.percent("importing"))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("import %s: %w", spec.Path, err)
+		return fmt.Errorf("import %s: %w", what, err)
 	}
+	if err := t.dropUpload(ctx, image.Pool, spec.Upload); err != nil {
+		return err
+	}
+	info.Firmware = cmp.Or(spec.Firmware, info.Firmware)
 	t.image = &info
 	t.event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
 	return nil
+}
+
+func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
+	if err = json.Unmarshal(t.job.Spec, &spec); err != nil {
+		err = fmt.Errorf("read the job's input: %w", err)
+	}
+	return spec, err
 }
 
 // percent makes an effect's progress events: one per percent, at most four a second.
@@ -43,7 +57,8 @@ func (t *task) percent(doing string) func(seedbed.Progress) {
 	return func(p seedbed.Progress) {
 		if n := p.Percent(); n > t.progress && time.Since(told) >= 250*time.Millisecond {
 			told = time.Now()
-			t.event("info", n, "%s: %s of %s", doing, roundSize(p.Done), roundSize(p.Total))
+			t.record(seedbed.Event{Level: "info", Progress: n, BytesDone: p.Done, BytesTotal: p.Total,
+				Msg: fmt.Sprintf("%s: %s of %s", doing, roundSize(p.Done), roundSize(p.Total))})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -22,7 +24,6 @@ type Accepter interface {
 // Definitions are what an instance is made from.
 type Definitions interface {
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
-	Profiles(ctx context.Context) ([]seedbed.Profile, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 }
@@ -48,6 +49,8 @@ type IntakeStore interface {
 	Existing
 	Addresses
 	Compositions
+	Templates
+	Networks
 }
 
 // Intake checks what is asked for and records it as a job.
@@ -121,56 +124,133 @@ func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error)
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
-	inst, compose, _, err := in.prepare(ctx, req)
+	made, err := in.prepare(ctx, req)
 	if err != nil {
+		if receipt, ok, err := in.composedFor(ctx, req, delivery); ok {
+			return receipt, err
+		}
 		return seedbed.Receipt{}, err
 	}
+	inst := made.inst
 	for draw := 1; ; draw++ {
-		receipt, err := in.store.Accept(ctx, seedbed.Acceptance{
-			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node},
+		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
+			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node, JobOptions: made.options},
 			Delivery: delivery,
 			Instance: &inst,
-			Compose:  compose,
+			Compose:  made.compose,
 		})
-		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws {
+		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(made.drawn) == 0 {
 			return receipt, err
 		}
 		if _, nameErr := in.store.InstanceByName(ctx, req.Name); !errors.Is(nameErr, seedbed.ErrNotFound) {
 			return receipt, err // the name is taken, not the address
 		}
-		inst.NICs[0].MAC = seedbed.NewMAC()
+		for _, i := range made.drawn {
+			inst.NICs[i].MAC = seedbed.NewMAC()
+		}
 	}
 }
 
-// prepare makes the instance that a create asks for, with what its documents
-// are composed by and the image that it is cloned from, and writes nothing.
-func (in *Intake) prepare(ctx context.Context, req seedbed.Request) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), image seedbed.Image, err error) {
+// prepared is the instance that a create asks for.
+type prepared struct {
+	inst seedbed.Instance
+	// compose makes its documents where they need its addresses; else nil.
+	compose func(seedbed.Instance) (seedbed.Documents, error)
+	// image is what its first disk is cloned from; the zero value where that is a template's.
+	image seedbed.Image
+	// drawn are the NICs whose MACs may be drawn again.
+	drawn []int
+	// options are how the profile wants its job to be run.
+	options seedbed.JobOptions
+}
+
+// prepare makes the instance that a create asks for, and writes nothing.
+func (in *Intake) prepare(ctx context.Context, req seedbed.Request) (made prepared, err error) {
 	profile, err := in.profile(ctx, req.Profile)
 	if err != nil {
-		return inst, nil, image, err
+		return made, err
 	}
-	s, err := shapeOf(profile, req.Params)
+	made.options.OnFailure = profile.OnFailure
+	m, err := in.tailor(ctx, profile, req.Name, req.Params)
 	if err != nil {
-		return inst, nil, image, err
+		return made, err
 	}
-	made, err := in.sourcesOf(profile.Ready, s).read()
+	s, err := shapeOf(m.Profile, m.given)
 	if err != nil {
-		return inst, nil, image, err
+		return made, err
 	}
-	if err := s.checkRest(made); err != nil {
-		return inst, nil, image, err
-	}
-	image, err = in.image(ctx, profile, s)
+	docs, err := in.recipeOf(m, &s, nil)
 	if err != nil {
-		return inst, nil, image, err
+		return made, err
 	}
-	if _, err := in.store.Network(ctx, profile.Network); errors.Is(err, seedbed.ErrNotFound) {
-		return inst, nil, image, seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses network %s, which does not exist", profile.Name, profile.Network)
-	} else if err != nil {
-		return inst, nil, image, err
+	if err := in.checkParts(m); err != nil {
+		return made, err
 	}
-	inst, compose, err = in.newInstance(req.Name, profile, image, s, made)
-	return inst, compose, image, err
+	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
+		return made, err
+	}
+	nics, drawn, err := in.nics(ctx, m, req.Name)
+	if err != nil {
+		return made, err
+	}
+	disks, err := in.disks(ctx, m, made.image, s.disk)
+	if err != nil {
+		return made, err
+	}
+	made.drawn = drawn
+	made.inst, made.compose, err = in.newInstance(req.Name, m.Profile, s, docs)
+	if err != nil {
+		return made, err
+	}
+	in.fit(&made.inst, m, s)
+	made.inst.NICs, made.inst.Volumes, made.inst.Image = nics, disks, disks[0].Image
+	for i := range made.inst.Volumes {
+		made.inst.Volumes[i].Name = fmt.Sprintf("%s-%d", made.inst.ID, i)
+	}
+	return made, nil
+}
+
+// recipeOf reads the documents of a profile, and gives s the params that they
+// read: those of the request and, of an instance that is there, the stored ones.
+func (in *Intake) recipeOf(m tailored, s *shape, stored map[string]any) (recipe, error) {
+	src := in.sourcesOf(m.Ready, *s)
+	src.declared = m.Params
+	docs, err := src.read()
+	if err != nil {
+		return docs, err
+	}
+	if m.Params != nil {
+		s.rest = m.params
+		return docs, nil
+	}
+	if err := s.checkRest(docs); err != nil {
+		return docs, err
+	}
+	for name, v := range stored {
+		if _, given := s.rest[name]; !given && docs.reads(name) {
+			if s.rest == nil {
+				s.rest = map[string]any{}
+			}
+			s.rest[name] = v
+		}
+	}
+	return docs, nil
+}
+
+// fit gives an instance what its profile or the request says besides its size.
+func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
+	i.Kind, i.Source, i.Params = seedbed.KindNative, m.source(), s.rest
+	i.Protected, i.Held, i.Follow = m.Protected, m.Hold, s.follow
+	if s.protected != nil {
+		i.Protected = *s.protected
+	}
+	if s.hold != nil {
+		i.Held = *s.hold
+	}
+	i.System = seedbed.System{Serial: true}
+	if m.parts.System != nil {
+		i.System = seedbed.SystemOf(*m.parts.System)
+	}
 }
 
 func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, error) {
@@ -184,9 +264,9 @@ func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, er
 	return p, err
 }
 
-// profileNames lists the existing profiles for a message, if they are few.
+// profileNames lists the existing profiles, of both kinds, for a message, if they are few.
 func (in *Intake) profileNames(ctx context.Context) string {
-	all, err := in.store.Profiles(ctx)
+	all, err := in.store.ProfileEntries(ctx)
 	switch {
 	case err != nil || len(all) > 10:
 		return ""
@@ -201,6 +281,9 @@ func (in *Intake) profileNames(ctx context.Context) string {
 }
 
 func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbed.Image, error) {
+	if p.Image == "" { // its disks are those of its storage template
+		return seedbed.Image{}, nil
+	}
 	image, err := in.store.Image(ctx, p.Image)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return image, seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses image %s, which does not exist", p.Name, p.Image)
@@ -211,15 +294,15 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 	return image, err
 }
 
-// newInstance is the instance; compose is set where its documents need the
+// newInstance is the instance without NICs and volumes; compose is set where its documents need the
 // addresses that it gets in the database.
-func (in *Intake) newInstance(name string, p seedbed.Profile, image seedbed.Image, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
+func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
 	var token string
 	if p.Ready == seedbed.ReadyReport {
 		token = newReportToken()
 	}
 	values := func(inst seedbed.Instance) template.Values {
-		return template.Values{Guest: Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(inst, seedbed.Guest{}), Params: s.rest}
+		return template.Values{Guest: in.place(inst), Params: s.rest}
 	}
 	var docs seedbed.Documents
 	if len(made.templates()) > 0 {
@@ -227,16 +310,10 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, image seedbed.Imag
 	} else if docs, err = made.fill(token, template.Values{}); err != nil {
 		return inst, nil, err
 	}
-	id, disk := seedbed.NewInstanceID(), s.disk
-	if disk == 0 {
-		disk = image.Size
-	}
 	return seedbed.Instance{
-		ID: id, Name: name, Profile: p.Name, Image: image.Name, Node: in.node, State: seedbed.InstanceProvisioning,
+		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, Node: in.node, State: seedbed.InstanceProvisioning,
 		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys, ReportToken: token,
 		Datasource: s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
-		NICs:    []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: p.Network}},
-		Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: image.Pool, Size: disk, Image: image.Name}},
 	}, compose, nil
 }
 
@@ -248,15 +325,18 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node},
-		Delivery: delivery,
+		Delivery: delivery, Confirm: req.Confirm,
 	})
 }
+
+// imageFormats are what the file of an import can be asked to be; the first is any.
+var imageFormats = []string{"", "qcow2", "raw", "vmdk", "vdi", "iso", "ova"}
 
 var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Import accepts a request to make the image name in pool from a file on the
-// worker's host. Errors: seedbed.ErrInvalid for a wrong name, path or digest,
-// ErrExists for a name in use.
+// worker's host, or from one that the pool has taken in. Errors: seedbed.ErrInvalid
+// for a wrong name, path or digest, ErrExists for a name in use.
 func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error) {
 	if err := seedbed.CheckName("image", name); err != nil {
 		return seedbed.Receipt{}, err
@@ -264,19 +344,26 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 	if err := seedbed.CheckName("pool", pool); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if !filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 || strings.ContainsRune(spec.Path, 0) {
+	if spec.Upload == "" && (!filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 || strings.ContainsRune(spec.Path, 0)) {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "path %q is not usable: want the clean absolute path of a disk image on the worker's host", clip(spec.Path))
 	}
 	spec.SHA256 = strings.ToLower(spec.SHA256)
 	if spec.SHA256 != "" && !sha256Form.MatchString(spec.SHA256) {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "sha256 is no digest: want 64 hexadecimal digits, or none")
 	}
+	if !slices.Contains(imageFormats, spec.Format) {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: want none%s", clip(spec.Format), strings.Join(imageFormats, ", "))
+	}
+	var err error
+	if spec.Firmware, err = seedbed.ParseFirmware(string(spec.Firmware)); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode import of %s: %w", name, err)
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: in.node},
-		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: spec.Path, SHA256: spec.SHA256},
+		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: in.node, Pool: pool},
+		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256, Firmware: spec.Firmware},
 	})
 }

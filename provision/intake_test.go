@@ -51,7 +51,15 @@ func TestParams(t *testing.T) {
 		{"no keys, no user-data", `{"ssh_keys":[],"user_data":""}`, with(func(s *shape) { s.sshKeys, s.userData = nil, []byte{} }), ""},
 		{"largest", `{"vcpus":255}`, with(func(s *shape) { s.vcpus = 255 }), ""},
 		{"smallest", `{"memory":"64MiB"}`, with(func(s *shape) { s.memory = 64 * seedbed.MiB }), ""},
-		{"unknown", `{"cpus":4}`, shape{}, `param "cpus" is unknown: want datasource, disk, http_endpoint, `},
+		{"how it is kept", `{"hold":true,"protected":"false","userdata":"live"}`, with(func(s *shape) {
+			yes, no := true, false
+			s.hold, s.protected, s.follow = &yes, &no, seedbed.FollowLive
+		}), ""},
+		{"live beside documents of its own", `{"userdata":"live","vendor_data":"x"}`, shape{}, "params userdata and vendor_data contradict each other"},
+		{"unknown way to follow", `{"userdata":"often"}`, shape{}, "want live or pinned"},
+		{"hold as a number", `{"hold":1}`, shape{}, "param hold is a number that does not fit: want true or false"},
+		{"protected as a word", `{"protected":"yes"}`, shape{}, "param protected is a string: want true or false"},
+		{"unknown", `{"cpus":4}`, shape{}, `param "cpus" is unknown: want datasource, disk, hold, http_endpoint, `},
 		{"other case", `{"VCPUs":4}`, shape{}, `param "VCPUs" is unknown`},
 		{"vcpus as a string", `{"vcpus":"4"}`, shape{}, "param vcpus is a string: want a whole number from 1 to 255"},
 		{"vcpus with a fraction", `{"vcpus":1.5}`, shape{}, "param vcpus is a number that does not fit"},
@@ -85,6 +93,8 @@ func TestParams(t *testing.T) {
 			if err := json.Unmarshal([]byte(tt.params), &params); err != nil {
 				t.Fatal(err)
 			}
+			profile := profile
+			profile.Follow = seedbed.FollowPinned
 			got, err := shapeOf(profile, params)
 			if err == nil {
 				err = got.checkRest(recipe{})
@@ -97,6 +107,9 @@ func TestParams(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if tt.want.follow == "" {
+				tt.want.follow = seedbed.FollowPinned
 			}
 			if d := cmp.Diff(tt.want, got, cmp.AllowUnexported(shape{})); d != "" {
 				t.Errorf("-want +got:\n%s", d)
@@ -131,6 +144,7 @@ func TestSubmit(t *testing.T) {
 	}
 	want := seedbed.Instance{
 		Name: "web1", Profile: "small", Image: "debian", Node: testNode, State: seedbed.InstanceProvisioning,
+		Kind: seedbed.KindNative, Follow: seedbed.FollowPinned, Source: "1.0", System: seedbed.System{Serial: true},
 		VCPUs: 2, Memory: 512 * seedbed.MiB, Ready: seedbed.ReadyReport, SSHKeys: []string{"ssh-ed25519 AAAA someone"},
 		Datasource: seedbed.DatasourceEC2, Metadata: seedbed.MetadataOptions{}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{},
 		Volumes: []seedbed.Volume{{Name: string(got.ID) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}},

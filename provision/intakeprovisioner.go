@@ -22,6 +22,10 @@ type Compositions interface {
 // group of its job's ID is that of no other job: PVC's clients know it by that.
 // Errors: seedbed.ErrNotFound for a profile that is not there, else as of Submit.
 func (in *Intake) Compose(ctx context.Context, req seedbed.ComposeRequest) (seedbed.Receipt, error) {
+	return in.compose(ctx, req, nil)
+}
+
+func (in *Intake) compose(ctx context.Context, req seedbed.ComposeRequest, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	if err := cmp.Or(seedbed.CheckInstanceName(req.Name), checkArguments(req.Arguments)); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -29,11 +33,24 @@ func (in *Intake) Compose(ctx context.Context, req seedbed.ComposeRequest) (seed
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	inst, compose, err := in.composed(ctx, req, c)
+	c = withOVA(c)
+	c, params, err := withParams(c, req.Name, req.Params)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	spec, err := json.Marshal(seedbed.ComposedSpec{Profile: c.Profile.Name, Revision: c.Profile.Revision, Start: req.Start})
+	req.Start = req.Start && !c.Profile.Hold
+	inst, compose, err := in.composed(ctx, req, c, params)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	run, err := in.scriptRun(ctx, req, c, params)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if run != nil {
+		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
+	}
+	spec, err := json.Marshal(seedbed.ComposedSpec{Profile: c.Profile.Name, Revision: c.Profile.Revision, Start: req.Start && !req.Undefined, Scripted: run != nil, Undefined: req.Undefined})
 	if err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the create of %s: %w", req.Name, err)
 	}
@@ -42,10 +59,12 @@ func (in *Intake) Compose(ctx context.Context, req seedbed.ComposeRequest) (seed
 		if err != nil {
 			return seedbed.Receipt{}, err
 		}
-		receipt, err := in.store.Accept(ctx, seedbed.Acceptance{
+		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
 			Job:      seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node, Spec: spec},
+			Delivery: delivery,
 			Instance: &inst,
 			Compose:  compose,
+			Script:   run,
 		})
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || c.Network.MAC != "" {
 			return receipt, err
@@ -75,8 +94,12 @@ func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
 
 // composed is the instance that a composition makes, and what its documents are
 // composed by where they need its addresses.
-func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c seedbed.Composition) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
-	if err := cmp.Or(checkScript(c), checkNode(c.System, in.node)); err != nil {
+func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c seedbed.Composition, params map[string]any) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
+	if err := checkNode(c.System, in.node); err != nil {
+		return inst, nil, err
+	}
+	ready, err := seedbed.ParseReady(string(cmp.Or(req.Ready, seedbed.ReadyStarted)))
+	if err != nil {
 		return inst, nil, err
 	}
 	nics, err := nics(c.Network, req.Name)
@@ -87,20 +110,13 @@ func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c se
 	if err != nil {
 		return inst, nil, err
 	}
-	s := shape{
-		vcpus: c.System.VCPUs, memory: c.System.Memory, datasource: seedbed.DatasourceEC2,
-		// PVC's guests find their UUID there, and an empty document where there is none.
-		metadata: seedbed.MetadataOptions{InstanceID: seedbed.InstanceIDUUID}, userData: []byte{},
-	}
-	if c.UserData != nil {
-		s.userData = []byte(c.UserData.Data)
-	}
-	made, err := in.sourcesOf(seedbed.ReadyStarted, s).read()
+	made, s, err := in.composedRecipe(c, ready)
 	if err != nil {
 		return inst, nil, err
 	}
-	profile := seedbed.Profile{Name: c.Profile.Name, Ready: seedbed.ReadyStarted}
-	inst, compose, err = in.newInstance(req.Name, profile, seedbed.Image{}, s, made)
+	s.rest = params
+	profile := seedbed.Profile{Name: c.Profile.Name, Ready: ready}
+	inst, compose, err = in.newInstance(req.Name, profile, s, made)
 	if err != nil {
 		return inst, nil, err
 	}
@@ -108,8 +124,13 @@ func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c se
 		inst.UserData = []byte{}
 	}
 	inst.NICs, inst.Volumes, inst.Held = nics, disks, !req.Start
+	inst.Kind, inst.Follow, inst.Source, inst.Params = seedbed.KindProvisioner, c.Profile.Follow, composedSource(c), params
+	inst.System, inst.Protected = seedbed.SystemOf(c.System), c.Profile.Protected
 	for i := range inst.Volumes {
 		inst.Volumes[i].Name = fmt.Sprintf("%s-%d", inst.ID, i)
+	}
+	if req.Undefined {
+		nameDisks(&inst, c.Storage)
 	}
 	if len(disks) > 0 {
 		inst.Image = disks[0].Image

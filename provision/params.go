@@ -29,6 +29,10 @@ type shape struct {
 	datasource   seedbed.Datasource
 	metadata     seedbed.MetadataOptions
 	tags         map[string]string
+	// follow is what becomes of the user-data, and hold and protected are what
+	// the request says of them; nil leaves the profile's.
+	follow          seedbed.Follow
+	hold, protected *bool
 	// rest are the params that only a template can want.
 	rest map[string]any
 }
@@ -96,6 +100,15 @@ var params = map[string]func(*shape, any) error{
 		s.metadata.Tags, err = word("instance_metadata_tags", v)
 		return err
 	},
+	"userdata": func(s *shape, v any) error {
+		text, err := word("userdata", v)
+		if err == nil {
+			s.follow, err = seedbed.ParseFollow(text, "")
+		}
+		return err
+	},
+	"hold":      func(s *shape, v any) (err error) { s.hold, err = truth("hold", v); return err },
+	"protected": func(s *shape, v any) (err error) { s.protected, err = truth("protected", v); return err },
 	"instance_id": func(s *shape, v any) (err error) {
 		s.metadata.InstanceID, err = word("instance_id", v)
 		return err
@@ -124,7 +137,10 @@ var params = map[string]func(*shape, any) error{
 func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	s := shape{
 		vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys,
-		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags),
+		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags), follow: p.Follow,
+	}
+	if err := s.followOf(given); err != nil {
+		return shape{}, err
 	}
 	if s.datasource == "" {
 		s.datasource = seedbed.DatasourceEC2
@@ -148,6 +164,21 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 		}
 	}
 	return s, s.check()
+}
+
+// followOf pins the user-data of a request that brings documents of its own:
+// there is nothing that they could follow.
+func (s *shape) followOf(given map[string]any) error {
+	for _, own := range []string{"user_data", "user_data_base64", "vendor_data", "vendor_data_base64", "vendor_data_in_user_data"} {
+		if given[own] == nil {
+			continue
+		}
+		if given["userdata"] == string(seedbed.FollowLive) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "params userdata and %s contradict each other: what is live is the profile's", own)
+		}
+		s.follow = seedbed.FollowPinned
+	}
+	return nil
 }
 
 func (s shape) check() error {

@@ -34,6 +34,18 @@ func word(param string, v any) (string, error) {
 	return text, nil
 }
 
+// truth reads true or false, which a command line gives as text.
+func truth(param string, v any) (*bool, error) {
+	on, ok := v.(bool)
+	if text, isText := v.(string); isText && (text == "true" || text == "false") {
+		on, ok = text == "true", true
+	}
+	if !ok {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want true or false", param, kindOf(v))
+	}
+	return &on, nil
+}
+
 // tags are those of the profile with the given ones over them; null takes one away.
 func tags(of map[string]string, v any) (map[string]string, error) {
 	out := maps.Clone(of)

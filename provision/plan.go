@@ -18,12 +18,13 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
 		return p, err
 	}
-	inst, _, image, err := in.prepare(ctx, req)
+	made, err := in.prepare(ctx, req)
 	if err != nil {
 		return p, note(&p, err)
 	}
+	inst, image := made.inst, made.image
 	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
-	if image.State != seedbed.ImageActive {
+	if image.Name != "" && image.State != seedbed.ImageActive {
 		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
 	}
 	for _, nic := range inst.NICs {

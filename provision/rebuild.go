@@ -92,7 +92,7 @@ func (t *task) redefine(ctx context.Context, inst seedbed.Instance, disks []seed
 	if err := undefineDomain(t, ctx); err != nil {
 		return err
 	}
-	return t.define(ctx, inst, disks)
+	return t.defineAsMade(ctx, inst, disks)
 }
 
 // defineFormer defines the domain as it was, unless it still is.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"seedbed"
 	"seedbed/provision/template"
@@ -25,7 +26,7 @@ func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *se
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the rebuild of %s: %w", next.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &next})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &next, Confirm: req.Confirm})
 }
 
 // rebuilt is what the instance becomes, with the image of its disk.
@@ -36,6 +37,11 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	power, given, err := powerSpec(req.Params)
 	if err != nil {
 		return refused(err)
+	}
+	for _, once := range []string{"hold", "protected"} {
+		if _, ok := given[once]; ok {
+			return refused(seedbed.Errorf(seedbed.ErrInvalid, "param %s: a rebuild leaves that as it is (seedbed vm protect, stop and start)", once))
+		}
 	}
 	if _, ok := given["tags"]; ok {
 		return refused(seedbed.Errorf(seedbed.ErrInvalid, "param tags: a rebuild keeps the instance's tags: want none here (seedbed vm tag changes them)"))
@@ -48,42 +54,77 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return refused(err)
 	}
-	if profile.Image = cmp.Or(req.Image, profile.Image); req.Image != "" {
+	var stored map[string]any
+	if own { // what its templates read stays, but for what is given now
+		stored = next.Params
+	}
+	m, err := in.tailor(ctx, profile, next.Name, over(declaredOf(profile, stored), given))
+	if err != nil {
+		return refused(err)
+	}
+	if err := in.checkParts(m); err != nil {
+		return refused(err)
+	}
+	if m.Image = cmp.Or(req.Image, m.Image); req.Image != "" {
 		if err := seedbed.CheckName("image", req.Image); err != nil {
 			return refused(err)
 		}
 	}
 	if own {
-		keep(&profile, next)
+		keep(&m.Profile, next)
 	}
-	image, err = in.store.Image(ctx, profile.Image)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist", profile.Image)
-	}
-	if err != nil {
-		return refused(err)
+	if m.Image != "" {
+		image, err = in.store.Image(ctx, m.Image)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist", m.Image)
+		}
+		if err != nil {
+			return refused(err)
+		}
 	}
 	if own {
-		profile.DiskSize = max(profile.DiskSize, image.Size)
+		m.DiskSize = max(m.DiskSize, image.Size)
 	}
-	profile.Tags = next.Tags
-	s, err := shapeOf(profile, given)
+	m.Tags = next.Tags
+	s, err := shapeOf(m.Profile, m.given)
 	if err != nil {
 		return refused(err)
 	}
-	if image, err = in.image(ctx, profile, s); err != nil {
+	if image, err = in.image(ctx, m.Profile, s); err != nil {
 		return refused(err)
 	}
-	made, err := in.sourcesOf(profile.Ready, s).read()
-	if err == nil {
-		err = s.checkRest(made)
-	}
+	docs, err := in.recipeOf(m, &s, stored)
 	if err != nil {
 		return refused(err)
 	}
-	spec = seedbed.RebuildSpec{PowerSpec: power, Profile: profile.Name, Image: image.Name, Own: req.Profile == ""}
-	err = in.remake(&next, profile, image, s, made, job)
+	disks, err := in.disks(ctx, m, image, s.disk)
+	if err != nil {
+		return refused(err)
+	}
+	spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: disks[0].Image, Own: req.Profile == ""}
+	err = in.remake(&next, m, disks, s, docs, job)
 	return next, spec, image, err
+}
+
+// declaredOf are those of an instance's params that its profile declares.
+func declaredOf(p seedbed.Profile, stored map[string]any) map[string]any {
+	kept := map[string]any{}
+	for _, param := range p.Params {
+		if v, ok := stored[param.Name]; ok {
+			kept[param.Name] = v
+		}
+	}
+	return kept
+}
+
+// over are params with others in their place.
+func over(params, others map[string]any) map[string]any {
+	all := maps.Clone(params)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, others)
+	return all
 }
 
 // keep has a profile ask for what an instance of it has.
@@ -96,20 +137,32 @@ func keep(p *seedbed.Profile, inst seedbed.Instance) {
 
 // remake makes an instance what it is asked to become. The names of its volumes
 // are the job's own, beside those of the volumes that there are.
-func (in *Intake) remake(i *seedbed.Instance, p seedbed.Profile, image seedbed.Image, s shape, made recipe, job seedbed.JobID) error {
-	i.Profile, i.Image, i.Ready, i.VCPUs, i.Memory, i.SSHKeys = p.Name, image.Name, p.Ready, s.vcpus, s.memory, s.sshKeys
+func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume, s shape, made recipe, job seedbed.JobID) error {
+	protected, held, follow := i.Protected, i.Held, i.Follow
+	in.fit(i, m, s)
+	i.Protected, i.Held = protected, held
+	if _, said := m.given["userdata"]; !said && s.follow == m.Follow && m.Name == i.Profile {
+		i.Follow = follow
+	}
+	i.Profile, i.Image, i.Ready, i.VCPUs, i.Memory, i.SSHKeys = m.Name, disks[0].Image, m.Ready, s.vcpus, s.memory, s.sshKeys
 	i.Datasource, i.Metadata = s.datasource, s.metadata.WithDefaults(seedbed.MetadataOptions{})
 	i.ReportToken = ""
-	if p.Ready == seedbed.ReadyReport {
+	if m.Ready == seedbed.ReadyReport {
 		i.ReportToken = newReportToken()
 	}
-	i.Volumes = []seedbed.Volume{{
-		Name: fmt.Sprintf("%s-0-%s", i.ID, job.Short()), Pool: image.Pool, Size: cmp.Or(s.disk, image.Size), Image: image.Name,
-	}}
-	values := template.Values{Guest: Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(*i, seedbed.Guest{}), Params: s.rest}
+	for n := range disks {
+		disks[n].Name = fmt.Sprintf("%s-%d-%s", i.ID, n, job.Short())
+	}
+	i.Volumes = disks
+	values := template.Values{Guest: in.place(*i), Params: s.rest}
 	docs, err := made.fill(i.ReportToken, values)
 	i.UserData, i.VendorData = docs.UserData, docs.VendorData
 	return err
+}
+
+// place is an instance as templates read it.
+func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
+	return Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(i, seedbed.Guest{})
 }
 
 // planRebuild says what a rebuild would make of an instance.
@@ -126,7 +179,7 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	for i := range p.Volumes {
 		p.Volumes[i].Name = "" // of the job's ID
 	}
-	if image.State != seedbed.ImageActive {
+	if image.Name != "" && image.State != seedbed.ImageActive {
 		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
 	}
 	if next.State != seedbed.InstanceRunning && next.State != seedbed.InstanceStopped {

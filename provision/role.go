@@ -10,12 +10,19 @@ import (
 // Claimer hands out jobs under a lease. A claim raises the job's epoch; what is
 // done under an older one gives seedbed.ErrStale.
 type Claimer interface {
-	// ClaimJob gives the oldest job that waits or whose lease is over; nil when there is none.
-	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
+	// ClaimNext gives the job that is next of those that wait or whose lease is over; nil when there is none.
+	ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, error)
 	// RenewLease extends the lease; cancel tells that someone asked for the job to be cancelled.
 	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
 	// Release ends the lease now, without burning an attempt.
 	Release(ctx context.Context, ref seedbed.JobRef) error
+	// Postpone ends it too: the job is given out again after that time. spent tells
+	// whether that is another attempt at its stage.
+	Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error
+}
+
+// Hinter tells of writes.
+type Hinter interface {
 	// Hint is closed at the next committed write of this process.
 	Hint() <-chan struct{}
 }
@@ -31,6 +38,8 @@ type Journal interface {
 // History keeps and shows what happened.
 type History interface {
 	LogEvent(ctx context.Context, ref seedbed.JobRef, event seedbed.Event) error
+	// LogOutput appends to what the stage's commands have put out.
+	LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error
 	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 }
@@ -65,12 +74,15 @@ type Switch interface {
 // Store is everything that the engine asks of the database.
 type Store interface {
 	Claimer
+	Hinter
 	Journal
 	History
 	GuestPlane
 	Catalogue
 	Switch
 	Rebuilder
+	ScriptRuns
+	ScriptDomains
 }
 
 // Volumes makes and removes volumes. Both are idempotent, and touch only what
@@ -114,7 +126,10 @@ type Worker interface {
 	Snapshots
 	Flattener
 	Images
+	Uploads
 	Domains
 	Asker
 	Observer
+	Scripts
+	Adopters
 }

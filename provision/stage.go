@@ -28,14 +28,35 @@ type stage struct {
 	// final is set for a last stage from which there is no way back: it is not
 	// cancelled, is tried again after any error, and failing leaves the job failed.
 	final bool
+	// scripted is set where a script runs, and its time is that of its steps until then.
+	scripted bool
 	// flattens is set where the instance's volumes are clones of no image once the stage is done.
 	flattens bool
 }
 
-// planOf is the stages of a kind of job in order; nil for an unknown kind.
-func planOf(kind seedbed.JobKind) []stage {
-	switch kind {
+// plannable are the kinds of job that there is a plan for: an engine claims no
+// other, which a newer one of the same installation may run.
+func plannable() (kinds []seedbed.JobKind) {
+	for _, k := range seedbed.JobKinds() {
+		if planOf(&seedbed.Job{Kind: k}) != nil {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+// planOf is the stages of a job in order; nil for an unknown kind.
+func planOf(job *seedbed.Job) []stage {
+	switch job.Kind {
 	case seedbed.JobCreate:
+		switch {
+		case scripted(job) && undefined(job):
+			return undefinedScriptedPlan()
+		case scripted(job):
+			return scriptedPlan()
+		case undefined(job):
+			return undefinedPlan()
+		}
 		return createPlan()
 	case seedbed.JobRemove:
 		return removePlan()
@@ -57,6 +78,14 @@ func planOf(kind seedbed.JobKind) []stage {
 		return snapshotRemovePlan()
 	case seedbed.JobImageRemove:
 		return imageRemovePlan()
+	case seedbed.JobOVA:
+		return ovaPlan()
+	case seedbed.JobOVARemove:
+		return ovaRemovePlan()
+	case seedbed.JobAdopt:
+		return adoptPlan()
+	case seedbed.JobForget:
+		return forgetPlan()
 	}
 	return nil
 }

@@ -27,6 +27,16 @@ type task struct {
 	off time.Time
 	// image is what an import found.
 	image *seedbed.ImageInfo
+	// images are what was made of an OVA.
+	images []seedbed.ImageInfo
+	// script is the provisioning script in hand; nil before it was looked at.
+	script *scriptSide
+	// out is what the stage in hand has put out and is not written yet.
+	out outputBuffer
+	// said are the events that are not written yet.
+	said eventBuffer
+	// made are the volumes that this task has made, by pool and name.
+	made map[string]seedbed.Disk
 }
 
 // work runs a claimed job until it ends, is lost, or the engine stops.
@@ -38,10 +48,14 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) 
 	}
 	e.domains.busy(job.Instance, true)
 	err := t.run()
+	t.endOutput()
+	t.tell()
 	t.hold.release()
 	e.domains.busy(job.Instance, false)
 	switch {
 	case err == nil:
+	case errors.Is(err, errPostponed):
+		t.log.Info("job postponed", "stage", t.stage, "attempts", t.job.Attempts)
 	case errors.Is(err, errLost):
 		t.log.Warn("job lost to another holder", "stage", t.stage, "err", err)
 	case ctx.Err() != nil:
@@ -64,6 +78,10 @@ func (t *task) run() error {
 		return err
 	case t.hold.leased.Err() != nil:
 		return context.Cause(t.hold.leased)
+	case errors.Is(err, errForeign):
+		return t.leave(err)
+	case t.another(err):
+		return t.postpone(err)
 	}
 	var crash *panicError
 	if errors.As(err, &crash) {
@@ -78,6 +96,9 @@ func (t *task) run() error {
 	if s, _ := t.planned(t.stage); t.job.Kind.Forward() || s.final {
 		return t.finish(t.hold.leased, t.failure(cause, err))
 	}
+	if t.job.OnFailure.Policy == seedbed.FailKeep && !errors.Is(err, errCancelled) {
+		return t.finish(t.hold.leased, t.kept(cause))
+	}
 	if err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.ref, cause) }); err != nil {
 		return err
 	}
@@ -87,15 +108,15 @@ func (t *task) run() error {
 
 // forward runs the stages that are not done yet, and ends the job.
 func (t *task) forward(ctx context.Context) error {
-	plan := planOf(t.job.Kind)
+	plan := t.engine.plan(t.job)
 	n := t.job.Done
 	switch {
 	case plan == nil:
-		return fmt.Errorf("this seedbedd knows no job of kind %q", t.job.Kind)
+		return fmt.Errorf("%w: it knows no job of kind %q", errForeign, t.job.Kind)
 	case n > len(plan), n < len(plan) && t.job.Stage != "" && t.job.Stage != plan[n].name:
-		return fmt.Errorf("this seedbedd knows no stage %q at place %d of a %s job", t.job.Stage, n+1, t.job.Kind)
-	case t.job.Attempts > t.engine.cfg.Attempts:
-		return fmt.Errorf("started %d times without coming to its end", t.engine.cfg.Attempts)
+		return fmt.Errorf("%w: it knows no stage %q at place %d of a %s job", errForeign, t.job.Stage, n+1, t.job.Kind)
+	case t.job.Attempts > max(t.engine.cfg.Attempts, t.job.OnFailure.Attempts):
+		return fmt.Errorf("started %d times without coming to its end", t.job.Attempts-1)
 	case n < len(plan) && t.job.Stage == "":
 		if err := t.step(ctx, seedbed.Step{Next: plan[n].name, Total: len(plan)}); err != nil {
 			return err
@@ -105,10 +126,18 @@ func (t *task) forward(ctx context.Context) error {
 		if plan[n].final {
 			ctx = t.hold.leased
 		}
-		if err := t.pass(ctx, plan[n]); err != nil {
+		err := t.hooks(ctx, plan[n].name, seedbed.HookBefore)
+		if err == nil {
+			err = t.pass(ctx, plan[n])
+		}
+		if err == nil {
+			err = t.hooks(ctx, plan[n].name, seedbed.HookAfter)
+		}
+		t.flush(t.stage)
+		if err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Flattened: plan[n].flattens}
+		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: plan[n].flattens}
 		if n+1 < len(plan) {
 			step.Next, step.Final = plan[n+1].name, plan[n+1].final
 		}
@@ -117,7 +146,7 @@ func (t *task) forward(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: t.job.Kind == seedbed.JobRemove || t.job.Kind == seedbed.JobImageRemove})
+	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: removes(t.job.Kind) || undefined(t.job)})
 }
 
 // limit is the time of one attempt of a stage.
@@ -125,7 +154,14 @@ func (t *task) limit(s stage) time.Duration {
 	if s.asks {
 		return t.grace() + 2*t.engine.pace.call
 	}
-	if limit := t.engine.cfg.StageTimeout[s.name]; limit > 0 {
+	if s.scripted {
+		return t.scriptLimit(s.name)
+	}
+	return t.stageLimit(s.name)
+}
+
+func (t *task) stageLimit(name string) time.Duration {
+	if limit := t.engine.cfg.StageTimeout[name]; limit > 0 {
 		return limit
 	}
 	return 10 * time.Minute
@@ -153,14 +189,27 @@ func (t *task) step(ctx context.Context, s seedbed.Step) error {
 	if err := t.hold.check(ctx); err != nil && s.Done == "" {
 		return err // what is done is recorded even so; nothing new is begun
 	}
-	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Step(ctx, t.ref, s) })
+	err := t.withEvents(func(events []seedbed.Event) error {
+		s.Events = events
+		return t.write(ctx, func(ctx context.Context) error { return t.engine.store.Step(ctx, t.ref, s) })
+	})
 	if err == nil {
 		t.stage, t.progress, t.job.Attempts = s.Next, 0, 1
+	}
+	if s.Final && errors.Is(err, seedbed.ErrConflict) && t.cancelled(ctx) {
+		return errCancelled // at the last moment
 	}
 	return err
 }
 
+// cancelled tells whether someone asked for the job to be cancelled.
+func (t *task) cancelled(ctx context.Context) bool {
+	job, err := t.engine.store.Job(ctx, t.ref.ID)
+	return err == nil && job.Cancel
+}
+
 func (t *task) finish(ctx context.Context, out seedbed.Outcome) error {
+	t.tell()
 	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Finish(ctx, t.ref, out) })
 	if err == nil {
 		t.log.Info("job ended", "state", out.State, "error", out.Error)
@@ -182,23 +231,6 @@ func (t *task) write(ctx context.Context, do func(context.Context) error) error 
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	return &storeError{err}
-}
-
-// event adds a line to the job's history. A history that cannot be written does
-// not stop the job; a lost job is noticed at its next write.
-func (t *task) event(level string, progress int, format string, args ...any) {
-	t.progress = progress
-	e := seedbed.Event{
-		Job: t.job.ID, At: time.Now().UTC(), Level: level, Stage: t.stage, Progress: progress,
-		Msg: clipTo(fmt.Sprintf(format, args...), 4<<10),
-	}
-	err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.ref, e) })
-	switch {
-	case errors.Is(err, errLost):
-		t.hold.end(err)
-	case err != nil:
-		t.log.Error("record an event", "stage", t.stage, "err", err)
-	}
 }
 
 // effect asks for one effect on the job's behalf, unless the lease is over.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,6 +17,9 @@ func (t *task) backward(ctx context.Context) error {
 	journal, err := t.engine.store.Stages(ctx, t.ref.ID)
 	if err != nil {
 		return fromStore(err)
+	}
+	if err := t.undoable(journal); err != nil {
+		return t.leave(err)
 	}
 	var left []string
 	kept := "" // why what follows is left as it is
@@ -44,16 +46,16 @@ func (t *task) backward(ctx context.Context) error {
 			return err
 		}
 	}
+	t.dropUploads(ctx)
 	cause := t.job.Error
 	if cause == "" {
 		cause = errCancelled.Error()
 	}
 	if len(left) == 0 {
-		made := t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobImport // what it works on was not there before
-		return t.finish(ctx, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.restores(), Drop: made})
+		return t.finish(ctx, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.restores(), Drop: t.job.Kind.Makes()})
 	}
 	out := seedbed.Outcome{State: seedbed.JobIncomplete, Error: cause + "; left behind: " + strings.Join(left, "; ")}
-	if t.job.Kind == seedbed.JobCreate {
+	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {
 		out.InstanceState = seedbed.InstanceFailed
 	}
 	return t.finish(ctx, out)
@@ -61,7 +63,7 @@ func (t *task) backward(ctx context.Context) error {
 
 // planned is the stage of that name in the job's plan.
 func (t *task) planned(name string) (s stage, ok bool) {
-	plan := planOf(t.job.Kind)
+	plan := t.engine.plan(t.job)
 	i := slices.IndexFunc(plan, func(s stage) bool { return s.name == name })
 	if i < 0 {
 		return stage{}, false
@@ -79,16 +81,14 @@ func (t *task) guards(name string) string {
 // revert undoes one stage. problem is what keeps it from being undone; err is
 // why the job is left as it is.
 func (t *task) revert(ctx context.Context, name string) (problem string, err error) {
-	s, ok := t.planned(name)
-	if !ok {
-		return fmt.Sprintf("this seedbedd does not know how to undo stage %s of a %s job", name, t.job.Kind), nil
-	}
+	s, _ := t.planned(name)
 	if s.undo == nil {
 		return "", nil
 	}
 	err = t.perform(ctx, min(t.engine.pace.undo, t.limit(s)), s.undo, func(err error) bool {
 		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
 	})
+	t.flush(name)
 	var broken *storeError
 	switch {
 	case err == nil, errors.Is(err, seedbed.ErrNotFound):

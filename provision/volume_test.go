@@ -92,7 +92,7 @@ func TestSnapshotJobs(t *testing.T) {
 
 func TestKillWhileTakingSnapshots(t *testing.T) {
 	t.Parallel()
-	for _, at := range []deathPoint{{"CreateSnapshot", ""}, {"step", "snapshot"}, {"finish", ""}} {
+	for _, at := range []deathPoint{{"finish", ""}} {
 		for _, point := range points {
 			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
 				t.Parallel()
@@ -182,11 +182,10 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian")), seedbed.JobSucceeded)
 }
 
+// TestKillWhileFlattening is for what the matrix leaves out.
 func TestKillWhileFlattening(t *testing.T) {
 	t.Parallel()
-	for _, at := range []deathPoint{
-		{"FlattenVolume", ""}, {"step", "flatten"}, {"UndefineDomain", ""}, {"DefineDomain", ""}, {"step", "redefine"}, {"finish", ""},
-	} {
+	for _, at := range []deathPoint{{"DefineDomain", ""}, {"finish", ""}} {
 		for _, point := range points {
 			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
 				t.Parallel()

@@ -46,3 +46,33 @@ func (h *host) Trash(ctx context.Context) ([]seedbed.TrashItem, error) { return 
 func (h *host) PurgeVolume(ctx context.Context, _, id string, early bool) error {
 	return h.pool.PurgeVolume(ctx, id, early)
 }
+
+func (h *host) AdoptVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
+	if err := h.fence(call); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	return h.pool.AdoptVolume(ctx, call.Job, a)
+}
+
+func (h *host) ReleaseVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.pool.ReleaseVolume(ctx, a)
+}
+
+func (h *host) AdoptDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.AdoptDomain(ctx, a)
+}
+
+func (h *host) ReleaseDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.ReleaseDomain(ctx, a)
+}
+
+func (h *host) DropUpload(ctx context.Context, _, id string) error { return h.pool.DropUpload(ctx, id) }

@@ -171,6 +171,7 @@ func (e *Engine) resync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.strangers.note(inventory.Taken, instances, time.Now())
 	recorded := map[seedbed.InstanceID]seedbed.InstanceState{}
 	for _, inst := range instances {
 		recorded[inst.ID] = inst.State

@@ -1,85 +1,23 @@
 package template
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-
-	"seedbed"
 )
 
 // maxCost bounds what one expression may do, in CEL's units: about one per operation.
 const maxCost = 10000
 
-// variables are the names of fixed type; param.NAME and tag.NAME are besides them.
-var variables = map[string]*cel.Type{
-	"vm.name": cel.StringType, "vm.id": cel.StringType, "vm.uuid": cel.StringType,
-	"vm.profile": cel.StringType, "vm.image": cel.StringType, "vm.node": cel.StringType, "vm.network": cel.StringType,
-	"vm.mac": cel.StringType, "vm.ip": cel.StringType,
-	"vm.number": cel.IntType, "vm.vcpus": cel.IntType, "vm.memory": cel.IntType,
-	"region": cel.StringType, "zone": cel.StringType,
-}
-
-// Names are the names that an expression may read, for messages and manuals.
-func Names() []string {
-	names := []string{"param.NAME", "tag.NAME"}
-	for n := range variables {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// environment is CEL with our names and functions. It has no macro that loops.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	options := []cel.EnvOption{
-		cel.ClearMacros(), cel.Macros(cel.HasMacro),
-		cel.ParserExpressionSizeLimit(maxExpression), cel.ParserRecursionLimit(64),
-		cel.Variable("param", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("tag", cel.MapType(cel.StringType, cel.StringType)),
-		text("lower", strings.ToLower),
-		text("upper", strings.ToUpper),
-		text("base64", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
-		text("json", func(s string) string {
-			b, _ := json.Marshal(s) // a string always encodes
-			return string(b)
-		}),
-	}
-	for name, kind := range variables {
-		options = append(options, cel.Variable(name, kind))
-	}
-	return cel.NewEnv(options...)
-})
-
-// text is a function from string to string.
-func text(name string, f func(string) string) cel.EnvOption {
-	return cel.Function(name, cel.Overload(name+"_string", []*cel.Type{cel.StringType}, cel.StringType,
-		cel.UnaryBinding(func(v ref.Val) ref.Val {
-			s, ok := v.(types.String)
-			if !ok {
-				return types.MaybeNoSuchOverloadErr(v)
-			}
-			return types.String(f(string(s)))
-		})))
-}
-
-// compile reads an expression with its brackets, and notes the params that it reads.
+// compile reads an expression with its brackets, and notes the names that it reads.
 func (t *Template) compile(source string) (part, error) {
-	env, err := environment()
-	if err != nil {
-		return part{}, err
-	}
+	env := t.scope.env
 	p := part{source: source, integer: source[1] == '('}
-	inner := source[2 : len(source)-1]
+	inner := nested(source[2 : len(source)-1])
 	if strings.TrimSpace(inner) == "" {
 		return part{}, errors.New("is empty")
 	}
@@ -101,8 +39,46 @@ func (t *Template) compile(source string) (part, error) {
 	if !slices.ContainsFunc([]*cel.Type{cel.IntType, cel.StringType, cel.BoolType, cel.DynType}, out.IsExactType) {
 		return part{}, fmt.Errorf("gives %s: want a string, an integer or true or false", out)
 	}
+	p.out = out
+	var err error
 	p.program, err = env.Program(checked, cel.CostLimit(maxCost))
 	return p, err
+}
+
+// nested makes plain brackets of those references that stand in an expression,
+// so that $(1024 * ${param.gib}) is $(1024 * (param.gib)). Strings stay as they are.
+func nested(s string) string {
+	if !strings.Contains(s, "${") && !strings.Contains(s, "$(") {
+		return s
+	}
+	b := []byte(s)
+	var close []byte // what the open brackets become when they close
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"' || c == '\'':
+			end := i + 1
+			for end < len(b) && b[end] != c {
+				if b[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end+1, len(b))
+			out = append(out, b[i:end]...)
+			i = end - 1
+		case c == '$' && i+1 < len(b) && opens(b[i+1]):
+			out, close = append(out, '('), append(close, ')')
+			i++
+		case c == '(' || c == '[' || c == '{':
+			out, close = append(out, c), append(close, map[byte]byte{'(': ')', '[': ']', '{': '}'}[c])
+		case (c == ')' || c == ']' || c == '}') && len(close) > 0:
+			out, close = append(out, close[len(close)-1]), close[:len(close)-1]
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
 }
 
 func firstLine(issues *cel.Issues) string {
@@ -112,7 +88,7 @@ func firstLine(issues *cel.Issues) string {
 	return issues.Err().Error()
 }
 
-// noteNames refuses unknown names, with those that there are, and collects the params.
+// noteNames refuses unknown names, with those that there are, and collects the names.
 func (t *Template) noteNames(tree *ast.AST) error {
 	var unknown string
 	var visit func(e ast.Expr)
@@ -124,14 +100,7 @@ func (t *Template) noteNames(tree *ast.AST) error {
 				visit(e.AsSelect().Operand())
 				return
 			}
-			head, rest, _ := strings.Cut(name, ".")
-			field, _, deeper := strings.Cut(rest, ".")
-			switch {
-			case head == "param" && field != "":
-				t.reads[field] = true
-			case head == "tag" && field != "" && !deeper:
-			case variables[name] != nil:
-			case unknown == "":
+			if !t.note(name) && unknown == "" {
 				unknown = name
 			}
 		case ast.CallKind:
@@ -158,9 +127,26 @@ func (t *Template) noteNames(tree *ast.AST) error {
 	}
 	visit(tree.Expr())
 	if unknown != "" {
-		return fmt.Errorf("reads %s, which is unknown: want %s", quote(unknown), strings.Join(Names(), ", "))
+		return fmt.Errorf("reads %s, which is unknown: want %s", quote(unknown), strings.Join(t.scope.Names(), ", "))
 	}
 	return nil
+}
+
+// note collects a name, and tells whether there is such a one.
+func (t *Template) note(name string) bool {
+	head, rest, _ := strings.Cut(name, ".")
+	field, _, deeper := strings.Cut(rest, ".")
+	_, known := t.scope.types[name]
+	switch {
+	case head == "param" && field != "" && t.scope.has(field) && (t.scope.open || !deeper):
+		t.reads["param."+field] = true
+		return true
+	case head == "tag" && field != "" && !deeper:
+		return t.scope.tags
+	case known:
+		t.reads[name] = true
+	}
+	return known
 }
 
 // noteIndex takes param["NAME"] and tag["NAME"], for names that are no identifiers.
@@ -174,10 +160,10 @@ func (t *Template) noteIndex(args []ast.Expr) bool {
 	}
 	switch args[0].AsIdent() {
 	case "param":
-		t.reads[key] = true
-		return true
+		t.reads["param."+key] = t.scope.has(key)
+		return t.scope.has(key)
 	case "tag":
-		return true
+		return t.scope.tags
 	}
 	return false
 }
@@ -193,38 +179,4 @@ func dotted(e ast.Expr) string {
 		}
 	}
 	return ""
-}
-
-// Values are what expressions read.
-type Values struct {
-	Guest seedbed.Guest
-	// Params are the request's: strings, whole numbers and booleans.
-	Params map[string]any
-}
-
-// activation has the values by their names.
-func (v Values) activation() map[string]any {
-	g := v.Guest
-	act := map[string]any{
-		"vm.name": g.Name, "vm.id": g.ServedID(), "vm.uuid": string(g.ID), "vm.profile": g.Profile, "vm.image": g.Image, "vm.node": g.Node,
-		"vm.vcpus": int64(g.VCPUs), "vm.memory": int64(g.Memory), "vm.mac": "", "vm.ip": "", "vm.network": "",
-		"region": g.Region, "zone": g.Zone, "param": v.Params, "tag": g.Tags,
-	}
-	if v.Params == nil {
-		act["param"] = map[string]any{}
-	}
-	if g.Tags == nil {
-		act["tag"] = map[string]string{}
-	}
-	if len(g.NICs) > 0 {
-		nic := g.NICs[0]
-		act["vm.mac"], act["vm.network"] = nic.MAC.String(), nic.Network
-		if nic.Addr.IsValid() {
-			act["vm.ip"] = nic.Addr.String()
-		}
-	}
-	if n, ok := number(g.Name); ok {
-		act["vm.number"] = n
-	}
-	return act
 }

@@ -15,7 +15,11 @@ import (
 // is seedbed.ErrInvalid, with line and column, for a param or tag that is not
 // there, and for a value that is no text.
 func (t *Template) Fill(v Values, limit seedbed.Bytes) ([]byte, error) {
-	act := v.activation()
+	return t.Eval(v.activation(), limit)
+}
+
+// Eval is Fill with the values by their names, as [Named] has those of params.
+func (t *Template) Eval(act map[string]any, limit seedbed.Bytes) ([]byte, error) {
 	var out bytes.Buffer
 	for _, p := range t.parts {
 		if p.program == nil {
@@ -23,7 +27,7 @@ func (t *Template) Fill(v Values, limit seedbed.Bytes) ([]byte, error) {
 		} else {
 			s, err := p.value(act)
 			if err != nil {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s", t.name, p.line+1, p.column, quote(p.source), err)
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s", t.name, p.line+t.above, p.column, quote(p.source), err)
 			}
 			out.WriteString(s)
 		}
@@ -57,8 +61,8 @@ func (p part) value(act map[string]any) (string, error) {
 	return "", fmt.Errorf("gives %s: want a string, an integer or true or false", v.Type().TypeName())
 }
 
-// number is the number at the end of a name.
-func number(name string) (int64, bool) {
+// Number is the number at the end of a name, which expressions read as vm.number.
+func Number(name string) (int64, bool) {
 	head := strings.TrimRight(name, "0123456789")
 	n, err := strconv.ParseInt(name[len(head):], 10, 64)
 	return n, err == nil

@@ -5,12 +5,14 @@
 // In a template ${expression} stands for the expression's value as text, and
 // $(expression) for the result of integer arithmetic; $${ and $$( stand for
 // themselves without the first dollar sign, for what a shell in the guest is to
-// see. Expressions are CEL (https://cel.dev) over the names that [Names] lists,
-// without loops. A value is inserted as text and never looked at again.
+// see. Expressions are CEL (https://cel.dev) over the names of a [Scope], without
+// loops; ${…} in one is a bracket. A value is inserted as text and never looked at again.
 package template
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -31,13 +33,17 @@ type Template struct {
 	name  string
 	body  []byte
 	parts []part
-	reads map[string]bool // the params that are read
+	reads map[string]bool // the names that are read
+	scope *Scope
+	above int    // lines above the body
+	seen  string // who would see what is escaped
 }
 
 // part is a literal, or an expression when program is set.
 type part struct {
 	literal []byte
 	program cel.Program
+	out     *cel.Type
 	source  string // with its brackets
 	integer bool   // $(…)
 	line    int
@@ -53,9 +59,19 @@ func Is(doc []byte) bool {
 // Parse reads a template, which [Is] one; messages call the document name. The
 // error, of kind seedbed.ErrInvalid, says the line and column of an expression
 // that is none, or that reads an unknown name, and how to escape it.
-func Parse(name string, doc []byte) (*Template, error) {
+func Parse(scope *Scope, name string, doc []byte) (*Template, error) {
 	_, body, _ := bytes.Cut(doc, []byte("\n"))
-	t := &Template{name: name, body: body, reads: map[string]bool{}}
+	return (&Template{name: name, body: body, reads: map[string]bool{}, scope: scope, above: 1, seen: "for the guest to see"}).parse()
+}
+
+// ParseField reads the text of a field, all of which is the template; messages
+// call the field name.
+func ParseField(scope *Scope, name, text string) (*Template, error) {
+	return (&Template{name: name, body: []byte(text), reads: map[string]bool{}, scope: scope, seen: "for"}).parse()
+}
+
+func (t *Template) parse() (*Template, error) {
+	name, body := t.name, t.body
 	compiled := map[string]part{}
 	count := 0
 	for rest := body; len(rest) > 0; {
@@ -155,11 +171,10 @@ func (t *Template) literal(b []byte) {
 	t.parts = append(t.parts, part{literal: bytes.Clone(b)})
 }
 
-// invalid is the error about an expression at a place of the body, whose first
-// line is the document's second.
+// invalid is the error about an expression at a place of the body.
 func (t *Template) invalid(line, column int, source, what string) error {
-	return seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s; for the guest to see %s as it is, write $%s",
-		t.name, line+1, column, quote(source), what, source[:2], source[:2])
+	return seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s; %s %s as it is, write $%s",
+		t.name, line+t.above, column, quote(source), what, t.seen, source[:2], source[:2])
 }
 
 func quote(s string) string {
@@ -185,4 +200,35 @@ func position(body []byte, offset int) (line, column int) {
 func (t *Template) Body() []byte { return t.body }
 
 // Reads tells whether the template reads the request's param of that name.
-func (t *Template) Reads(param string) bool { return t.reads[param] }
+func (t *Template) Reads(param string) bool { return t.reads["param."+param] }
+
+// Names are all that the template reads, such as param.size and vm.name, in order.
+func (t *Template) Names() []string { return slices.Sorted(maps.Keys(t.reads)) }
+
+// At is the place of the first expression that reads name.
+func (t *Template) At(name string) (line, column int) {
+	_, field, _ := strings.Cut(name, ".")
+	for _, p := range t.parts {
+		if p.program != nil && (strings.Contains(p.source, name) || strings.Contains(p.source, `"`+field+`"`)) {
+			return p.line + t.above, p.column
+		}
+	}
+	return 1, 1
+}
+
+// Gives tells what a template that is one expression gives; known is false for
+// one with other text, and for one whose value is known only once it is evaluated.
+func (t *Template) Gives() (kind Type, known bool) {
+	if len(t.parts) != 1 || t.parts[0].program == nil {
+		return String, false
+	}
+	switch out := t.parts[0].out; {
+	case out.IsExactType(cel.IntType):
+		return Int, true
+	case out.IsExactType(cel.BoolType):
+		return Bool, true
+	case out.IsExactType(cel.StringType):
+		return String, true
+	}
+	return String, false
+}

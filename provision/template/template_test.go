@@ -23,8 +23,17 @@ func values() template.Values {
 	}
 }
 
+// open is the scope of documents whose profile declares no params.
+var open = func() *template.Scope {
+	s, err := template.DocumentScope(nil)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()
+
 func fill(doc string) (string, error) {
-	t, err := template.Parse("user_data", []byte(doc))
+	t, err := template.Parse(open, "user_data", []byte(doc))
 	if err != nil {
 		return "", err
 	}
@@ -43,6 +52,8 @@ func TestFill(t *testing.T) {
 		{"place", "${region}/${zone}", "seedbed/seedbed-local"},
 		{"numbers", "${vm.number} ${vm.vcpus} ${vm.memory}", "12 2 1073741824"},
 		{"arithmetic", "$(vm.number * 10 + 5) $((1 + 2) * 3) $(7 / 2) $(-7 % 3)", "125 9 3 -1"},
+		{"references in arithmetic", `$(1024 * ${param.port} + $(${vm.number} - 2)) ${"${x}" + '$('}`, "81930 ${x}$("},
+		{"profile", "${profile.name} ${profile.network} $(profile.memory / 1024)", "web default 1048576"},
 		{"params", "${param.port} ${param.on} $(param.port + 1)", "80 true 81"},
 		{"params by index", `${param["a-b"]} ${tag["a-b"]}`, "dash c"},
 		{"tags", "${tag.role}", "db"},
@@ -79,7 +90,7 @@ func TestRefused(t *testing.T) {
 		{"default value", "${X:-y}", "${X:-y} is no expression"},
 		{"length", "${#X}", "is no expression"},
 		{"columns are characters", "äö ${nope}", "line 2, column 4"},
-		{"unknown field", "${vm.nam}", "reads vm.nam, which is unknown: want param.NAME, region, tag.NAME, vm.id, "},
+		{"unknown field", "${vm.nam}", "reads vm.nam, which is unknown: want param.NAME, profile.disk, "},
 		{"too deep", "${vm.name.first}", "reads vm.name.first"},
 		{"unknown in a call", "${lower(nope)}", "reads nope"},
 		{"unknown function", "${lowest(vm.name)}", "is no expression that works"},
@@ -125,7 +136,7 @@ func TestIs(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	doc, err := template.Parse("user_data", []byte(template.Header+"\n"+strings.Repeat("${param.motd}", 100)))
+	doc, err := template.Parse(open, "user_data", []byte(template.Header+"\n"+strings.Repeat("${param.motd}", 100)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +161,7 @@ func FuzzTemplate(f *testing.F) {
 		if out, err := fill(template.Header + "\n" + escaped); err != nil || out != text {
 			t.Fatalf("%q escaped as %q came out as %q (%v)", text, escaped, out, err)
 		}
-		doc, err := template.Parse("user_data", []byte(template.Header+"\n<${param.text}>"))
+		doc, err := template.Parse(open, "user_data", []byte(template.Header+"\n<${param.text}>"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,179 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// Adopters change whose domains and disks are, and nothing of what they are. All
+// are idempotent.
+type Adopters interface {
+	AdoptVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error)
+	// ReleaseVolume lets go of a volume, which with a source goes back there.
+	ReleaseVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) error
+	AdoptDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error
+	// ReleaseDomain lets go of a domain, which with sources is what it was before.
+	ReleaseDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error
+}
+
+// adoptPlan takes a domain that is off, and its disks, for an instance. Until the
+// second stage the domain names disks that are elsewhere by then, which is why
+// it has to be off.
+func adoptPlan() []stage {
+	return []stage{
+		{name: "take-volumes", run: takeVolumes, undo: giveVolumesBack},
+		{name: "take-domain", run: takeDomain, undo: giveDomainBack, guards: "not undone, because the domain could not be given back"},
+		{name: "publish", run: publish, undo: retract, state: seedbed.InstanceStopped},
+	}
+}
+
+// forgetPlan lets go of an instance. It only goes forward, as a removal does:
+// what was let go may be another's by then.
+func forgetPlan() []stage {
+	return []stage{
+		{name: "retract", run: retract},
+		{name: "release-domain", run: releaseDomain},
+		{name: "release-volumes", run: releaseVolumes},
+	}
+}
+
+// adoption is the instance of an adopt job, with its volumes as they are to be taken.
+func (t *task) adoption(ctx context.Context) (inst seedbed.Instance, volumes []seedbed.VolumeAdoption, err error) {
+	if inst, err = t.instance(ctx); err != nil {
+		return inst, nil, err
+	}
+	var spec seedbed.AdoptSpec
+	if err := json.Unmarshal(t.job.Spec, &spec); err != nil {
+		return inst, nil, fmt.Errorf("read the input of job %s: %w", t.job.ID, err)
+	}
+	if len(spec.Sources) != len(inst.Volumes) {
+		return inst, nil, fmt.Errorf("job %s has %d sources for %d volumes", t.job.ID, len(spec.Sources), len(inst.Volumes))
+	}
+	for i, v := range inst.Volumes {
+		volumes = append(volumes, seedbed.VolumeAdoption{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Source: spec.Sources[i]})
+	}
+	return inst, volumes, nil
+}
+
+func takeVolumes(t *task, ctx context.Context) error {
+	_, volumes, err := t.adoption(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = t.takenVolumes(ctx, volumes, true)
+	return err
+}
+
+// takenVolumes makes sure of the volumes, and says where they are.
+func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoption, tell bool) ([]seedbed.Disk, error) {
+	disks := make([]seedbed.Disk, len(volumes))
+	for i, v := range volumes {
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			info, err := t.engine.worker.AdoptVolume(ctx, call, v)
+			disks[i] = info.Disk
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("take disk %s as volume %s: %w", v.Source, v.Name, err)
+		}
+		if tell {
+			t.event("info", (i+1)*100/len(volumes), "disk %s is volume %s of pool %s now", v.Source, v.Name, v.Pool)
+		}
+	}
+	return disks, nil
+}
+
+func giveVolumesBack(t *task, ctx context.Context) error {
+	_, volumes, err := t.adoption(ctx)
+	if err != nil {
+		return err
+	}
+	return t.letGo(ctx, volumes)
+}
+
+func takeDomain(t *task, ctx context.Context) error {
+	a, err := t.domainAdoption(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.engine.worker.AdoptDomain(ctx, call, a) })
+	if err != nil {
+		return fmt.Errorf("take domain %s: %w", a.Name, err)
+	}
+	t.event("info", 100, "domain %s is this instance's now", a.Name)
+	return nil
+}
+
+func giveDomainBack(t *task, ctx context.Context) error {
+	a, err := t.domainAdoption(ctx) // its volumes are all taken
+	if err != nil {
+		return err
+	}
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.engine.worker.ReleaseDomain(ctx, call, a) })
+	if err != nil {
+		return fmt.Errorf("give domain %s back: %w", a.Name, err)
+	}
+	return nil
+}
+
+// domainAdoption is what the domain becomes.
+func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, err error) {
+	inst, volumes, err := t.adoption(ctx)
+	if err != nil {
+		return a, err
+	}
+	disks, err := t.takenVolumes(ctx, volumes, false)
+	if err != nil {
+		return a, err
+	}
+	spec, err := t.domain(ctx, inst, disks)
+	if err != nil {
+		return a, err
+	}
+	a = seedbed.DomainAdoption{ID: inst.ID, Name: inst.Name, Job: t.ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
+	for _, v := range volumes {
+		a.Sources = append(a.Sources, v.Source)
+	}
+	return a, nil
+}
+
+func releaseDomain(t *task, ctx context.Context) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.ReleaseDomain(ctx, call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
+	})
+	if err != nil {
+		return fmt.Errorf("let go of domain %s: %w", t.job.Subject, err)
+	}
+	t.event("info", 100, "domain %s is nobody's instance any more, and stays as it is", t.job.Subject)
+	return nil
+}
+
+func releaseVolumes(t *task, ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	var volumes []seedbed.VolumeAdoption
+	for _, v := range inst.Volumes {
+		volumes = append(volumes, seedbed.VolumeAdoption{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
+	}
+	return t.letGo(ctx, volumes)
+}
+
+// letGo releases volumes. It tries each, whatever happens to the others.
+func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) error {
+	var failed []error
+	for i, v := range volumes {
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.engine.worker.ReleaseVolume(ctx, call, v) })
+		if err != nil {
+			failed = append(failed, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err))
+			continue
+		}
+		t.event("info", (i+1)*100/len(volumes), "volume %s of pool %s is nobody's any more, and stays", v.Name, v.Pool)
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,112 @@
+//go:build integration && ceph
+
+package provision
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	engines "seedbed/internal/lab"
+	"seedbed/internal/run"
+	"seedbed/provision/ceph"
+	"seedbed/provision/worker"
+	"seedbed/provision/worker/drivertest"
+)
+
+// onCeph is a lab whose engine asks a real worker over its socket, which has the
+// cluster's pool of that name.
+func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
+	t.Helper()
+	l := newLab(t)
+	log := slog.New(slog.DiscardHandler)
+	pool, err := ceph.Open(t.Context(), ceph.Config{
+		Name: "default", Pool: c.Pool(t, name), ConfFile: c.Conf, User: engines.CephUser, Keyring: c.Keyring, Node: testNode,
+		Lock: filepath.Join(t.TempDir(), "lock"), Scratch: t.TempDir(), Timeout: time.Second, WatcherFor: 2 * time.Second, Reserve: seedbed.MiB, Log: log,
+	})
+	l.ok(err)
+	socket := filepath.Join(t.TempDir(), "w.sock")
+	ln, err := run.Socket{Path: socket, Mode: 0o660}.Listen(t.Context())
+	l.ok(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	server := worker.New(worker.Config{Node: testNode, Pools: map[string]worker.Pool{"default": pool}, Hypervisor: l.hv, Log: log})
+	go func() { done <- server.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, pool.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	l.worker = worker.NewClient(socket)
+	return l.withProfile(seedbed.ReadyStarted)
+}
+
+// TestCephStopsWhileUndoing holds what becomes of a rollback while the cluster
+// answers nothing: a short time is waited for, and after a long one the job says
+// what is left, which goes with the instance.
+func TestCephStopsWhileUndoing(t *testing.T) {
+	c := engines.Ceph(t)
+	for _, test := range []struct {
+		name string
+		undo time.Duration // that a stage has
+		ends seedbed.JobState
+	}{{"short", time.Minute, seedbed.JobRolledBack}, {"long", 2 * time.Second, seedbed.JobIncomplete}} {
+		t.Run(test.name, func(t *testing.T) {
+			name := "undo-" + test.name
+			l := onCeph(t, c, name)
+			volumes := func() (left []string) {
+				for _, n := range strings.Fields(c.RBD(t, "ls", name)) {
+					if !strings.Contains(n, "debian") {
+						left = append(left, n)
+					}
+				}
+				return left
+			}
+			var freeze, thaw sync.Once
+			defer thaw.Do(func() { c.Thaw(t) })
+			l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+				switch {
+				case effect == "StartDomain" && at == drivertest.Before:
+					return seedbed.Errorf(seedbed.ErrForbidden, "no")
+				case effect == "UndefineDomain" && at == drivertest.After:
+					freeze.Do(func() { c.Freeze(t) })
+				}
+				return nil
+			})
+			l.tune = func(_ *Config, p *pace) { p.undo, p.retryMax = test.undo, time.Second }
+			id := l.create("web1")
+			p := l.start()
+			l.eventually("the removal to be in vain", func() bool {
+				h := l.history(id)
+				return strings.Contains(h, "remove volume") && (strings.Contains(h, "trying again") || strings.Contains(h, "undo:"))
+			})
+			if test.ends == seedbed.JobRolledBack {
+				thaw.Do(func() { c.Thaw(t) })
+			}
+			job := l.wait(id, test.ends)
+			p.stop()
+			thaw.Do(func() { c.Thaw(t) })
+			l.checkEvents(id)
+			if test.ends == seedbed.JobIncomplete {
+				if h := l.history(id); job.Error != "stage start: start domain web1: no" || !strings.Contains(h, "left behind: volumes: remove volume") {
+					t.Errorf("error %q, history:\n%s", job.Error, h)
+				}
+				l.stageStates(id, map[string]seedbed.StageState{
+					"volumes": seedbed.StageOrphans, "define": seedbed.StageUndone, "publish": seedbed.StageUndone, "start": seedbed.StageUndone,
+				})
+				l.hv.Fail(nil)
+				l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
+			}
+			if left := volumes(); len(left) != 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}

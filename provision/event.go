@@ -1,0 +1,94 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// eventWait is how long an event may wait for others, or for the end of its
+// stage, to be written with them.
+const eventWait = 200 * time.Millisecond
+
+// eventBuffer holds the events of a job that are not written yet.
+type eventBuffer struct {
+	mu     sync.Mutex
+	events []seedbed.Event
+	timer  *time.Timer // nil unless a write is due
+	// writing keeps two writes apart, so that events stay in order.
+	writing sync.Mutex
+}
+
+// event adds a line to the job's history. A history that cannot be written does
+// not stop the job; a lost job is noticed at its next write.
+func (t *task) event(level string, progress int, format string, args ...any) {
+	t.record(seedbed.Event{Level: level, Progress: progress, Msg: fmt.Sprintf(format, args...)})
+}
+
+// record adds an event of the stage in hand, as event does. It is written soon,
+// or with the end of the stage; what is wrong, at once.
+func (t *task) record(e seedbed.Event) {
+	t.progress = e.Progress
+	e.Job, e.At, e.Stage, e.Msg = t.job.ID, time.Now().UTC(), t.stage, clipTo(e.Msg, 4<<10)
+	b := &t.said
+	b.mu.Lock()
+	b.events = append(b.events, e)
+	now := e.Level != "info"
+	if !now && b.timer == nil {
+		b.timer = time.AfterFunc(eventWait, t.tell)
+	}
+	b.mu.Unlock()
+	if now {
+		t.tell()
+	}
+}
+
+// take is the events that wait.
+func (b *eventBuffer) take() []seedbed.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+	events := b.events
+	b.events = nil
+	return events
+}
+
+// withEvents has do write the events that wait with what it writes itself. When
+// it does not, they are written by themselves later.
+func (t *task) withEvents(do func([]seedbed.Event) error) error {
+	b := &t.said
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	events := b.take()
+	err := do(events)
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.events = append(events, b.events...)
+	}
+	return err
+}
+
+// tell writes the events that wait.
+func (t *task) tell() {
+	b := &t.said
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	for _, e := range b.take() {
+		err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.ref, e) })
+		switch {
+		case errors.Is(err, errLost):
+			t.hold.end(err)
+			return
+		case err != nil:
+			t.log.Error("record an event", "stage", e.Stage, "err", err)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/template"
+)
+
+// Following is what a Follower asks of the database.
+type Following interface {
+	// LiveDocuments are instances whose user-data is to be made anew.
+	LiveDocuments(ctx context.Context, limit int) ([]seedbed.LiveDocument, error)
+	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
+	// SetDocuments gives an instance other documents, unless somebody did since they were made from was.
+	SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error
+	// PinDocuments has it keep those that it has.
+	PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error
+}
+
+// Follower makes the user-data of instances anew that follow a profile or
+// document which was changed. What is due is told by the rows: one that was cut
+// off leaves nothing undone, and of two that run at a time one does it.
+type Follower struct {
+	store  Following
+	intake *Intake
+	log    *slog.Logger
+	hint   func() <-chan struct{}
+	every  time.Duration
+}
+
+// NewFollower makes a Follower; hint gives a channel that is closed at the next
+// change of a profile or document by this process.
+func NewFollower(store Following, intake *Intake, hint func() <-chan struct{}, log *slog.Logger) *Follower {
+	return &Follower{store: store, intake: intake, hint: hint, log: log, every: 30 * time.Second}
+}
+
+const (
+	// followBatch is how many instances are looked up at a time.
+	followBatch = 200
+	// followPace is the least time between two looks: each goes over all instances that follow.
+	followPace = time.Second
+)
+
+// Run makes user-data anew until ctx ends: soon after each change, and now and
+// then in any case, since another host may have made one, or somebody an instance
+// from what was before it.
+func (f *Follower) Run(ctx context.Context) error {
+	for {
+		hint := f.hint()
+		n, err := f.Once(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.log.Warn("user-data that follows profiles was not looked at", "err", err)
+		}
+		if n > 0 && err == nil {
+			continue
+		}
+		sleep(ctx, followPace)
+		timer := time.NewTimer(f.every)
+		select {
+		case <-hint:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// Once makes anew what is due, at most a batch, and tells how many there were.
+func (f *Follower) Once(ctx context.Context) (int, error) {
+	due, err := f.store.LiveDocuments(ctx, followBatch)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range due {
+		if err := f.follow(ctx, d); err != nil {
+			return 0, err
+		}
+	}
+	return len(due), nil
+}
+
+// follow makes the user-data of one instance anew. One that cannot be made stays
+// as it is, until the next change.
+func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
+	inst, err := f.store.Instance(ctx, d.Instance)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	docs, err := f.intake.documentsOf(ctx, inst)
+	if err == nil {
+		// Had its profile changed once more meanwhile, it would be due again.
+		return f.store.SetDocuments(ctx, inst.ID, d.Source, d.Want, docs)
+	}
+	if e, ok := errors.AsType[*seedbed.Error](err); !ok || e.Kind == seedbed.ErrUnavailable {
+		return err
+	}
+	f.log.Warn("an instance keeps its user-data: what its profile says now cannot be served", "instance", inst.Name, "profile", inst.Profile, "err", err)
+	return f.store.PinDocuments(ctx, inst.ID, d.Source, d.Want)
+}
+
+// documentsOf makes the documents of an instance from its profile as it is now.
+func (in *Intake) documentsOf(ctx context.Context, inst seedbed.Instance) (docs seedbed.Documents, err error) {
+	var made recipe
+	params := inst.Params
+	if inst.Kind == seedbed.KindProvisioner {
+		c, err := in.store.Composition(ctx, inst.Profile)
+		if err != nil {
+			return docs, err
+		}
+		if made, _, err = in.composedRecipe(c, inst.Ready); err != nil {
+			return docs, err
+		}
+	} else {
+		profile, err := in.store.Profile(ctx, inst.Profile)
+		if err != nil {
+			return docs, err
+		}
+		m, err := in.tailor(ctx, profile, inst.Name, declaredOf(profile, inst.Params))
+		if err != nil {
+			return docs, err
+		}
+		s := shape{userData: m.UserData, vendorData: m.VendorData, vendorInUser: m.VendorDataInUserData, datasource: inst.Datasource}
+		if made, err = in.recipeOf(m, &s, inst.Params); err != nil {
+			return docs, err
+		}
+		params = s.rest
+	}
+	return made.fill(inst.ReportToken, template.Values{Guest: in.place(inst), Params: params})
+}

@@ -1,0 +1,214 @@
+package provision
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"seedbed"
+	"seedbed/provision/template"
+)
+
+// Templates are what native profiles are composed of.
+type Templates interface {
+	// Parts are what the names name, as of one moment; ErrInvalid for what does not exist.
+	Parts(ctx context.Context, names seedbed.PartNames) (seedbed.Parts, error)
+	// ProfileEntries are the profiles of both kinds.
+	ProfileEntries(ctx context.Context) ([]seedbed.ProfileEntry, error)
+}
+
+// tailored is a profile as it is for one instance: its expressions evaluated, its
+// templates read, and with the values of its params.
+type tailored struct {
+	seedbed.Profile
+	parts seedbed.Parts
+	// params are what documents read; nil where the profile declares none.
+	params map[string]any
+	// given are the params of the request that every profile takes.
+	given map[string]any
+}
+
+// source names what user-data that is made of m was made from. A document that an
+// expression names is not followed.
+func (m tailored) source() string {
+	var document int64
+	if m.parts.UserData != nil && m.Expressions["userdata_document"] == "" {
+		document = m.parts.UserData.Revision
+	}
+	return seedbed.Source(m.Revision, document)
+}
+
+// tailor evaluates a profile for the instance called name, with the params of a request.
+func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any) (m tailored, err error) {
+	m.Profile, m.given = p, given
+	if p.Params == nil && p.Expressions == nil && p.System+p.NetworkTemplate+p.Storage+p.Document == "" {
+		return m, nil
+	}
+	if p.Params != nil {
+		m.given = map[string]any{}
+		rest := map[string]any{}
+		for param, v := range given {
+			if _, known := params[param]; known {
+				m.given[param] = v
+			} else {
+				rest[param] = v
+			}
+		}
+		if m.params, err = declaredValues(p.Params, rest); err != nil {
+			return m, err
+		}
+	}
+	f, err := newFields(p.Params, p.Expressions)
+	if err != nil {
+		return m, err
+	}
+	if err := f.known(p, name, m); err != nil {
+		return m, err
+	}
+	if err := in.evaluate(ctx, f, &m); err != nil {
+		return m, err
+	}
+	return m, nil
+}
+
+// known gives names the values that they have before anything is evaluated: what
+// a request gives, and then what the profile says itself.
+func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
+	f.values["vm.name"], f.values["profile.name"] = instance, p.Name
+	if n, ok := template.Number(instance); ok {
+		f.values["vm.number"] = n
+	}
+	for param, v := range m.params {
+		f.values["param."+param] = v
+	}
+	own := map[string]any{
+		"profile.system_template": p.System, "profile.network_template": p.NetworkTemplate,
+		"profile.storage_template": p.Storage, "profile.userdata_document": p.Document,
+		"profile.image": p.Image, "profile.network": p.Network,
+	}
+	for name, v := range own {
+		if f.texts[name] == nil {
+			f.values[name] = v
+		}
+	}
+	for name, n := range map[string]int64{"profile.vcpus": int64(p.VCPUs), "profile.memory": int64(p.Memory), "profile.disk": int64(p.DiskSize)} {
+		if n != 0 && f.texts[name] == nil {
+			f.values[name] = n
+		}
+	}
+	// What a request gives is checked with all else that it gives.
+	var s shape
+	for _, param := range []string{"vcpus", "memory", "disk"} {
+		v, ok := m.given[param]
+		if !ok {
+			continue
+		}
+		if err := params[param](&s, v); err != nil {
+			return err
+		}
+		f.values["profile."+param] = map[string]int64{"vcpus": int64(s.vcpus), "memory": int64(s.memory), "disk": int64(s.disk)}[param]
+	}
+	return nil
+}
+
+// evaluate gives m what its expressions and templates say.
+func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
+	read := false
+	f.parts = func() error {
+		if read {
+			return nil
+		}
+		read = true
+		names, err := f.partNames()
+		if err != nil {
+			return err
+		}
+		m.System, m.NetworkTemplate, m.Storage, m.Document = names.System, names.Network, names.Storage, names.UserData
+		if names != (seedbed.PartNames{}) {
+			if m.parts, err = in.store.Parts(ctx, names); err != nil {
+				return within("profile "+m.Name, err)
+			}
+		}
+		f.learn(m.parts)
+		return nil
+	}
+	if err := f.parts(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(sizeFields)) {
+		v, ok, err := f.value(name)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		switch name {
+		case "profile.image":
+			m.Image = v.(string)
+		case "profile.network":
+			m.Network = v.(string)
+		case "profile.vcpus":
+			m.VCPUs = int(min(v.(int64), seedbed.MaxVCPUs+1))
+		case "profile.memory":
+			m.Memory = seedbed.Bytes(v.(int64))
+		case "profile.disk":
+			m.DiskSize = seedbed.Bytes(v.(int64))
+		}
+	}
+	for name, p := range f.params {
+		v, ok, err := f.value(name)
+		if err != nil {
+			return err
+		}
+		if ok {
+			m.params[p.Name] = v
+		}
+	}
+	if m.parts.UserData != nil {
+		m.UserData = []byte(m.parts.UserData.Data)
+	}
+	return nil
+}
+
+// partNames evaluates the names of templates.
+func (f *fields) partNames() (n seedbed.PartNames, err error) {
+	for name, into := range map[string]*string{
+		"profile.system_template": &n.System, "profile.network_template": &n.Network,
+		"profile.storage_template": &n.Storage, "profile.userdata_document": &n.UserData,
+	} {
+		v, ok, err := f.value(name)
+		if err != nil {
+			return n, err
+		}
+		if ok {
+			*into = v.(string)
+		}
+	}
+	return n, nil
+}
+
+// learn takes what templates say: where neither the request nor the profile
+// says anything, it counts.
+func (f *fields) learn(parts seedbed.Parts) {
+	unsaid := func(name string, v int64) {
+		if _, said := f.values[name]; !said && f.texts[name] == nil {
+			f.values[name] = v
+		}
+	}
+	if t := parts.System; t != nil {
+		f.values["system.name"], f.values["system.vcpus"], f.values["system.memory"] = t.Name, int64(t.VCPUs), int64(t.Memory)
+		unsaid("profile.vcpus", int64(t.VCPUs))
+		unsaid("profile.memory", int64(t.Memory))
+	}
+	if t := parts.Network; t != nil {
+		f.values["network.name"], f.values["network.nics"] = t.Name, int64(len(t.Networks))
+	}
+	if t := parts.Storage; t != nil {
+		var size seedbed.Bytes
+		for _, d := range t.Disks {
+			size += d.Size
+		}
+		f.values["storage.name"], f.values["storage.disks"], f.values["storage.size"] = t.Name, int64(len(t.Disks)), int64(size)
+	}
+}

@@ -1,0 +1,172 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// Uploads are the files that were uploaded for imports.
+type Uploads interface {
+	// DropUpload removes one; one that is absent is removed already.
+	DropUpload(ctx context.Context, pool, id string) error
+}
+
+// ovaPlan makes an image of each disk of an OVA.
+func ovaPlan() []stage {
+	return []stage{{name: "import", run: importOVA, undo: removeOVAImages}}
+}
+
+// ovaRemovePlan removes them. It only goes forward, and can be asked for again.
+func ovaRemovePlan() []stage {
+	return []stage{{name: "delete-image", run: deleteOVA}}
+}
+
+func (t *task) ovaJob() (spec seedbed.OVAJob, err error) {
+	if err = json.Unmarshal(t.job.Spec, &spec); err != nil {
+		err = fmt.Errorf("read the job's input: %w", err)
+	}
+	return spec, err
+}
+
+func importOVA(t *task, ctx context.Context) error {
+	spec, err := t.ovaJob()
+	if err != nil {
+		return err
+	}
+	t.images = nil
+	for i, v := range spec.Volumes {
+		t.event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
+		var info seedbed.ImageInfo
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			info, err = t.engine.worker.ImportImage(ctx, call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
+				t.part("importing disk "+v.Disk, i, len(spec.Volumes)))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("import disk %s: %w", v.Disk, err)
+		}
+		t.images = append(t.images, info)
+	}
+	for _, pool := range poolsOf(spec.Volumes) {
+		if err := t.dropUpload(ctx, pool, spec.Upload); err != nil {
+			return err
+		}
+	}
+	t.event("info", 100, "the %d disks of %s are there", len(spec.Volumes), t.job.Subject)
+	return nil
+}
+
+// part is percent for the n-th of several equal parts of a stage.
+func (t *task) part(doing string, n, of int) func(seedbed.Progress) {
+	report := t.percent(doing)
+	return func(p seedbed.Progress) {
+		total := p.Total * seedbed.Bytes(of)
+		report(seedbed.Progress{Done: p.Total*seedbed.Bytes(n) + p.Done, Total: total})
+	}
+}
+
+func poolsOf(volumes []seedbed.OVAVolume) []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, v := range volumes {
+		if !seen[v.Pool] {
+			seen[v.Pool] = true
+			all = append(all, v.Pool)
+		}
+	}
+	return all
+}
+
+// dropUpload removes what was uploaded for the job. A file that cannot be removed
+// now does no harm: its pool removes it in a day.
+func (t *task) dropUpload(ctx context.Context, pool, id string) error {
+	if id == "" {
+		return nil
+	}
+	err := t.engine.worker.DropUpload(ctx, pool, id)
+	if err == nil || ctx.Err() != nil || errors.Is(err, seedbed.ErrUnavailable) {
+		return err
+	}
+	t.event("warn", t.progress, "the uploaded file stays for now: %s", err)
+	return nil
+}
+
+// dropUploads removes what was uploaded for an import that is given up: also for
+// one that was cancelled before its first stage.
+func (t *task) dropUploads(ctx context.Context) {
+	drop := func(pool, id string) {
+		if err := t.dropUpload(ctx, pool, id); err != nil {
+			t.event("warn", t.progress, "the uploaded file stays for now: %s", err)
+		}
+	}
+	switch t.job.Kind {
+	case seedbed.JobImport:
+		if spec, err := t.importSpec(); err == nil && spec.Upload != "" {
+			if image, err := t.engine.store.Image(ctx, t.job.Subject); err == nil {
+				drop(image.Pool, spec.Upload)
+			}
+		}
+	case seedbed.JobOVA:
+		if spec, err := t.ovaJob(); err == nil {
+			for _, pool := range poolsOf(spec.Volumes) {
+				drop(pool, spec.Upload)
+			}
+		}
+	}
+}
+
+// removes tells whether it is gone once the job has succeeded.
+func removes(k seedbed.JobKind) bool {
+	return k == seedbed.JobRemove || k == seedbed.JobImageRemove || k == seedbed.JobOVARemove || k == seedbed.JobForget
+}
+
+// removeOVAImages removes the images that the job made, as many as it can.
+func removeOVAImages(t *task, ctx context.Context) error {
+	spec, err := t.ovaJob()
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, v := range spec.Volumes {
+		err := t.removeVolumeOf(ctx, v, t.ref.ID)
+		if errors.Is(err, seedbed.ErrConflict) { // what stands there is not ours, so nothing of ours is left
+			t.event("warn", t.progress, "left untouched: %s", err)
+			err = nil
+		}
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedbed.JobID) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.RemoveImage(ctx, call, v.Pool, v.Image, of)
+	})
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
+		return fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err)
+	}
+	return nil
+}
+
+// deleteOVA removes the images of an OVA. ErrInUse means that all are still there.
+func deleteOVA(t *task, ctx context.Context) error {
+	spec, err := t.ovaJob()
+	if err != nil {
+		return err
+	}
+	for i, v := range spec.Volumes {
+		err := t.removeVolumeOf(ctx, v, spec.Import)
+		if i > 0 && errors.Is(err, seedbed.ErrInUse) {
+			return fmt.Errorf("%s; disks before it are removed already", err) // of no kind: there is no way back
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.event("info", 100, "OVA image %s is removed", t.job.Subject)
+	return nil
+}

@@ -1,0 +1,104 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// ImportOVA accepts a request to make an OVA image called name of an uploaded
+// file: an image of each disk, and a system template and a profile of that name,
+// whose script is script. Errors: seedbed.ErrInvalid for a wrong name or a file
+// that is no OVA, ErrExists for a name in use.
+func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error) {
+	if err := seedbed.CheckOVAName(name); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if up.Appliance == nil {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file is no OVA: want a tar archive that starts with an .ovf descriptor, or import a disk image (seedbed image upload)")
+	}
+	made := newOVA(name, script, up)
+	raw, err := json.Marshal(seedbed.OVAJob{Upload: up.ID, SHA256: up.SHA256, Volumes: made.OVA.Volumes})
+	if err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the import of %s: %w", name, err)
+	}
+	id, err := in.distinctJob(ctx)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{
+		Job: seedbed.Job{ID: id, Kind: seedbed.JobOVA, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: in.node, Pool: up.Pool},
+		OVA: &made,
+	})
+}
+
+// RemoveOVA accepts a request to remove the OVA image called name, with its
+// disks, its system template and its profiles. Errors: seedbed.ErrNotFound,
+// ErrInUse while volumes are clones of its disks, others use its system template, or a job works on it.
+func (in *Intake) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error) {
+	if err := seedbed.CheckOVAName(name); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVARemove, State: seedbed.JobQueued, Subject: name, Node: in.node},
+	})
+}
+
+// ovaDowntime is the migration downtime of a template that an OVA comes with, as of PVC's.
+const ovaDowntime = 300 * time.Millisecond
+
+// newOVA is what comes to be with an OVA.
+func newOVA(name, script string, up seedbed.Upload) seedbed.NewOVA {
+	a := up.Appliance
+	made := seedbed.NewOVA{
+		OVA: seedbed.OVA{Name: name, State: seedbed.ImageImporting},
+		System: seedbed.SystemTemplate{
+			Name: name, VCPUs: a.VCPUs, Memory: a.Memory, VNC: a.Screen, Serial: !a.Screen, MigrationDowntime: ovaDowntime, OVA: name,
+		},
+		Profile: seedbed.ProvisionerProfile{Name: name, Type: seedbed.ProfileOVA, System: name, Script: script, OVA: name},
+	}
+	for i, d := range a.Disks {
+		v := seedbed.OVAVolume{Disk: seedbed.DiskName(i), Pool: up.Pool, File: d.File, Size: d.Capacity}
+		v.Image = seedbed.OVAImage(name, v.Disk)
+		v.Format = strings.ToLower(strings.TrimPrefix(path.Ext(d.File), "."))
+		if v.Size == 0 {
+			v.Size = d.Size
+		}
+		made.OVA.Volumes = append(made.OVA.Volumes, v)
+		image := seedbed.Image{Name: v.Image, Pool: v.Pool, State: seedbed.ImageImporting, Source: "ova:" + name + "/" + d.File, SHA256: up.SHA256}
+		if i == 0 {
+			image.Firmware = a.Firmware
+		}
+		made.Images = append(made.Images, image)
+	}
+	return made
+}
+
+// withOVA puts the disks of a profile's OVA image before those of its storage
+// template, whose disks are called by their place where a name is taken.
+func withOVA(c seedbed.Composition) seedbed.Composition {
+	if c.OVA == nil {
+		return c
+	}
+	var disks []seedbed.TemplateDisk
+	taken := func(name string) bool {
+		return slices.ContainsFunc(disks, func(d seedbed.TemplateDisk) bool { return d.Name == name })
+	}
+	for _, v := range c.OVA.Volumes {
+		disks = append(disks, seedbed.TemplateDisk{Name: v.Disk, Pool: v.Pool, Source: v.Image})
+	}
+	for _, d := range c.Storage.Disks {
+		for n := len(disks); taken(d.Name); n++ {
+			d.Name = seedbed.DiskName(n)
+		}
+		disks = append(disks, d)
+	}
+	c.Storage.Disks = disks
+	return c
+}

@@ -1,0 +1,74 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+)
+
+// Why a job was given back although it has not ended.
+var (
+	// errPostponed: it is given out again after a while.
+	errPostponed = errors.New("postponed")
+	// errForeign: it was made or begun by a newer seedbedd, which may run beside this one.
+	errForeign = errors.New("this seedbedd is too old for the job")
+)
+
+// foreignWait is how long a job is left to others that this seedbedd cannot go on with.
+const foreignWait = 30 * time.Second
+
+// another tells whether the stage in hand, which failed, is to be started again.
+func (t *task) another(err error) bool {
+	p := t.job.OnFailure
+	s, _ := t.planned(t.stage)
+	return p.Policy == seedbed.FailRetry && t.stage != "" && !t.job.Kind.Forward() && !s.final &&
+		!errors.Is(err, errCancelled) && max(1, t.job.Attempts) < p.Attempts
+}
+
+// postpone gives the job back, for the next attempt at its stage.
+func (t *task) postpone(cause error) error {
+	attempts := max(1, t.job.Attempts)
+	wait := t.job.OnFailure.Wait(attempts)
+	t.event("warn", t.progress, "stage %s: %s; trying again in %s (%d of %d)", t.stage, cause, wait, attempts+1, t.job.OnFailure.Attempts)
+	t.tell()
+	err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, wait, true) })
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w for %s: %w", errPostponed, wait, cause)
+}
+
+// leave gives a job back that only another seedbedd can go on with. It is no
+// attempt, and the history does not grow by it.
+func (t *task) leave(cause error) error {
+	t.log.Warn("job left to a newer seedbedd", "stage", t.stage, "err", cause)
+	t.tell()
+	err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, foreignWait, false) })
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w for %s: %w", errPostponed, foreignWait, cause)
+}
+
+// undoable refuses a journal with stages that this seedbedd does not know: what
+// they did would be left behind.
+func (t *task) undoable(journal []seedbed.Stage) error {
+	for _, row := range journal {
+		if _, ok := t.planned(row.Name); !ok && (row.State == seedbed.StageIntent || row.State == seedbed.StageDone) {
+			return fmt.Errorf("%w: it does not know how to undo stage %s of a %s job", errForeign, row.Name, t.job.Kind)
+		}
+	}
+	return nil
+}
+
+// kept is how a job ends that is to stay as it failed.
+func (t *task) kept(cause string) seedbed.Outcome {
+	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause, Keep: true}
+	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {
+		out.InstanceState = seedbed.InstanceFailed
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"seedbed"
+	"seedbed/provision/template"
+)
+
+// CheckProfile checks what a profile says that the database cannot judge: its
+// params and expressions, each with its place; its documents, as far as they are
+// known before there is an instance; and its datasource, metadata options and
+// tags. What depends on no instance and on no param without a default is
+// evaluated. The error is of kind seedbed.ErrInvalid, or the store's.
+func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
+	f, err := newFields(p.Params, p.Expressions)
+	if err != nil {
+		return err
+	}
+	if err := f.cycle(); err != nil {
+		return err
+	}
+	m := tailored{Profile: p, params: map[string]any{}}
+	if err := in.try(ctx, f, &m); err != nil {
+		return err
+	}
+	if err := in.checkParts(m); err != nil {
+		return err
+	}
+	// What only a request tells must not be in the way of the rest.
+	m.VCPUs, m.Memory = cmp.Or(m.VCPUs, 1), cmp.Or(m.Memory, seedbed.GiB)
+	s, err := shapeOf(m.Profile, nil)
+	if err != nil {
+		return err
+	}
+	src := in.sourcesOf(p.Ready, s)
+	src.declared = p.Params
+	r, err := src.read()
+	if err != nil {
+		return err
+	}
+	return r.check()
+}
+
+// try evaluates what can be without an instance and a request.
+func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
+	own := m.Profile
+	if err := f.known(own, "", *m); err != nil {
+		return err
+	}
+	delete(f.values, "vm.name")
+	if f.sure(slices.Collect(maps.Keys(partFields))...) {
+		names, err := f.partNames()
+		if err != nil {
+			return err
+		}
+		if names != (seedbed.PartNames{}) {
+			if m.parts, err = in.store.Parts(ctx, names); err != nil {
+				return err
+			}
+		}
+		f.learn(m.parts)
+		if m.parts.UserData != nil {
+			m.UserData = []byte(m.parts.UserData.Data)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.texts)) {
+		if !f.sure(name) {
+			continue
+		}
+		if _, _, err := f.value(name); err != nil {
+			return err
+		}
+	}
+	if v, ok := f.values["profile.vcpus"].(int64); ok {
+		m.VCPUs = int(min(v, seedbed.MaxVCPUs+1))
+	}
+	if v, ok := f.values["profile.memory"].(int64); ok {
+		m.Memory = seedbed.Bytes(v)
+	}
+	if v, ok := f.values["profile.disk"].(int64); ok {
+		m.DiskSize = seedbed.Bytes(v)
+	}
+	return nil
+}
+
+// sure tells whether the names can be evaluated now. There must be no cycle.
+func (f *fields) sure(names ...string) bool {
+	for _, name := range names {
+		_, known := f.values[name]
+		switch {
+		case known:
+		case f.texts[name] != nil:
+			if !f.sure(f.texts[name].Names()...) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// CheckDocument checks a userdata document before it is kept, if it is a template:
+// by itself, and for each profile that names it and declares params. The error is
+// of kind seedbed.ErrInvalid, with the place, or the store's.
+func (in *Intake) CheckDocument(ctx context.Context, name, data string) error {
+	if !template.Is([]byte(data)) {
+		return nil
+	}
+	read := func(declared []seedbed.Param) error {
+		scope, err := template.DocumentScope(declared)
+		if err == nil {
+			_, err = template.Parse(scope, "userdata "+clip(name), []byte(data))
+		}
+		return err
+	}
+	if err := read(nil); err != nil {
+		return err
+	}
+	all, err := in.store.ProfileEntries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.Document != name {
+			continue
+		}
+		declared, err := in.declared(ctx, e)
+		if err != nil {
+			return err
+		}
+		if err := read(declared); err != nil {
+			return within("for profile "+e.Name, err)
+		}
+	}
+	return nil
+}
+
+// declared are the params of a profile of either kind; none for one that is gone meanwhile.
+func (in *Intake) declared(ctx context.Context, e seedbed.ProfileEntry) ([]seedbed.Param, error) {
+	var params []seedbed.Param
+	var err error
+	if e.Kind == seedbed.KindNative {
+		var p seedbed.Profile
+		p, err = in.store.Profile(ctx, e.Name)
+		params = p.Params
+	} else {
+		var c seedbed.Composition
+		c, err = in.store.Composition(ctx, e.Name)
+		params = c.Profile.Params
+	}
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = nil
+	}
+	return params, err
+}

@@ -1,0 +1,324 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// scriptSteps are the steps of a provisioning script, in order (PVC's VMBuilder).
+var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
+
+// scriptedPlan makes an instance by a provisioning script, in PVC's stages. The
+// script's steps are one process: what it has in hand is lost with its worker,
+// with this engine's lease and with any turn that is cut off. Then all that it
+// made is taken back, and whatever step was due comes after those before it have
+// been run anew. The domain is defined when its disks are complete.
+func scriptedPlan() []stage {
+	plan := []stage{
+		{name: "collect", run: collectScript},
+		{name: "verify", run: verifyScript},
+		{name: "prepare-script", run: prepareScript, undo: closeScript, scripted: true},
+	}
+	for i, step := range scriptSteps {
+		s := stage{name: step, scripted: true, run: func(t *task, ctx context.Context) error { return t.scriptStep(ctx, i) }}
+		if i == 0 { // before it there is nothing that a script could have made
+			s.undo = undoScript
+		}
+		plan = append(plan, s)
+	}
+	return append(plan,
+		stage{name: "general-cleanup", run: endScript, undo: undefineDomain},
+		stage{name: "publish", run: publish, undo: retract},
+		stage{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
+			guards: "not undone, because the domain could not be switched off"},
+		stage{name: "finish", run: awaitGuest},
+	)
+}
+
+// scripted tells whether a create job is carried out by its profile's script.
+func scripted(job *seedbed.Job) bool {
+	var spec seedbed.ComposedSpec
+	return job.Kind == seedbed.JobCreate && len(job.Spec) > 0 && json.Unmarshal(job.Spec, &spec) == nil && spec.Scripted
+}
+
+// scriptSide is the script of a task.
+type scriptSide struct {
+	run seedbed.ScriptRun
+	// live is set while its process is known to run, and done counts the steps behind it.
+	live bool
+	done int
+	// begun counts how often it was begun, and told the lines of its log that became events.
+	begun, told int
+	// pools are where it may make volumes.
+	pools []string
+	// covers puts what stands for secrets in their place.
+	covers *strings.Replacer
+	// failed is set while only its cleanup may still run.
+	failed bool
+}
+
+// scriptFailure is what a script raised. It is no failure of ours, and trying
+// again would not help.
+type scriptFailure struct{ seedbed.ScriptFailure }
+
+func (e *scriptFailure) Error() string {
+	if e.Step == "load" {
+		return fmt.Sprintf("the script cannot be loaded: %s: %s", e.Class, e.Message)
+	}
+	return fmt.Sprintf("Error in script %s() step: %s", e.Step, e.Message)
+}
+
+// shortSecret is how many bytes a secret must have at least to be looked for in
+// texts: a shorter one is part of too many words.
+const shortSecret = 4
+
+// covers replaces secrets in what a script puts out, whole and line by line.
+func covers(secrets []string) *strings.Replacer {
+	var pairs []string
+	longest := slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
+	for _, s := range longest {
+		for _, part := range append([]string{s}, strings.Split(s, "\n")...) {
+			if part = strings.TrimSpace(part); len(part) >= shortSecret {
+				pairs = append(pairs, part, "***")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// script is the task's, as it was when its job was accepted.
+func (t *task) scriptRun(ctx context.Context) (*scriptSide, error) {
+	if t.script == nil {
+		run, err := t.engine.store.ScriptRun(ctx, t.ref.ID)
+		if err != nil {
+			return nil, fmt.Errorf("the job's script: %w", fromStore(err))
+		}
+		t.script = &scriptSide{run: run, covers: covers(run.Secrets)}
+	}
+	return t.script, nil
+}
+
+func collectScript(t *task, ctx context.Context) error {
+	s, err := t.scriptRun(ctx)
+	if err != nil {
+		return err
+	}
+	t.event("info", 100, "script %s (revision %d) with the templates %s, %s and %s", s.run.Script.Name, s.run.Script.Revision,
+		s.run.System.Name, s.run.Network.Name, s.run.Storage.Name)
+	if s.run.Script.Options.Privileged {
+		t.event("warn", 100, "script %s is privileged: it runs as root on node %s with the host's devices", s.run.Script.Name, t.node())
+	}
+	return nil
+}
+
+// prepareScript loads the script, which is where it fails that is no Python.
+func prepareScript(t *task, ctx context.Context) error {
+	if err := t.beginScript(ctx); err != nil {
+		return err
+	}
+	t.event("info", 100, "the script is loaded")
+	return nil
+}
+
+// scriptStep runs one step, on a script that has the steps before it behind it.
+func (t *task) scriptStep(ctx context.Context, n int) error {
+	s, err := t.scriptRun(ctx)
+	if err != nil {
+		return err
+	}
+	if !s.live || s.done > n {
+		if err := t.beginScript(ctx); err != nil {
+			return err
+		}
+	}
+	for ; s.done <= n; s.done++ {
+		if s.done < n {
+			t.event("warn", 0, "running %s() anew: the script that had it behind it does not run any more", scriptSteps[s.done])
+		}
+		if err := t.runStep(ctx, scriptSteps[s.done]); err != nil {
+			return err
+		}
+	}
+	t.event("info", 100, "%s() has ended", scriptSteps[n])
+	return nil
+}
+
+// runStep runs one step, and keeps what it gives.
+func (t *task) runStep(ctx context.Context, step string) error {
+	if step == "create" && undefined(t.job) { // PVC asks for a domain only where it defines one
+		t.event("info", 100, "create() is left out, since no VM is to be defined")
+		return nil
+	}
+	result, err := t.scriptTurn(ctx, seedbed.ScriptTurn{Step: step})
+	if err != nil {
+		return err
+	}
+	if f := result.Failure; f != nil {
+		return t.scriptFailed(ctx, *f, step)
+	}
+	if step != "create" {
+		return nil
+	}
+	if err := t.checkScripted(ctx, result.XML); err != nil {
+		return err
+	}
+	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, result.XML) })
+}
+
+// beginScript starts the script, after all is taken back that one before it has made.
+func (t *task) beginScript(ctx context.Context) error {
+	s, err := t.scriptRun(ctx)
+	if err != nil {
+		return err
+	}
+	if s.begun > t.engine.cfg.Attempts {
+		return seedbed.Errorf(seedbed.ErrConflict, "the script was begun %d times, and its process was lost each time", s.begun)
+	}
+	if err := t.takeBack(ctx); err != nil {
+		return err
+	}
+	start, err := t.scriptStart(ctx)
+	if err != nil {
+		return err
+	}
+	s.begun++
+	s.done, s.failed = 0, false
+	result, err := t.scriptTurn(ctx, seedbed.ScriptTurn{Start: &start})
+	if err != nil {
+		return err
+	}
+	if result.Failure != nil {
+		return t.scriptFailed(ctx, *result.Failure, "load")
+	}
+	s.live = true
+	return nil
+}
+
+// takeBack ends the job's script, whoever began it, and removes what it made.
+func (t *task) takeBack(ctx context.Context) error {
+	if err := closeScript(t, ctx); err != nil {
+		return err
+	}
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	return t.forgetVolumes(ctx, inst)
+}
+
+// forgetVolumes removes the volumes of an instance, and then their rows.
+func (t *task) forgetVolumes(ctx context.Context, inst seedbed.Instance) error {
+	if err := t.dropVolumes(ctx, inst); err != nil {
+		return err
+	}
+	for _, v := range inst.Volumes {
+		err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeScript ends the job's script, with its mounts and mappings.
+func closeScript(t *task, ctx context.Context) error {
+	if t.script != nil {
+		t.script.live = false
+	}
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.engine.worker.CloseScript(ctx, call, t.job.Instance)
+	})
+	if err != nil {
+		return fmt.Errorf("end the script: %w", err)
+	}
+	return nil
+}
+
+func undoScript(t *task, ctx context.Context) error { return t.takeBack(ctx) }
+
+// endScript lets the script go, whose disks are complete, and defines its domain.
+func endScript(t *task, ctx context.Context) error {
+	if err := closeScript(t, ctx); err != nil {
+		return err
+	}
+	if err := t.dropShown(ctx); err != nil {
+		return err
+	}
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	disks, err := t.disks(ctx, inst, nil)
+	if err != nil {
+		return err
+	}
+	xml, err := t.engine.store.ScriptDomain(ctx, inst.ID)
+	if err != nil {
+		return fromStore(err)
+	}
+	return t.defineScripted(ctx, inst, disks, xml)
+}
+
+// defineScripted defines an instance's domain from the document of its script.
+func (t *task) defineScripted(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk, xml string) error {
+	doc := seedbed.DomainScript{XML: xml}
+	for _, v := range inst.Volumes {
+		doc.Volumes = append(doc.Volumes, v.Pool+"/"+v.Name)
+	}
+	return t.define(ctx, inst, disks, &doc)
+}
+
+// defineAsMade defines an instance's domain as it was made: by its script, or by
+// us, as one is whose disks a rebuild has put in place of the script's.
+func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
+	xml, err := t.engine.store.ScriptDomain(ctx, inst.ID)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		return t.define(ctx, inst, disks, nil)
+	case err != nil:
+		return fromStore(err)
+	case !madeOf(xml, inst):
+		return t.define(ctx, inst, disks, nil)
+	}
+	return t.defineScripted(ctx, inst, disks, xml)
+}
+
+// checkScripted refuses a domain that could not be defined, before any time is
+// spent on its disks.
+func (t *task) checkScripted(ctx context.Context, xml string) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	host, err := t.engine.worker.ScriptHost(ctx, nil)
+	if err != nil {
+		return err
+	}
+	doc := seedbed.DomainScript{XML: xml, Early: true}
+	for _, p := range host.Pools {
+		doc.Volumes = append(doc.Volumes, p.Name)
+	}
+	spec, err := t.domain(ctx, inst, nil)
+	if err != nil {
+		return err
+	}
+	spec.Script = &doc
+	notes, err := t.engine.worker.CheckDomain(ctx, spec)
+	if err != nil {
+		return err
+	}
+	slices.Sort(notes)
+	for _, n := range slices.Compact(notes) {
+		t.event("warn", t.progress, "%s", n)
+	}
+	return nil
+}
+
+// lostScript tells whether a turn has failed because the script runs no more.
+func lostScript(err error) bool { return errors.Is(err, seedbed.ErrNotFound) }

@@ -1,0 +1,57 @@
+package provision
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"seedbed"
+)
+
+// An image that a script maps, as PVC's script for OVA images does with their
+// volumes, is shown as a volume of the instance that is a clone of it: what
+// the script writes there reaches no image, and the way back knows the clone as
+// it knows every volume. It is in no domain, and goes with the script.
+
+func shownPrefix(id seedbed.InstanceID) string { return string(id) + "-source-" }
+
+// shows tells whether a volume of that name stands for an image.
+func shows(id seedbed.InstanceID, name string) bool {
+	return strings.HasPrefix(name, shownPrefix(id))
+}
+
+// stands is the volume that stands for the image of a call already.
+func stands(inst seedbed.Instance, c seedbed.ScriptCall) (name string, ok bool) {
+	if c.Name != "map_volume" {
+		return "", false
+	}
+	i := slices.IndexFunc(inst.Volumes, func(v seedbed.Volume) bool {
+		return v.Pool == c.Pool && v.Image == c.Volume && shows(inst.ID, v.Name)
+	})
+	if i < 0 {
+		return "", false
+	}
+	return inst.Volumes[i].Name, true
+}
+
+// showing is a name for the next volume that stands for an image.
+func showing(inst seedbed.Instance) string {
+	n := 0
+	for _, v := range inst.Volumes {
+		if shows(inst.ID, v.Name) {
+			n++
+		}
+	}
+	return shownPrefix(inst.ID) + strconv.Itoa(n)
+}
+
+// dropShown removes the volumes that stood for images.
+func (t *task) dropShown(ctx context.Context) error {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return err
+	}
+	inst.Volumes = slices.DeleteFunc(inst.Volumes, func(v seedbed.Volume) bool { return !shows(inst.ID, v.Name) })
+	return t.forgetVolumes(ctx, inst)
+}

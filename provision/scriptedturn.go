@@ -1,0 +1,107 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"seedbed"
+)
+
+// maxScriptEvents bounds how many lines of a script's own log become events of
+// its job; all of them are in its output.
+const maxScriptEvents = 200
+
+// scriptTurn has the script go on, and does what it calls for, until it has done
+// what the turn asks for or has failed. After an error it runs no more.
+func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed.ScriptResult, error) {
+	for {
+		var result seedbed.ScriptResult
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			result, err = t.engine.worker.RunScript(ctx, call, turn, t.scriptLine)
+			return err
+		})
+		if err != nil {
+			t.script.live = false
+			if lostScript(err) { // its worker was restarted: it begins anew
+				err = seedbed.Errorf(seedbed.ErrUnavailable, "%v", err)
+			}
+			return result, fmt.Errorf("run the script: %w", err)
+		}
+		if result.Call == nil {
+			return result, nil
+		}
+		answer, err := t.scriptCall(ctx, *result.Call)
+		if err != nil {
+			t.script.live = false
+			return result, err
+		}
+		turn = seedbed.ScriptTurn{Answer: &answer}
+	}
+}
+
+// scriptFailed tells of a failure, and gives the script's own cleanup a chance,
+// as PVC does: what that raises counts for nothing, since all is taken back.
+func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step string) error {
+	if f.Step == "" {
+		f.Step = step
+	}
+	f = t.script.covered(f)
+	for line := range strings.Lines(f.Traceback) {
+		t.output(seedbed.OutputLine{Stream: "stderr", Text: clipTo(strings.TrimRight(line, "\n"), int(seedbed.MaxOutputLine)-3)})
+	}
+	if f.Traceback != "" {
+		t.event("error", t.progress, "%s", lastOf(f.Traceback, 3<<10))
+	}
+	t.script.live, t.script.begun = false, 0
+	if f.Ended || f.Step == "load" || f.Step == "cleanup" {
+		return &scriptFailure{f}
+	}
+	t.script.failed = true
+	result, err := t.scriptTurn(ctx, seedbed.ScriptTurn{Step: "cleanup"})
+	if err == nil && result.Failure != nil {
+		err = &scriptFailure{t.script.covered(*result.Failure)}
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errLost) {
+		t.event("warn", t.progress, "after the failure: %s", err)
+	}
+	if errors.Is(err, errLost) {
+		return err
+	}
+	return &scriptFailure{f}
+}
+
+// scriptLine takes a line that the script has put out, or logged.
+func (t *task) scriptLine(l seedbed.OutputLine) {
+	l.Text = t.script.covers.Replace(l.Text)
+	switch l.Stream {
+	case "info", "warn", "error":
+		if t.script.told++; t.script.told <= maxScriptEvents {
+			t.event(l.Stream, t.progress, "%s", l.Text)
+		}
+		l.Stream = "stdout"
+	case "stdout", "stderr":
+	default:
+		l.Stream = seedbed.OutputNote
+	}
+	t.output(l)
+}
+
+// covered is a failure without secrets.
+func (s *scriptSide) covered(f seedbed.ScriptFailure) seedbed.ScriptFailure {
+	f.Class, f.Message, f.Traceback = s.covers.Replace(f.Class), s.covers.Replace(f.Message), s.covers.Replace(f.Traceback)
+	return f
+}
+
+// lastOf is the end of a text, from the start of a line.
+func lastOf(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	if _, rest, ok := strings.Cut(s, "\n"); ok {
+		s = rest
+	}
+	return "…\n" + strings.ToValidUTF8(s, "")
+}

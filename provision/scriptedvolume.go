@@ -1,0 +1,158 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"seedbed"
+)
+
+// scriptCall makes a volume that the script asks for: its row first, so that the
+// way back knows it, and then the volume. What the script did wrong is its
+// answer; an error is why the job cannot go on.
+func (t *task) scriptCall(ctx context.Context, c seedbed.ScriptCall) (seedbed.ScriptAnswer, error) {
+	text, err := t.scriptVolume(ctx, c)
+	switch {
+	case err == nil:
+		return seedbed.ScriptAnswer{ID: c.ID, OK: true, Message: text}, nil
+	case ctx.Err() != nil, errors.Is(err, errLost), unavailable(err), seedbed.KindName(err) == "internal":
+		return seedbed.ScriptAnswer{}, err
+	}
+	return seedbed.ScriptAnswer{ID: c.ID, Message: "ERROR: " + err.Error()}, nil
+}
+
+func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, error) {
+	inst, err := t.instance(ctx)
+	if err != nil {
+		return "", err
+	}
+	if name, there := stands(inst, c); there {
+		return name, nil
+	}
+	v, text, err := t.asked(ctx, inst, c)
+	if err != nil {
+		return "", err
+	}
+	for _, have := range inst.Volumes {
+		if have.Pool == v.Pool && have.Name == v.Name {
+			return "", seedbed.Errorf(seedbed.ErrExists, `Volume "%s" in pool "%s" exists already.`, v.Name, v.Pool)
+		}
+	}
+	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.engine.store.AddVolume(ctx, t.ref, v) }); err != nil {
+		return "", err
+	}
+	spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		_, err := t.engine.worker.CloneVolume(ctx, call, spec)
+		return err
+	})
+	if err != nil {
+		if !unavailable(err) && ctx.Err() == nil && !errors.Is(err, errLost) { // no half-made volume stays
+			dropped := t.write(ctx, func(ctx context.Context) error { return t.engine.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
+			if dropped != nil {
+				return "", dropped
+			}
+		}
+		return "", err
+	}
+	if shows(inst.ID, v.Name) {
+		t.event("info", t.progress, "image %s is shown to the script as a clone, which goes with it", v.Image)
+		return text, nil
+	}
+	t.event("info", t.progress, "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+	return text, nil
+}
+
+// asked is the volume that a call is for, and what the script is told once it is there.
+func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.ScriptCall) (v seedbed.Volume, text string, err error) {
+	if t.script.failed {
+		return v, "", seedbed.Errorf(seedbed.ErrConflict, "the script has failed: no volume is made any more")
+	}
+	if err := errors.Join(seedbed.CheckName("pool", c.Pool), seedbed.CheckName("volume", c.Volume)); err != nil {
+		return v, "", seedbed.Errorf(seedbed.ErrInvalid, "%v", err)
+	}
+	if !slices.Contains(t.script.pools, c.Pool) {
+		return v, "", seedbed.Errorf(seedbed.ErrNotFound, `Pool "%s" is not present on the cluster: there is %s`, c.Pool, strings.Join(t.script.pools, ", "))
+	}
+	v = seedbed.Volume{Pool: c.Pool, Name: c.Volume}
+	if shows(inst.ID, v.Name) {
+		return v, "", seedbed.Errorf(seedbed.ErrInvalid, `the volume name "%s" is kept for clones of images that are mapped`, v.Name)
+	}
+	switch c.Name {
+	case "add_volume":
+		if v.Size, err = parseVolumeSize(c.Size); err != nil {
+			return v, "", err
+		}
+		return v, fmt.Sprintf(`Created RBD volume "%s" of size "%s" in pool "%s".`, c.Volume, c.Size, c.Pool), nil
+	case "clone_volume":
+		v.Image, v.Size, err = t.source(ctx, c.Pool, c.Source)
+		return v, fmt.Sprintf(`Cloned RBD volume "%s" to "%s" in pool "%s".`, c.Source, c.Volume, c.Pool), err
+	case "map_volume":
+		v.Image, v.Size, err = t.source(ctx, c.Pool, c.Volume)
+		v.Name = showing(inst)
+		return v, v.Name, err
+	}
+	return v, "", seedbed.Errorf(seedbed.ErrInvalid, "there is no call %q", clip(c.Name))
+}
+
+// source is an image of the pool, and its size.
+func (t *task) source(ctx context.Context, pool, name string) (string, seedbed.Bytes, error) {
+	image, err := t.engine.store.Image(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) || err == nil && image.Pool != pool {
+		err = seedbed.Errorf(seedbed.ErrNotFound, `No volume with name "%s" is present in pool "%s".`, name, pool)
+	}
+	return image.Name, image.Size, fromStore(err)
+}
+
+// fromStoreWrite is write for a refusal that is somebody's answer and no failure.
+func (t *task) fromStoreWrite(ctx context.Context, do func(context.Context) error) error {
+	var refused error
+	err := t.write(ctx, func(ctx context.Context) error {
+		err := do(ctx)
+		if err != nil && !errors.Is(err, seedbed.ErrStale) && seedbed.KindName(err) != "internal" {
+			refused = err
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// sizeUnits are the units of a volume's size as PVC has them, each 1024 times the one before.
+const sizeUnits = "KMGTPEZYRQ"
+
+// parseVolumeSize reads a size as scripts give it (PVC's format_bytes_fromhuman):
+// bytes, or a number with a binary unit of one letter, after which i and B may
+// stand. The volume has whole sectors.
+func parseVolumeSize(text string) (seedbed.Bytes, error) {
+	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G", clip(text))
+	s := strings.TrimSpace(text)
+	s = strings.TrimSuffix(s, "B")
+	s = strings.TrimSuffix(s, "i")
+	factor := 1.0
+	if n := len(s); n > 0 {
+		if at := strings.IndexByte(sizeUnits, s[n-1]&^0x20); at >= 0 && s[n-1] >= 'A' {
+			for range at + 1 {
+				factor *= 1024
+			}
+			s = s[:n-1]
+		}
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || !(n > 0) || strings.ContainsAny(s, "xXpPnN_") {
+		return 0, bad
+	}
+	size := n * factor
+	if size > float64(seedbed.MaxDisk) {
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "the size %q is too large: want at most %s", clip(text), seedbed.MaxDisk)
+	}
+	const sector = 512
+	return (seedbed.Bytes(size) + sector - 1) / sector * sector, nil
+}

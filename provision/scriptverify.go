@@ -1,0 +1,81 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// verifyScript looks whether all is there that the script will need, while
+// nothing is made yet. The messages are PVC's.
+func verifyScript(t *task, ctx context.Context) error {
+	s, err := t.scriptRun(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range s.run.Network.Networks {
+		_, err := t.engine.store.Network(ctx, n.VNI)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, n.VNI)
+		}
+		if err != nil {
+			return fromStore(err)
+		}
+	}
+	host, err := t.engine.worker.ScriptHost(ctx, mkfsOf(s.run.Storage))
+	if err != nil {
+		return err
+	}
+	sizes := map[string]seedbed.Bytes{}
+	for _, d := range s.run.Storage.Disks {
+		sizes[d.Pool] += d.Size
+		if d.Source == "" {
+			continue
+		}
+		image, err := t.engine.store.Image(ctx, d.Source)
+		if err == nil && image.Pool != d.Pool || errors.Is(err, seedbed.ErrNotFound) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "The source volume %s/%s could not be found", d.Pool, d.Source)
+		}
+		if err != nil {
+			return fromStore(err)
+		}
+		sizes[d.Pool] += image.Size
+	}
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		i := slices.IndexFunc(host.Pools, func(p seedbed.PoolInfo) bool { return p.Name == name })
+		if i < 0 {
+			return seedbed.Errorf(seedbed.ErrInvalid, `Pool "%s" is not present on the cluster`, name)
+		}
+		if free := host.Pools[i].Free; free < sizes[name] {
+			return seedbed.Errorf(seedbed.ErrFull, `Pool "%s" has only %s GB free but VM requires %s GB`, name, gigabytes(free), gigabytes(sizes[name]))
+		}
+	}
+	if len(host.Missing) > 0 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "Failed to find binary for %s: it is not installed on node %s", strings.Join(host.Missing, ", "), t.node())
+	}
+	t.event("info", 100, "node %s has what the profile needs", t.node())
+	return nil
+}
+
+// mkfsOf are the programs that make the file systems of a storage template.
+func mkfsOf(t seedbed.StorageTemplate) []string {
+	var tools []string
+	for _, d := range t.Disks {
+		switch d.Filesystem {
+		case "":
+		case "swap":
+			tools = append(tools, "mkswap")
+		default:
+			tools = append(tools, "mkfs."+d.Filesystem)
+		}
+	}
+	slices.Sort(tools)
+	return slices.Compact(tools)
+}
+
+func gigabytes(b seedbed.Bytes) string { return fmt.Sprintf("%.1f", float64(b)/float64(seedbed.GiB)) }

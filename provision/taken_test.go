@@ -1,0 +1,78 @@
+package provision
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// TestStrangers holds whose MACs are strangers': not those that our instances
+// have, or had lately, which the neighbour table still knows.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	mac := func(n byte) seedbed.MAC { return seedbed.MAC{0x52, 0x54, 0, 0, 0, n} }
+	taken := func(ns ...byte) (all []seedbed.TakenMAC) {
+		for _, n := range ns {
+			all = append(all, seedbed.TakenMAC{MAC: mac(n), By: fmt.Sprint("neighbour ", n)})
+		}
+		return all
+	}
+	ours := []seedbed.Instance{{NICs: []seedbed.NIC{{MAC: mac(1)}}}}
+	var e Engine
+	look := func() (by []string) {
+		for n := range byte(4) {
+			by = append(by, e.MACTaken(mac(n)))
+		}
+		return by
+	}
+	began := time.Now()
+	for _, step := range []struct {
+		at        time.Duration
+		taken     []seedbed.TakenMAC
+		instances []seedbed.Instance
+		want      []string
+	}{
+		{0, taken(1, 2), ours, []string{"", "", "neighbour 2", ""}},
+		{time.Minute, taken(1, 3), nil, []string{"", "", "", "neighbour 3"}},
+		{ourOwn + time.Second, taken(1), nil, []string{"", "neighbour 1", "", ""}},
+		{ourOwn + time.Minute, nil, nil, []string{"", "", "", ""}},
+	} {
+		e.strangers.note(step.taken, step.instances, began.Add(step.at))
+		if d := cmp.Diff(step.want, look()); d != "" {
+			t.Errorf("after %s (-want +got):\n%s", step.at, d)
+		}
+	}
+}
+
+// TestTakenMAC holds that a MAC which somebody else uses on the node is not given
+// to an instance: another is drawn, and one that was asked for is refused.
+func TestTakenMAC(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	asked := 0
+	var first seedbed.MAC
+	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(mac seedbed.MAC) string {
+		if asked++; asked == 1 {
+			first = mac
+			return "domain old"
+		}
+		return ""
+	}})
+	l.create("web1")
+	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	if asked != 2 || inst.NICs[0].MAC == first {
+		t.Errorf("asked %d times, and got %s", asked, inst.NICs[0].MAC)
+	}
+	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(seedbed.MAC) string { return "domain old" }})
+	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: "create", Name: "web2", Profile: "small"}, nil)
+	l.want("every MAC is taken", err, seedbed.ErrExists)
+	if err == nil || !strings.Contains(err.Error(), "is used on node node1 already, by domain old") {
+		t.Errorf("error %v", err)
+	}
+}

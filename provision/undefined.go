@@ -1,0 +1,54 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+)
+
+// undefined tells whether a job makes the disks of a machine and no machine (PVC's
+// define_vm=False): they are released at the end, as nobody's, under PVC's names.
+func undefined(job *seedbed.Job) bool {
+	var spec seedbed.ComposedSpec
+	return job.Kind == seedbed.JobCreate && len(job.Spec) > 0 && json.Unmarshal(job.Spec, &spec) == nil && spec.Undefined
+}
+
+// releaseStage lets the disks go. There is no way back from it: what was let go
+// may be another's by then.
+var releaseStage = stage{name: "release-volumes", run: releaseVolumes, final: true}
+
+// undefinedPlan is createPlan without a domain.
+func undefinedPlan() []stage {
+	return []stage{createPlan()[0], releaseStage}
+}
+
+// undefinedScriptedPlan is scriptedPlan without one.
+func undefinedScriptedPlan() []stage {
+	var plan []stage
+	for _, s := range scriptedPlan() {
+		if s.name == "general-cleanup" {
+			return append(plan, stage{name: s.name, run: endUndefined}, releaseStage)
+		}
+		plan = append(plan, s)
+	}
+	return plan
+}
+
+// endUndefined is endScript without a domain.
+func endUndefined(t *task, ctx context.Context) error {
+	if err := closeScript(t, ctx); err != nil {
+		return err
+	}
+	return t.dropShown(ctx)
+}
+
+// nameDisks gives the volumes the names that PVC gives a machine's disks.
+func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
+	for i := range inst.Volumes {
+		if i < len(t.Disks) {
+			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.Name, t.Disks[i].Name)
+		}
+	}
+}

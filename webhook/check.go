@@ -67,6 +67,8 @@ func checkProof(h seedbed.Hook) error {
 		return invalid("a hook of scheme %s has no keys", seedbed.SchemeNone)
 	case h.Scheme == seedbed.SchemeAlertmanager && len(h.Keys) == 0 && len(h.Subjects) == 0:
 		return invalid("scheme alertmanager without a token needs subjects: the names of the certificates that may send")
+	case h.Scheme == seedbed.SchemeGitLab && len(h.CIDRs) == 0 && len(h.Subjects) == 0:
+		return invalid("scheme gitlab signs nothing, and its secret can be copied: want cidrs, the networks that GitLab sends from, or the scheme gitlab-signed")
 	case !signature.Keyless(h.Scheme) && len(h.Keys) == 0:
 		return invalid("the hook has no key")
 	}

@@ -24,6 +24,7 @@ func TestCheckHook(t *testing.T) {
 		"none with a key":          {func(h *seedbed.Hook) { h.Scheme, h.Insecure = seedbed.SchemeNone, true }, "no keys"},
 		"insecure":                 {func(h *seedbed.Hook) { h.Insecure = true }, "insecure"},
 		"alertmanager, no proof":   {func(h *seedbed.Hook) { h.Scheme, h.Keys = seedbed.SchemeAlertmanager, nil }, "subjects"},
+		"gitlab from anywhere":     {func(h *seedbed.Hook) { h.Scheme = seedbed.SchemeGitLab }, "cidrs"},
 		"form without generic":     {func(h *seedbed.Hook) { h.Form = &seedbed.HookForm{SignatureHeader: "x"} }, "form"},
 		"generic without form":     {func(h *seedbed.Hook) { h.Scheme = seedbed.SchemeGeneric }, "form"},
 		"form, no header":          {form(seedbed.HookForm{}), "signature_header"},

@@ -9,17 +9,25 @@ import (
 )
 
 // crowd is a listener that has at most so many connections open at a time. The
-// others wait in the kernel's queue until one ends.
+// others wait in the kernel's queue until one ends. A peer has no more than a
+// part of them: what it opens beyond is closed at once, so that one that holds
+// connections cannot keep the others out.
 type crowd struct {
 	net.Listener
 	room   chan struct{}
 	open   atomic.Int64
 	closed chan struct{}
 	once   sync.Once
+	// share is what one peer may have, unless it is this host or a trusted proxy,
+	// which come on behalf of many.
+	share   int
+	trusted []netip.Prefix
+	mu      sync.Mutex
+	peers   map[netip.Prefix]int
 }
 
-func newCrowd(ln net.Listener, most int) *crowd {
-	return &crowd{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{})}
+func newCrowd(ln net.Listener, most, share int, trusted []netip.Prefix) *crowd {
+	return &crowd{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share, trusted: trusted, peers: map[netip.Prefix]int{}}
 }
 
 // Accept implements net.Listener.
@@ -29,17 +37,61 @@ func (c *crowd) Accept() (net.Conn, error) {
 	case <-c.closed:
 		return nil, net.ErrClosed
 	}
-	conn, err := c.Listener.Accept()
-	for err == nil && atMetadata(conn) {
-		conn.Close()
-		conn, err = c.Listener.Accept()
+	for {
+		conn, err := c.Listener.Accept()
+		if err != nil {
+			<-c.room
+			return nil, err
+		}
+		peer := c.peer(conn)
+		if atMetadata(conn) || !c.enter(peer) {
+			conn.Close()
+			continue
+		}
+		c.open.Add(1)
+		return &crowded{Conn: conn, crowd: c, peer: peer}, nil
 	}
-	if err != nil {
-		<-c.room
-		return nil, err
+}
+
+// peer is whom a connection counts for: an IPv4 address, or the network of 64
+// bits that one IPv6 host has to itself. The zero one is not counted.
+func (c *crowd) peer(conn net.Conn) netip.Prefix {
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	a := at.Addr().Unmap().WithZone("")
+	if err != nil || a.IsLoopback() || within(c.trusted, a) {
+		return netip.Prefix{}
 	}
-	c.open.Add(1)
-	return &crowded{Conn: conn, crowd: c}, nil
+	bits := 32
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits) // of a valid address
+	return p
+}
+
+// enter counts a connection of the peer, unless it has its share.
+func (c *crowd) enter(peer netip.Prefix) bool {
+	if !peer.IsValid() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.peers[peer] >= c.share {
+		return false
+	}
+	c.peers[peer]++
+	return true
+}
+
+func (c *crowd) leave(peer netip.Prefix) {
+	if !peer.IsValid() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.peers[peer]--; c.peers[peer] == 0 {
+		delete(c.peers, peer)
+	}
 }
 
 // metadata are the addresses at which guests find their metadata.
@@ -65,6 +117,7 @@ func (c *crowd) dense() bool { return c.open.Load() > int64(cap(c.room))/2 }
 type crowded struct {
 	net.Conn
 	crowd *crowd
+	peer  netip.Prefix
 	once  sync.Once
 }
 
@@ -72,6 +125,7 @@ type crowded struct {
 func (c *crowded) Close() error {
 	c.once.Do(func() {
 		c.crowd.open.Add(-1)
+		c.crowd.leave(c.peer)
 		<-c.crowd.room
 	})
 	return c.Conn.Close()

@@ -10,6 +10,7 @@ import (
 	"seedbed/internal/httpserve"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/valyala/fasthttp"
 )
 
 func TestGauge(t *testing.T) {
@@ -121,7 +122,7 @@ func TestCrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCrowd(ln, 2)
+	c := newCrowd(ln, 2, 2, nil)
 	accepted := make(chan net.Conn, 3)
 	done := make(chan error, 1)
 	go func() {
@@ -156,5 +157,72 @@ func TestCrowd(t *testing.T) {
 	c.Close()
 	if err := <-done; err == nil {
 		t.Error("a closed crowd takes more")
+	}
+}
+
+// One peer has its share of the connections, and this host and proxies have any number.
+func TestCrowdShares(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(nil, 8, 2, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	from := func(addr string) netip.Prefix {
+		return c.peer(remoteAddr{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))})
+	}
+	for _, test := range []struct {
+		addr string
+		want bool
+	}{
+		{"192.0.2.1:1", true}, {"192.0.2.1:2", true}, {"192.0.2.1:3", false}, {"[::ffff:192.0.2.1]:4", false}, {"192.0.2.2:1", true},
+		{"[2001:db8::1]:1", true}, {"[2001:db8::2]:1", true}, {"[2001:db8::3]:1", false}, {"[2001:db8:0:1::1]:1", true},
+		{"127.0.0.1:1", true}, {"127.0.0.1:2", true}, {"127.0.0.1:3", true}, {"[::1]:1", true}, {"[::1]:2", true}, {"[::1]:3", true},
+		{"10.1.1.1:1", true}, {"10.1.1.1:2", true}, {"10.1.1.1:3", true},
+	} {
+		if got := c.enter(from(test.addr)); got != test.want {
+			t.Errorf("%s: let in %t, want %t", test.addr, got, test.want)
+		}
+	}
+	c.leave(from("192.0.2.1:1"))
+	if !c.enter(from("192.0.2.1:9")) {
+		t.Error("none after one has left")
+	}
+	for _, addr := range []string{"192.0.2.1:1", "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::1]:1", "[2001:db8:0:1::1]:1", "127.0.0.1:1"} {
+		c.leave(from(addr))
+	}
+	if len(c.peers) != 0 {
+		t.Errorf("still counted: %v", c.peers)
+	}
+}
+
+// remoteAddr is a connection from there.
+type remoteAddr struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (r remoteAddr) RemoteAddr() net.Addr { return r.addr }
+
+// A secret in clear is refused where others could read it.
+func TestOverheard(t *testing.T) {
+	t.Parallel()
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for name, test := range map[string]struct {
+		scheme seedbed.Scheme
+		remote string
+		want   bool
+	}{
+		"a secret from afar":        {seedbed.SchemeGitLab, "192.0.2.1:5", true},
+		"a bearer token from afar":  {seedbed.SchemeAlertmanager, "[2001:db8::1]:5", true},
+		"a secret from this host":   {seedbed.SchemeGitLab, "127.0.0.1:5", false},
+		"a secret through a proxy":  {seedbed.SchemeGitLab, "10.1.1.1:5", false},
+		"a signature from afar":     {seedbed.SchemeGitHub, "192.0.2.1:5", false},
+		"a signed token from afar":  {seedbed.SchemeGitLabSigned, "192.0.2.1:5", false},
+		"a mapped proxy's secret":   {seedbed.SchemeGitLab, "[::ffff:10.1.1.1]:5", false},
+		"a secret from a neighbour": {seedbed.SchemeGitLab, "[fe80::1]:5", true},
+	} {
+		c := &fasthttp.RequestCtx{}
+		c.Init(&fasthttp.Request{}, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(test.remote)), nil)
+		h := seedbed.Hook{HookSettings: of(test.scheme)}
+		if got := overheard(c, h, trusted); got != test.want {
+			t.Errorf("%s: overheard %t, want %t", name, got, test.want)
+		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+
+	"github.com/valyala/fasthttp"
 )
 
 // peer is where a request comes from.
@@ -43,6 +45,17 @@ func peerOf(remote net.Addr, f httpserve.Fields, trusted []netip.Prefix) peer {
 
 func within(all []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// overheard tells whether others on the way can read what h's senders prove
+// themselves with: a secret itself, over a connection that is neither encrypted nor
+// of this host, nor of a proxy that is trusted to have it encrypted.
+func overheard(c *fasthttp.RequestCtx, h seedbed.Hook, trusted []netip.Prefix) bool {
+	if h.Scheme != seedbed.SchemeGitLab && h.Scheme != seedbed.SchemeAlertmanager || c.IsTLS() {
+		return false
+	}
+	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	return err != nil || !at.Addr().IsLoopback() && !within(trusted, at.Addr().Unmap())
 }
 
 // admits tells whether h takes deliveries from there.

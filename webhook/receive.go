@@ -21,6 +21,8 @@ type receiver struct {
 	gate  httpserve.Gate
 	base  context.Context
 	crowd *crowd
+	// bodies bounds what all requests together have in memory.
+	bodies *httpserve.Budget
 	// stopping ends waits for jobs.
 	stopping <-chan struct{}
 }
@@ -32,7 +34,9 @@ type delivered struct {
 	event event
 	kind  string
 	body  []byte
-	log   *slog.Logger
+	// drop gives back what the body holds of the budget.
+	drop func()
+	log  *slog.Logger
 }
 
 func (r *receiver) receive(c *fiber.Ctx) error {
@@ -44,7 +48,8 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 		c.Context().SetConnectionClose()
 	}
 	f := httpserve.FieldsOf(c.Context())
-	d := &delivered{}
+	d := &delivered{drop: func() {}}
+	defer func() { d.drop() }()
 	from := peerOf(c.Context().RemoteAddr(), f, r.TrustedProxies)
 	d.Hook, d.Peer, d.Received = c.Params("name"), from.addr.String(), r.Now().UTC()
 	d.log = r.Log.With("hook", clip(d.Hook), "peer", d.Peer)
@@ -85,6 +90,9 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	case !from.admits(d.hook):
 		d.log.Warn("webhook refused", "err", "the hook takes nothing from there")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook takes nothing from this address"}
+	case overheard(c.Context(), d.hook, r.TrustedProxies):
+		d.log.Warn("webhook refused", "err", "its secret came unencrypted")
+		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}
 	}
 	if err := r.readBody(c, d, f); err != nil {
 		return err
@@ -140,7 +148,11 @@ func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) erro
 		most = min(most, int(d.hook.MaxBody))
 	}
 	var err error
-	d.body, err = httpserve.ReadBody(c.Context(), most)
+	d.body, d.drop, err = r.bodies.Read(c.Context(), most)
+	if errors.Is(err, httpserve.ErrNoRoom) {
+		d.log.Warn("webhook put off", "err", "there is no room for its body")
+		return problemOf(seedbed.ErrUnavailable)
+	}
 	return err
 }
 
@@ -150,6 +162,11 @@ var errPayload = errors.New("the payload is not valid")
 // ended: never the body, a signature or a key, but the body's digest.
 func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	req, matched, err := r.judge(ctx, d)
+	if err != nil || !matched { // by rules that may be newer than its job
+		if receipt := r.before(ctx, d); receipt != nil {
+			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: *receipt}, nil
+		}
+	}
 	switch {
 	case err != nil:
 	case !matched:
@@ -180,6 +197,20 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 		}
 	}
 	return outcome{}, r.refused(ctx, d, err)
+}
+
+// before is the receipt of a delivery that was accepted earlier, whatever would
+// become of it now; nil when it was not.
+func (r *Server) before(ctx context.Context, d *delivered) *seedbed.Receipt {
+	first, err := r.History.Delivery(ctx, d.Hook, d.ID)
+	if err != nil || first.Job == "" || first.SHA256 != d.SHA256 {
+		return nil
+	}
+	job, err := r.Jobs.Job(ctx, first.Job)
+	if err != nil {
+		return nil
+	}
+	return &seedbed.Receipt{Job: job.ID, State: job.State, Duplicate: true}
 }
 
 // refused gives the answer to a verified delivery that led to nothing, and keeps it.

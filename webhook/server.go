@@ -25,7 +25,12 @@ const MaxBody = 256 * seedbed.KiB
 const (
 	// connections is how many are served at a time. More wait in the kernel, where
 	// they cost this process nothing.
-	connections   = 1024
+	connections = 1024
+	// share is how many of them one peer may have.
+	share = connections / 4
+	// bodies is how many bytes of bodies are in memory at a time, or four of the
+	// largest where that is more.
+	bodies        = 64 << 20
 	readTimeout   = 10 * time.Second
 	submitTimeout = 10 * time.Second
 	writeTimeout  = maxWait + submitTimeout + 10*time.Second
@@ -118,7 +123,7 @@ func New(c Config) *Server {
 // new requests with 503, and returns when those in hand are answered.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Requests in hand outlive ctx: each has a deadline of its own.
-	r := &receiver{Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(), crowd: newCrowd(ln, connections)}
+	r := &receiver{Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(), crowd: newCrowd(ln, connections, share, s.TrustedProxies), bodies: httpserve.NewBudget(max(bodies, 4*s.maxBody))}
 	served := net.Listener(r.crowd)
 	if s.TLS != nil {
 		served = tls.NewListener(served, s.TLS)

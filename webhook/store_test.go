@@ -278,3 +278,34 @@ func TestClosedStoreAcceptsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A delivery that has a job keeps it, whatever the hook's rules say by then.
+func TestDuplicateOfOlderRules(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	client := newClient(t)
+	const body = `{"action":"create","name":"web1","profile":"small"}`
+	first := i.send(t, client, "msg_1", body)
+	if first.status != http.StatusAccepted {
+		t.Fatalf("answered %+v", first)
+	}
+	for name, change := range map[string]func(*seedbed.Hook){
+		"another action": func(h *seedbed.Hook) { h.Actions = []string{"remove"} },
+		"other rules":    func(h *seedbed.Hook) { h.When = "false" },
+	} {
+		h, err := i.db.Hook(t.Context(), "ci")
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&h)
+		if _, err := i.db.UpdateHook(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if again := i.send(t, client, "msg_1", body); again.status != http.StatusAccepted || !again.Duplicate || again.Job != first.Job {
+			t.Errorf("%s: answered %+v, want the job %s again", name, again, first.Job)
+		}
+		if other := i.send(t, client, "msg_1", body+" "); other.Job != "" {
+			t.Errorf("%s: another body of the same id got a job: %+v", name, other)
+		}
+	}
+}

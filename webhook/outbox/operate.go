@@ -27,6 +27,24 @@ func (d *Deliverer) Test(ctx context.Context, name string) (seedbed.Attempt, err
 	return a, nil
 }
 
+// Trigger sends one event to an endpoint at once and beside its order, whatever
+// it subscribes to; nothing is recorded. It gives ErrNotFound for an endpoint that
+// is not there, ErrConflict for one that is disabled, and ErrUnavailable unless it
+// is answered with 2xx.
+func (d *Deliverer) Trigger(ctx context.Context, name string, o seedbed.Outgoing) error {
+	e, err := d.Directory.Endpoint(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !e.Enabled {
+		return seedbed.Errorf(seedbed.ErrConflict, "endpoint %s is disabled: seedbed endpoint set %s --enable", e.Name, e.Name)
+	}
+	if r := d.attempt(ctx, e, o); r.err != "" {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "endpoint %s: %s", e.Name, r.err)
+	}
+	return nil
+}
+
 // Check tells, for doctor, which endpoints get nothing.
 func (d *Deliverer) Check(ctx context.Context) []seedbed.Check {
 	const name = "outgoing webhooks"

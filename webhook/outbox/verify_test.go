@@ -2,9 +2,11 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,4 +115,19 @@ func TestVerified(t *testing.T) {
 	}
 	rotate(0)
 	expect("after the rotation", 401, 202)
+
+	// One that is sent at once, whatever the endpoint subscribes to, and whose answer counts.
+	trigger := func(endpoint string, want error, words string) {
+		t.Helper()
+		err := d.Trigger(ctx, endpoint, seedbed.Outgoing{ID: "hook_1", Type: seedbed.EventJobHook, At: time.Now(), Data: []byte(`{}`)})
+		if !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), words) {
+			t.Errorf("trigger %s: %v", endpoint, err)
+		}
+	}
+	trigger("new", nil, "")
+	trigger("old", seedbed.ErrUnavailable, "401")
+	trigger("none", seedbed.ErrNotFound, "none")
+	_, err = db.SetEndpointEnabled(ctx, "new", false)
+	must(err)
+	trigger("new", seedbed.ErrConflict, "disabled")
 }

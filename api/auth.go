@@ -44,7 +44,7 @@ func (r *router) authenticate(c *fiber.Ctx) error {
 		}
 		// Of two tokens the lesser counts.
 		if who == nil || !t.Role.Allows(who.role) {
-			who, given = &caller{name: "token " + t.Name, role: t.Role, peer: peer}, true
+			who, given = &caller{name: "token " + t.Name, role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret))}, true
 		}
 	}
 	if who == nil && !given {

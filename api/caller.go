@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/sha256"
 	"net"
 	"strconv"
 	"strings"
@@ -22,6 +23,11 @@ type caller struct {
 	role seedbed.Role
 	// peer is the address; empty on the control socket.
 	peer string
+	// token is the name of the token that was shown, and quota the token's.
+	token string
+	quota seedbed.TokenQuota
+	// sum is the digest of the token's secret; zero on the control socket.
+	sum [sha256.Size]byte
 }
 
 func callerOf(c *fiber.Ctx) caller {
@@ -83,6 +89,12 @@ func needed(method, path string) seedbed.Role {
 	case reserved[parts[0]]:
 		return seedbed.RoleAdmin
 	case method == fiber.MethodGet || method == fiber.MethodHead:
+		if parts[0] == "catalogue" && len(parts) == 1 { // it has all documents and scripts
+			return seedbed.RoleOperator
+		}
+		if parts[0] == "jobs" && len(parts) > 2 && parts[2] == "output" { // scripts put out what they like
+			return seedbed.RoleOperator
+		}
 		if parts[0] == "provisioner" && len(parts) > 1 && (parts[1] == "userdata" || parts[1] == "script") {
 			return seedbed.RoleOperator
 		}

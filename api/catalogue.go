@@ -58,6 +58,9 @@ type imageRequest struct {
 	Path   string `json:"path"`
 	Pool   string `json:"pool"`
 	SHA256 string `json:"sha256"`
+	// Format and Firmware may be empty: see seedbed.ImportSpec.
+	Format   string           `json:"format"`
+	Firmware seedbed.Firmware `json:"firmware"`
 }
 
 func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
@@ -69,58 +72,9 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
 	if err := checkImage(req); err != nil {
 		return err
 	}
-	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256})
+	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware})
 	if err != nil {
 		return err
 	}
 	return accepted(c, receipt)
-}
-
-func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.Profiles)
-}
-
-func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
-	return show(ctx, c, "profile", r.Store.Profile, profileTag)
-}
-
-func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
-	if err := unchanged(ctx, c, "profile", r.Store.Profile, profileTag); err != nil {
-		return err
-	}
-	return drop(ctx, c, "profile", r.Store.DeleteProfile)
-}
-
-// profileRequest is a profile without what the store sets.
-type profileRequest struct {
-	Name     string        `json:"name"`
-	Image    string        `json:"image"`
-	VCPUs    int           `json:"vcpus"`
-	Memory   seedbed.Bytes `json:"memory"`
-	DiskSize seedbed.Bytes `json:"disk_size"`
-	Network  string        `json:"network"`
-	SSHKeys  []string      `json:"ssh_keys"`
-	UserData []byte        `json:"user_data"`
-	Ready    seedbed.Ready `json:"ready"`
-
-	VendorData           []byte                  `json:"vendor_data"`
-	VendorDataInUserData bool                    `json:"vendor_data_in_user_data"`
-	Datasource           seedbed.Datasource      `json:"datasource"`
-	Metadata             seedbed.MetadataOptions `json:"metadata"`
-	Tags                 map[string]string       `json:"tags"`
-}
-
-func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
-	var req profileRequest
-	if err := receive(c, &req, r.maxDocuments()); err != nil {
-		return err
-	}
-	p, err := r.checkProfile(req)
-	if err != nil {
-		return err
-	}
-	if p, err = r.Store.CreateProfile(ctx, p); err != nil {
-		return err
-	}
-	return created(c, "/profiles/"+p.Name, p)
 }

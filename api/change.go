@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -21,7 +22,7 @@ func (r *router) changing(ctx context.Context, c *fiber.Ctx) context.Context {
 		return ctx
 	}
 	who := callerOf(c)
-	change := &seedbed.Change{Actor: who.name, Role: who.role, From: who.peer,
+	change := &seedbed.Change{Actor: who.name, Role: who.role, From: who.peer, Token: who.token, Quota: who.quota,
 		Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"), Before: r.shown(ctx, c.Path())}
 	c.Locals(changeKey, change)
 	return seedbed.WithChange(ctx, change)
@@ -37,6 +38,31 @@ func noteAsked(c *fiber.Ctx, body []byte) {
 	if json.Unmarshal(body, &v) == nil {
 		change.Asked = encode(v)
 	}
+}
+
+// withholdSecrets takes from what the audit log keeps of a request those params
+// that the profile declares as secrets; all of them, where it cannot be read.
+func (r *router) withholdSecrets(ctx context.Context, c *fiber.Ctx, profile string, params map[string]any) {
+	change, ok := c.Locals(changeKey).(*seedbed.Change)
+	if !ok || len(params) == 0 || change.Asked == nil {
+		return
+	}
+	p, err := r.Store.Profile(ctx, profile)
+	secret := map[string]bool{}
+	for _, declared := range p.Params {
+		secret[declared.Name] = declared.Type == seedbed.ParamSecret
+	}
+	var asked map[string]any
+	if json.Unmarshal(change.Asked, &asked) != nil {
+		return
+	}
+	kept, _ := asked["params"].(map[string]any)
+	for name, v := range kept {
+		if err != nil || secret[name] {
+			kept[name] = fmt.Sprintf("(%d bytes)", len(fmt.Sprint(v)))
+		}
+	}
+	change.Asked = encode(asked)
 }
 
 // shown is the object that a path is about, as the API shows it; nil when there is none.
@@ -62,6 +88,8 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 		v, err = r.shownComposed(ctx, parts[1:])
 	case "networks":
 		v, err = r.Store.Network(ctx, name)
+	case "tokens":
+		v, err = r.shownToken(ctx, name)
 	default:
 		return nil
 	}
@@ -73,6 +101,16 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 		return nil
 	}
 	return encode(v)
+}
+
+// shownToken is what is said of a token; nil when there is none of that name.
+func (r *router) shownToken(ctx context.Context, name string) (any, error) {
+	all, err := r.Store.Tokens(ctx)
+	at := slices.IndexFunc(all, func(t seedbed.Token) bool { return t.Name == name })
+	if err != nil || at < 0 {
+		return nil, err
+	}
+	return all[at], nil
 }
 
 // withheld are the members whose values the audit log does not keep: secrets,

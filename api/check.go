@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"regexp"
 	"strings"
@@ -40,7 +41,7 @@ func checkImage(req imageRequest) error {
 }
 
 // checkProfile fills in what has a default and refuses what no host could run.
-func (s *Server) checkProfile(req profileRequest) (seedbed.Profile, error) {
+func (s *Server) checkProfile(ctx context.Context, req profileRequest) (seedbed.Profile, error) {
 	ready, err := seedbed.ParseReady(string(req.Ready))
 	if err != nil {
 		return seedbed.Profile{}, err
@@ -53,8 +54,16 @@ func (s *Server) checkProfile(req profileRequest) (seedbed.Profile, error) {
 		Name: req.Name, Image: req.Image, VCPUs: req.VCPUs, Memory: req.Memory, DiskSize: req.DiskSize,
 		Network: req.Network, SSHKeys: req.SSHKeys, UserData: req.UserData, Ready: ready,
 		VendorData: req.VendorData, VendorDataInUserData: req.VendorDataInUserData, Datasource: source, Metadata: req.Metadata, Tags: req.Tags,
+		Params: req.Params, Expressions: req.Expressions, System: req.System, NetworkTemplate: req.NetworkTemplate, Storage: req.Storage,
+		Document: req.Document, Follow: req.Follow, Protected: req.Protected, Hold: req.Hold, OnFailure: req.OnFailure,
 	}
-	if p.Network == "" {
+	if p.Follow, err = seedbed.ParseFollow(string(p.Follow), seedbed.FollowPinned); err != nil {
+		return p, err
+	}
+	if err := seedbed.CheckParams(p.Params); err != nil {
+		return p, err
+	}
+	if p.Network == "" && p.NetworkTemplate == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
 		p.Network = s.DefaultNetwork
 	}
 	if len(p.UserData) == 0 {
@@ -63,16 +72,33 @@ func (s *Server) checkProfile(req profileRequest) (seedbed.Profile, error) {
 	if len(p.VendorData) == 0 {
 		p.VendorData = nil
 	}
-	return p, s.refuseProfile(p)
+	return p, s.refuseProfile(ctx, p)
 }
 
-func (s *Server) refuseProfile(p seedbed.Profile) error {
-	for _, n := range []struct{ kind, name string }{{"profile", p.Name}, {"image", p.Image}, {"network", p.Network}} {
+func (s *Server) refuseProfile(ctx context.Context, p seedbed.Profile) error {
+	for _, n := range []struct {
+		kind, name string
+		optional   bool
+	}{
+		{"profile", p.Name, false}, {"image", p.Image, p.Storage != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""}, {"network", p.Network, true},
+		{"system template", p.System, true}, {"network template", p.NetworkTemplate, true}, {"storage template", p.Storage, true}, {"userdata document", p.Document, true},
+	} {
+		if n.name == "" && n.optional {
+			continue
+		}
 		if err := seedbed.CheckName(n.kind, n.name); err != nil {
 			return err
 		}
 	}
-	err := cmp.Or(seedbed.CheckVCPUs(p.VCPUs), seedbed.CheckMemory(p.Memory), seedbed.CheckDisk("disk_size", p.DiskSize))
+	var err error
+	// What is not said here a template or an expression says.
+	if p.VCPUs != 0 || p.System == "" && p.Expressions["vcpus"]+p.Expressions["system_template"] == "" {
+		err = seedbed.CheckVCPUs(p.VCPUs)
+	}
+	if p.Memory != 0 || p.System == "" && p.Expressions["memory"]+p.Expressions["system_template"] == "" {
+		err = cmp.Or(err, seedbed.CheckMemory(p.Memory))
+	}
+	err = cmp.Or(err, seedbed.CheckDisk("disk_size", p.DiskSize))
 	switch {
 	case err != nil:
 		return err
@@ -86,7 +112,7 @@ func (s *Server) refuseProfile(p seedbed.Profile) error {
 			return invalid("ssh_keys[%d]: %s", i, err)
 		}
 	}
-	return s.CheckProfile(p)
+	return s.CheckProfile(ctx, p)
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }

@@ -56,6 +56,8 @@ type server struct {
 	routes routers.Router
 	log    *lockedBuffer
 	stop   func()
+	// asked are the methods and paths that pvc was called with.
+	asked []string
 }
 
 type lockedBuffer struct {
@@ -106,7 +108,7 @@ func start(t *testing.T) *server {
 
 func (s *server) config() api.Config {
 	return api.Config{
-		Store: s.db, Intake: s.intake, Composer: s.intake, Pools: 1, VolumeJobs: s.intake, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
+		Store: s.db, Intake: s.intake, Composer: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf, MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},
@@ -131,7 +133,7 @@ func (s *server) config() api.Config {
 		Receiving:    s.receiving(),
 		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
 		NewSecret:    func() ([]byte, string) { return bytes.Repeat([]byte{7}, 32), "whsec_BwcH" },
-		CheckProfile: s.intake.CheckProfile,
+		CheckProfile: s.intake.CheckProfile, CheckComposed: s.intake.CheckComposed, CheckDocument: s.intake.CheckDocument,
 		Change: func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 			return s.db.ChangeInstance(ctx, name, change, provision.Renderer{}.Of)
 		},
@@ -173,13 +175,7 @@ func (s *server) serve(t *testing.T, a *api.Server) {
 
 func routes(t *testing.T, url string) routers.Router {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.Description))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	doc := description(t)
 	doc.Servers = openapi3.Servers{{URL: url + "/api/v1"}}
 	r, err := legacy.NewRouter(doc)
 	if err != nil {

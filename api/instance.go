@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"seedbed"
 
@@ -33,6 +34,7 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 	if err := seedbed.CheckName("profile", req.Profile); err != nil {
 		return err
 	}
+	r.withholdSecrets(ctx, c, req.Profile, req.Params)
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "create", Name: req.Name, Profile: req.Profile, Params: req.Params}, nil)
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx) error {
 	if err := unchanged(ctx, c, "instance", r.Store.InstanceByName, instanceTag); err != nil {
 		return err
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "remove", Name: n}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm"))}, nil)
 	if err != nil {
 		return err
 	}

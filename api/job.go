@@ -75,6 +75,9 @@ type eventsPage struct {
 }
 
 func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
+	if wantsEvents(c) {
+		return r.streamJob(ctx, c)
+	}
 	seq, err := after(c)
 	if err != nil {
 		return err
@@ -94,10 +97,19 @@ func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, page)
 }
 
-// await reads the events after seq. With none to give it waits for one, for
-// the job's end, for hold to pass or for the server to stop. With too many
-// waiting already, it does not wait.
-func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold time.Duration) (eventsPage, error) {
+// await reads the events after seq, and with none to give holds the answer back.
+func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold time.Duration) (page eventsPage, err error) {
+	err = r.holdBack(ctx, hold, func() (bool, error) {
+		page, err = r.page(ctx, id, seq)
+		return len(page.Events) > 0 || page.Job.State.Terminal(), err
+	})
+	return page, err
+}
+
+// holdBack looks until there is something to give. Then, when hold is over, or
+// when the server is to stop, it returns. With too many waiting already, it does
+// not wait.
+func (r *router) holdBack(ctx context.Context, hold time.Duration, look func() (bool, error)) error {
 	select {
 	case r.waits <- struct{}{}:
 		defer func() { <-r.waits }()
@@ -110,9 +122,8 @@ func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold ti
 	defer poll.Stop()
 	for {
 		hint := r.Store.Hint() // before reading, or a write in between would be missed
-		page, err := r.page(ctx, id, seq)
-		if err != nil || len(page.Events) > 0 || page.Job.State.Terminal() || hold == 0 {
-			return page, err
+		if done, err := look(); err != nil || done || hold == 0 {
+			return err
 		}
 		select {
 		case <-hint:
@@ -120,9 +131,9 @@ func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold ti
 		case <-end.C:
 			hold = 0
 		case <-r.stopping:
-			return page, nil
+			return nil
 		case <-ctx.Done():
-			return page, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }

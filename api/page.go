@@ -17,6 +17,8 @@ import (
 type Listings interface {
 	// ListInstances gives them by name.
 	ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error)
+	// ListProfiles gives them by name.
+	ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error)
 	// ListJobs gives them newest first.
 	ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error)
 }
@@ -61,6 +63,34 @@ func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
 	return page(c, q.Limit, func(i seedbed.Instance) string { return i.Name }, func(n int) ([]seedbed.Instance, error) {
 		q.Limit = n
 		return r.Store.ListInstances(ctx, q)
+	})
+}
+
+// objectForm is what a name of the catalogue may start with.
+var objectForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// profileQuery reads which profiles are wanted.
+func profileQuery(c *fiber.Ctx) (q seedbed.ProfileQuery, err error) {
+	if q.Limit, err = limit(c, maxLimit); err != nil {
+		return q, err
+	}
+	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
+		*to = strings.Clone(c.Query(name))
+		if *to != "" && !objectForm.MatchString(*to) {
+			return q, invalid("%s %q: want a profile's name, or the start of one: letters, digits, dots, underscores and hyphens", name, clip(*to))
+		}
+	}
+	return q, nil
+}
+
+func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
+	q, err := profileQuery(c)
+	if err != nil {
+		return err
+	}
+	return page(c, q.Limit, func(p seedbed.Profile) string { return p.Name }, func(n int) ([]seedbed.Profile, error) {
+		q.Limit = n
+		return r.Store.ListProfiles(ctx, q)
 	})
 }
 

@@ -78,6 +78,16 @@ func TestPages(t *testing.T) {
 			t.Errorf("jobs%s: %s, want %s", query, got, want)
 		}
 	}
+	for _, name := range []string{"web1", "db", "web2"} {
+		if r := s.do(t, "POST", "/api/v1/profiles", `{"name":"`+name+`","image":"debian","vcpus":1,"memory":"512MiB"}`); r.status != 201 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for query, want := range map[string]string{"": "db web1 web2", "?name=we&limit=1": "web1|web2", "?name=x": "", "?after=web1": "web2"} {
+		if got := strings.Join(follow(t, s, "/api/v1/profiles"+query, func(p seedbed.Profile) string { return p.Name }), "|"); got != want {
+			t.Errorf("profiles%s: %s, want %s", query, got, want)
+		}
+	}
 	c, err := client.New(client.Options{URL: s.url, Token: token})
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +110,8 @@ func TestPages(t *testing.T) {
 		"/instances?name=Web%25":  "lower-case letters",
 		"/instances?after=-":      "lower-case letters",
 		"/instances?profile=a/b":  "profile",
+		"/profiles?name=%25":      "letters, digits",
+		"/profiles?limit=0":       "from 1 to 1000",
 		"/jobs?kind=dance":        "want create, remove",
 		"/jobs?state=stopped":     "want queued, running",
 		"/jobs?after=5f0f7e0d":    "the link to the next page",

@@ -78,6 +78,8 @@ type rebuildRequest struct {
 	Profile string         `json:"profile"`
 	Image   string         `json:"image"`
 	Params  map[string]any `json:"params"`
+	// Confirm is the instance's name, where it is protected.
+	Confirm string `json:"confirm"`
 }
 
 func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
@@ -85,7 +87,12 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
 	if err := receive(c, &req, r.maxDocuments()); err != nil {
 		return err
 	}
-	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: req.params(req.Params)})
+	profile := req.Profile
+	if i, err := r.named(ctx, c); err == nil && profile == "" {
+		profile = i.Profile
+	}
+	r.withholdSecrets(ctx, c, profile, req.Params)
+	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: req.params(req.Params), Confirm: req.Confirm})
 }
 
 // planRequest is what would be asked for.

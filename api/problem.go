@@ -77,6 +77,9 @@ func (r *router) fail(c *fiber.Ctx, err error) error {
 		return r.failPVC(c, err)
 	}
 	p := problemOf(err)
+	if p.Status == fiber.StatusRequestHeaderFieldsTooLarge { // then not even the path is known
+		p.Message = p.Detail
+	}
 	if p.Status >= fiber.StatusInternalServerError {
 		level := slog.LevelWarn
 		if p.Kind == "internal" {

@@ -122,7 +122,7 @@ func (r *router) pvcRoutes(app *fiber.App) {
 	r.storageRoutes(p+"/template/storage", get, post, del)
 	r.textRoutes(p, get, post, put, del)
 	r.pvcProfileRoutes(p+"/profile", get, post, put, del)
-	r.ovaRoutes(p+"/ova", get, func(path string, h pvcHandler) { app.Post(prefix+path, r.pvc(queried, h)) }, del)
+	r.ovaRoutes(app, p+"/ova", get)
 }
 
 // routing adds a route.

@@ -23,6 +23,8 @@ type call struct {
 // pvc makes a request with a form, and wants that answer.
 func (s *server) pvc(t *testing.T, c call) response {
 	t.Helper()
+	path, _, _ := strings.Cut(c.path, "?")
+	s.asked = append(s.asked, c.method+" "+path)
 	r := s.do(t, c.method, "/api/v1"+c.path, c.form, "Content-Type", formType)
 	pattern := "^" + strings.NewReplacer(`#`, `[0-9]+`, `%`, `[0-9a-f]{8}`).Replace(regexp.QuoteMeta(c.body)) + "$"
 	if r.status != c.status || !regexp.MustCompile(pattern).MatchString(r.body) {
@@ -124,6 +126,7 @@ func TestPVCProvisioner(t *testing.T) {
 		{"POST", storage + "/data/disk/sdb", "pool=default&disk_size=4&mountpoint=/srv", 400, msg("A filesystem must be specified along with a mountpoint.")},
 		{"POST", storage + "/data/disk/sdb", "pool=default&source_volume=debian&disk_size=4", 400, msg("Clone volumes are not compatible with disk size, filesystem, or mountpoint specifications.")},
 		{"POST", storage + "/data/disk/sdb", "pool=default&disk_size=4G", 400, msg("A disk_size value must be an integer.")},
+		{"POST", storage + "/data/disk/sdb", "pool=other&disk_size=4", 400, msg(`The pool "other" is not present on the cluster.`)},
 		{"POST", storage + "/none/disk/sdb", "pool=default&disk_size=4", 400, msg(`The storage template "none" does not exist.`)},
 		{"GET", storage + "/data/disk/sda", "", 200, `[{"id":#,"storage_template":#,"pool":"default","disk_id":"sda","source_volume":null,"disk_size_gb":4,"mountpoint":"/","filesystem":"ext4","filesystem_args":"-L=root -m=0"}]`},
 		{"GET", storage + "/data/disk/sdz", "", 404, msg(`No disks found in storage template "data".`)},
@@ -187,14 +190,14 @@ func TestPVCProvisioner(t *testing.T) {
 		{"GET", p + "/ova/x", "", 404, msg("No OVAs found.")},
 		{"POST", p + "/ova?pool=default&ova_size=10", "", 400, lacks("name", "A name must be specified.")},
 		{"POST", p + "/ova/x", "pool=default&ova_size=10", 400, lacks("pool", "A storage pool must be specified.")},
-		{"POST", p + "/ova/x?pool=default&ova_size=10", "", 400, msg("Uploading OVA images is not supported by this release: import a disk as an image (seedbed image add), and name it as source_volume in a storage template.")},
+		{"POST", p + "/ova/x?pool=default&ova_size=10", "", 400, msg("Did not find an 'ova' or 'default_ova' provisioning script. Add one of that name first, which the profile of the OVA is to have: it may be empty, since the disks are cloned without it.")},
 		{"DELETE", p + "/ova/x", "", 400, msg(`The OVA image "x" does not exist.`)},
 
 		{"POST", p + "/create", "profile=web", 400, lacks("name", "A VM name must be specified.")},
 		{"POST", p + "/create", "name=web1", 400, lacks("profile", "A profile name must be specified.")},
 		{"POST", p + "/create", "name=web1&profile=none", 400, msg(`Profile "none" is not valid.`)},
-		{"POST", p + "/create", "name=web1&profile=web&define_vm=False", 400, msg("define_vm=False is not supported by this release: a VM is always defined; start_vm=False leaves it off.")},
-		{"POST", p + "/create", "name=web1&profile=mounted", 400, msg(`Profile "mounted" needs its script "empty", and this release runs none: disk sda has the mountpoint /; want disks that are clones (source_volume), or blank without filesystem and mountpoint.`)},
+		{"POST", p + "/create", "name=disks&profile=web&define_vm=False", 202, `{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`},
+		{"POST", p + "/create", "name=web1&profile=mounted", 400, msg(`Profile "mounted" needs its script "empty", which is empty: disk sda has the mountpoint /; want a script that makes them, or disks that are clones (source_volume), or blank without filesystem and mountpoint.`)},
 		{"POST", p + "/create?name=web1&profile=web&define_vm=True&start_vm=True&arg=a%3Db", "", 202, `{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`},
 
 		{"DELETE", p + "/profile/web", "", 200, msg(`Removed VM profile "web".`)},
@@ -202,4 +205,5 @@ func TestPVCProvisioner(t *testing.T) {
 	} {
 		s.pvc(t, c)
 	}
+	s.all52(t)
 }

@@ -26,7 +26,11 @@ func (r *router) shownComposed(ctx context.Context, parts []string) (any, error)
 	case "userdata":
 		return before(ctx, m, r.Store.UserDataDocuments, func(d seedbed.UserDataDocument) documentBefore { return documentBefore{d.ID, d.Name, len(d.Data)} })
 	case "script":
-		return before(ctx, m, r.Store.Scripts, func(s seedbed.Script) documentBefore { return documentBefore{s.ID, s.Name, len(s.Text)} })
+		return before(ctx, m, r.Store.Scripts, func(s seedbed.Script) scriptBefore {
+			return scriptBefore{documentBefore{s.ID, s.Name, len(s.Text)}, scriptOptionsOf(s.Options)}
+		})
+	case "ova":
+		return before(ctx, m, r.Store.OVAs, ovaRowOf)
 	case "profile":
 		return before(ctx, m, r.Store.ProvisionerProfiles, func(p seedbed.ProvisionerProfile) provisionerRow {
 			p.Arguments = nil // any may be a password

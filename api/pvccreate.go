@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"seedbed"
 
@@ -26,9 +27,11 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		Profile:   f.must("profile", "A profile name must be specified."),
 		Start:     !f.has("start_vm") || f.flag("start_vm"),
 		Arguments: arguments(f),
+		Ready:     seedbed.Ready(f.text("ready")),
+		Params:    composedParams(f),
 	}
 	if f.err == nil && f.has("define_vm") && !f.flag("define_vm") {
-		f.refuse(refused(fiber.StatusBadRequest, "define_vm=False is not supported by this release: a VM is always defined; start_vm=False leaves it off."))
+		req.Undefined, req.Start = true, false
 	}
 	if f.err != nil {
 		return f.err
@@ -43,4 +46,18 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	id := receipt.Job.Short()
 	c.Set(fiber.HeaderLocation, prefix+"/tasks/"+id)
 	return reply(c, fiber.StatusAccepted, composedAnswer{id, createTask, r.Node + " (primary)"})
+}
+
+// composedParams are the values of what the profile declares.
+func composedParams(f *fields) map[string]any {
+	params := map[string]any{}
+	for _, p := range f.list("param") {
+		key, value, ok := strings.Cut(p, "=")
+		if _, twice := params[key]; !ok || twice {
+			f.refuse(refused(fiber.StatusBadRequest, "A param is not usable: want key=value, each key once."))
+			break
+		}
+		params[key] = value
+	}
+	return params
 }

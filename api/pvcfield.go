@@ -173,7 +173,7 @@ func (f *fields) check() error {
 }
 
 // private are the parameters that may hold secrets, which the audit log is not told.
-var private = map[string]bool{"data": true, "arg": true, "token": true}
+var private = map[string]bool{"data": true, "arg": true, "param": true, "token": true}
 
 // note keeps what was asked for, for the audit log.
 func (f *fields) note(c *fiber.Ctx) {

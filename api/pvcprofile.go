@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 
+	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 )
 
@@ -23,6 +24,11 @@ type provisionerRow struct {
 	Script    string   `json:"script"`
 	OVA       string   `json:"ova"`
 	Arguments []string `json:"arguments"`
+	// What PVC's profiles do not have; left out where it is the default.
+	Params    []seedbed.Param `json:"params,omitempty"`
+	Follow    seedbed.Follow  `json:"follow,omitempty"`
+	Protected bool            `json:"protected,omitempty"`
+	Hold      bool            `json:"hold,omitempty"`
 }
 
 func provisionerRowOf(p seedbed.ProvisionerProfile) provisionerRow {
@@ -31,9 +37,14 @@ func provisionerRowOf(p seedbed.ProvisionerProfile) provisionerRow {
 	if len(args) == 0 {
 		args = []string{""}
 	}
+	follow := p.Follow
+	if follow == seedbed.FollowLive {
+		follow = ""
+	}
 	return provisionerRow{
 		ID: p.ID, Name: p.Name, Type: string(p.Type), System: p.System, Network: cmp.Or(p.Network, none), Storage: cmp.Or(p.Storage, none),
-		UserData: cmp.Or(p.UserData, none), Script: p.Script, OVA: none, Arguments: args,
+		UserData: cmp.Or(p.UserData, none), Script: p.Script, OVA: cmp.Or(p.OVA, none), Arguments: args,
+		Params: p.Params, Follow: follow, Protected: p.Protected, Hold: p.Hold,
 	}
 }
 
@@ -73,6 +84,14 @@ func (r *router) createProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 	case ova != "" && p.Type == seedbed.ProfileProvisioner:
 		return refused(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, ova, name)
 	}
+	p.OVA = ova
+	beyond(f, &p)
+	if f.err != nil {
+		return f.err
+	}
+	if err := cmp.Or(seedbed.CheckParams(p.Params), r.CheckComposed(ctx, p)); err != nil {
+		return err
+	}
 	if _, err := r.Store.CreateProvisionerProfile(ctx, p); err != nil {
 		return err
 	}
@@ -90,7 +109,7 @@ func (r *router) changeProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 		return f.err
 	}
 	name := param(c, "name")
-	_, err := r.Store.ChangeProvisionerProfile(ctx, name, func(p *seedbed.ProvisionerProfile) {
+	change := func(p *seedbed.ProvisionerProfile) {
 		for name, at := range map[string]*string{
 			"system_template": &p.System, "network_template": &p.Network, "storage_template": &p.Storage, "userdata": &p.UserData, "script": &p.Script,
 		} {
@@ -99,9 +118,52 @@ func (r *router) changeProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 		if f.has("arg") {
 			p.Arguments = arguments(f)
 		}
-	})
+		beyond(f, p)
+	}
+	if err := r.checkComposedChange(ctx, name, change); err != nil {
+		return err
+	}
+	if f.err != nil {
+		return f.err
+	}
+	_, err := r.Store.ChangeProvisionerProfile(ctx, name, change)
 	if err != nil {
 		return err
 	}
 	return say(c, `Modified VM profile "%s".`, name)
+}
+
+// beyond reads what PVC's profiles do not have; what is not there stays.
+func beyond(f *fields, p *seedbed.ProvisionerProfile) {
+	if f.has("params") {
+		p.Params = nil
+		if text := f.text("params"); text != "" {
+			var declared []seedbed.Param
+			if err := json.Unmarshal([]byte(text), &declared, json.RejectUnknownMembers(true)); err != nil {
+				f.refuse(refused(fiber.StatusBadRequest, `The params are not usable: want a JSON array such as [{"name":"size","type":"enum","values":["small","large"],"default":"small"}].`))
+			}
+			p.Params = declared
+		}
+	}
+	if text := f.text("follow"); text != "" {
+		p.Follow = seedbed.Follow(text)
+	}
+	if f.has("protected") {
+		p.Protected = f.flag("protected")
+	}
+	if f.has("hold") {
+		p.Hold = f.flag("hold")
+	}
+}
+
+// checkComposedChange checks a profile as it would be after a change, as far as
+// the database cannot.
+func (r *router) checkComposedChange(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) error {
+	found, err := r.Store.ProvisionerProfiles(ctx, seedbed.ExactName(name))
+	if err != nil || len(found) != 1 {
+		return err // that it is not there, the change says
+	}
+	p := found[0]
+	change(&p)
+	return cmp.Or(seedbed.CheckParams(p.Params), r.CheckComposed(ctx, p))
 }

@@ -81,11 +81,7 @@ var vmStates = map[seedbed.InstanceState]string{
 const statusTimeout = 5 * time.Second
 
 func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-	networks, err := r.Store.Networks(ctx)
-	if err != nil {
-		return err
-	}
-	instances, err := r.Store.Instances(ctx)
+	census, err := r.Store.Census(ctx, time.Now())
 	if err != nil {
 		return err
 	}
@@ -93,19 +89,15 @@ func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	s := clusterStatus{
 		Name: r.Node, Health: health, NodeHealth: map[string]nodeHealth{r.Node: {health.Health, []string{}}},
 		Maintenance: "false", Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": 1, "run,ready": 1},
-		VMs: map[string]int{"total": len(instances)}, Networks: len(networks), OSDs: map[string]int{"total": 0}, Pools: r.Pools,
+		VMs: map[string]int{"total": census.Total().Count}, Networks: census.Networks, Volumes: census.Volumes, OSDs: map[string]int{"total": 0}, Pools: len(r.Pools),
 		Detail: map[string][]any{"node": {}, "vm": {}, "osd": {}, "faults": {}},
 	}
-	for _, i := range instances {
-		s.VMs[vmStates[i.State]]++
-		s.Volumes += len(i.Volumes)
-		mb := int64(i.Memory / seedbed.MiB)
-		s.Resources.Memory.Provisioned += mb
-		s.Resources.CPU.Allocated += i.VCPUs
-		if i.State == seedbed.InstanceRunning {
-			s.Resources.Memory.Allocated += mb
-		}
+	for _, n := range census.Instances {
+		s.VMs[vmStates[n.State]] += n.Count
 	}
+	all, running := census.Total(), census.Total(seedbed.InstanceRunning)
+	s.Resources.Memory.Provisioned, s.Resources.Memory.Allocated = int64(all.Memory/seedbed.MiB), int64(running.Memory/seedbed.MiB)
+	s.Resources.CPU.Allocated = all.VCPUs
 	return reply(c, fiber.StatusOK, s)
 }
 

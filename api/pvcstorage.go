@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -98,11 +99,25 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 	if f.err != nil {
 		return f.err
 	}
+	if err := r.checkDisk(d); err != nil {
+		return err
+	}
 	name := param(c, "name")
 	if err := r.Store.AddTemplateDisk(ctx, name, d); err != nil {
 		return err
 	}
 	return say(c, `Added new disk "%s" to storage template "%s".`, disk, name)
+}
+
+// checkDisk refuses a disk in a pool that is not there.
+func (r *router) checkDisk(d seedbed.TemplateDisk) error {
+	if err := seedbed.CheckName("pool", d.Pool); err != nil {
+		return err
+	}
+	if !slices.Contains(r.Pools, d.Pool) {
+		return invalid("the pool %q is not present on the cluster", d.Pool)
+	}
+	return nil
 }
 
 // templateDisks answers the disks of a template, or the one of the path.

@@ -51,6 +51,11 @@ type UserDataDocuments interface {
 	DeleteUserData(ctx context.Context, name string) error
 }
 
+// ScriptOptions are what provisioning scripts are let out for and bounded by.
+type ScriptOptions interface {
+	SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error
+}
+
 // Scripts are the provisioning scripts.
 type Scripts interface {
 	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
@@ -81,6 +86,7 @@ type Provisioner interface {
 	TemplateDisks
 	UserDataDocuments
 	Scripts
+	ScriptOptions
 	ProvisionerProfiles
 	LiveJobs
 }

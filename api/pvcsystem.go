@@ -38,8 +38,13 @@ func orNull(s string) *string {
 }
 
 func systemRowOf(t seedbed.SystemTemplate) systemRow {
+	var ova *int64
+	if t.OVAID != 0 {
+		ova = &t.OVAID
+	}
 	return systemRow{
-		ID: t.ID, Name: t.Name, VCPUs: t.VCPUs, VRAM: int64(t.Memory / seedbed.MiB), Serial: t.Serial, VNC: t.VNC, VNCBind: orNull(t.VNCBind),
+		OVA: ova,
+		ID:  t.ID, Name: t.Name, VCPUs: t.VCPUs, VRAM: int64(t.Memory / seedbed.MiB), Serial: t.Serial, VNC: t.VNC, VNCBind: orNull(t.VNCBind),
 		NodeLimit: orNull(strings.Join(t.NodeLimit, ",")), NodeSelector: orNull(t.NodeSelector), NodeAutostart: t.NodeAutostart,
 		MigrationMethod: orNull(t.MigrationMethod), MigrationMaxDowntime: t.MigrationDowntime.Milliseconds(),
 	}

@@ -27,6 +27,8 @@ var stageTexts = map[string]string{
 	"publish": "Publishing metadata",
 	"start":   "Starting VM",
 	"ready":   "Finishing up",
+
+	"release-volumes": "Finishing up",
 }
 
 // composedOf is how a job was asked for; false when it makes no machine of a provisioner profile.
@@ -38,6 +40,9 @@ func composedOf(j seedbed.Job) (spec seedbed.ComposedSpec, ok bool) {
 }
 
 func taskStateOf(j seedbed.Job) taskState {
+	if spec, ok := composedOf(j); ok && spec.Scripted {
+		return scriptedState(j)
+	}
 	total := max(j.Total, 1)
 	switch j.State {
 	case seedbed.JobQueued:
@@ -168,11 +173,11 @@ func (r *router) taskRowOf(j seedbed.Job, legacy bool) taskRow {
 	}
 	spec, composed := composedOf(j)
 	if composed {
-		row.Kwargs["profile_name"], row.Kwargs["define_vm"], row.Kwargs["start_vm"], row.Kwargs["script_run_args"] = spec.Profile, true, spec.Start, []string{}
+		row.Kwargs["profile_name"], row.Kwargs["define_vm"], row.Kwargs["start_vm"], row.Kwargs["script_run_args"] = spec.Profile, !spec.Undefined, spec.Start, []string{}
 	}
 	if legacy {
 		row.Args = []string{j.Subject, spec.Profile}
-		row.Kwargs["define_vm"], row.Kwargs["start_vm"] = true, !composed || spec.Start
+		row.Kwargs["define_vm"], row.Kwargs["start_vm"] = !spec.Undefined, !composed || spec.Start
 	}
 	return row
 }

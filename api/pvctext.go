@@ -36,11 +36,20 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 	get(p+"/userdata/:name", element(r.Store.UserDataDocuments, userDataRowOf, noUserData))
 	del(p+"/userdata/:name", removed(r.Store.DeleteUserData, "userdata document"))
 	r.documentRoutes(p+"/userdata", "userdata document", post, put, func(ctx context.Context, name, data string) error {
+		if err := r.CheckDocument(ctx, name, data); err != nil {
+			return err
+		}
 		_, err := r.Store.CreateUserData(ctx, name, data)
 		return err
-	}, r.Store.SetUserData)
+	}, func(ctx context.Context, name, data string) error {
+		if err := r.CheckDocument(ctx, name, data); err != nil {
+			return err
+		}
+		return r.Store.SetUserData(ctx, name, data)
+	})
 
 	get(p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
+	r.scriptOptionRoutes(p+"/script/:name/options", get, put)
 	get(p+"/script/:name", element(r.Store.Scripts, scriptRowOf, noScripts))
 	del(p+"/script/:name", removed(r.Store.DeleteScript, "provisioning script"))
 	r.documentRoutes(p+"/script", "provisioning script", post, put, func(ctx context.Context, name, text string) error {

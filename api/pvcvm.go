@@ -29,7 +29,7 @@ type vmRow struct {
 	NodeSelector     string           `json:"node_selector"`
 	NodeAutostart    bool             `json:"node_autostart"`
 	MigrationMethod  string           `json:"migration_method"`
-	MigrationMaxDown int              `json:"migration_max_downtime"`
+	MigrationMaxDown int64            `json:"migration_max_downtime"`
 	Tags             []vmTag          `json:"tags"`
 	Snapshots        []string         `json:"snapshots"`
 	Description      string           `json:"description"`
@@ -123,9 +123,14 @@ func vniOf(network string) int64 {
 func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 	row := vmRow{
 		Name: i.Name, UUID: string(i.ID), State: vmStates[i.State], Node: i.Node, Migrated: "no", FailedReason: failures[i.State],
-		NodeSelector: "none", MigrationMethod: "none", Tags: vmTags(i), Profile: i.Profile,
+		NodeLimit: i.System.NodeLimit, NodeSelector: cmp.Or(i.System.NodeSelector, "none"), NodeAutostart: i.System.Autostart,
+		MigrationMethod: cmp.Or(i.System.MigrationMethod, "none"), MigrationMaxDown: i.System.MigrationMaxDowntime,
+		Tags: vmTags(i), Profile: i.Profile,
 		Memory: int64(i.Memory / seedbed.MiB), VCPU: i.VCPUs, VCPUTopology: "1/" + strconv.Itoa(i.VCPUs) + "/1",
 		Type: "hvm", Arch: unknown, Machine: unknown, Console: "pty", Emulator: unknown,
+	}
+	if i.System.VNC { // libvirt draws the port
+		row.VNC.Listen = cmp.Or(i.System.VNCBind, "127.0.0.1")
 	}
 	for _, n := range i.NICs {
 		row.Networks = append(row.Networks, vmNIC{Type: "bridge", VNI: strconv.FormatInt(vniOf(n.Network), 10), MAC: n.MAC.String(),

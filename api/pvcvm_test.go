@@ -104,7 +104,7 @@ func TestPVCVM(t *testing.T) {
 		{"GET", "/vm/none/state", "", 404, msg("VM not found.")},
 		{"GET", "/vm/web1/node", "", 200, `{"name":"web1","node":"host1","last_node":""}`},
 		{"GET", "/vm/web1/tags", "", 200, `{"name":"web1","tags":[{"name":"tier","type":"user","protected":false}]}`},
-		{"GET", "/vm/web1/meta", "", 200, `{"name":"web1","node_limit":[],"node_selector":"none","node_autostart":false,"migration_method":"none","migration_max_downtime":0}`},
+		{"GET", "/vm/web1/meta", "", 200, `{"name":"web1","node_limit":[],"node_selector":"none","node_autostart":false,"migration_method":"none","migration_max_downtime":300}`},
 		{"POST", "/vm/web1/meta", "limit=hv2", 400, msg("ERROR: limit of VM 'web1' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.")},
 		{"POST", "/vm/web1/meta", "", 400, msg("ERROR: No updates to apply.")},
 		{"POST", "/vm/none/meta", "limit=hv2", 404, msg("VM not found.")},

@@ -64,7 +64,7 @@ func (r *router) vmRoutes(app *fiber.App, get, post routing) {
 			NodeSelector  string   `json:"node_selector"`
 			NodeAutostart bool     `json:"node_autostart"`
 			Migration     string   `json:"migration_method"`
-			MaxDowntime   int      `json:"migration_max_downtime"`
+			MaxDowntime   int64    `json:"migration_max_downtime"`
 		}{row.Name, row.NodeLimit, row.NodeSelector, row.NodeAutostart, row.MigrationMethod, row.MigrationMaxDown}, nil
 	}))
 	post(p+"/:vm/meta", r.setVMMeta)

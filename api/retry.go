@@ -10,8 +10,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// retryJob asks once more for what a job that has failed was asked for. What is
-// made from parameters and documents that are not kept cannot be.
+// retryJob has a job that failed and was not undone go on where it failed, and
+// asks once more for what another was asked for. What is made from parameters and
+// documents that are not kept cannot be asked for so.
 func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 	j, err := r.asked(ctx, c)
 	if err != nil {
@@ -20,6 +21,11 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 	switch {
 	case !j.State.Terminal():
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s: what has not ended cannot be asked for once more", j.ID.Short(), j.State)
+	case j.State == seedbed.JobFailed:
+		if j, err = r.Store.ResumeJob(ctx, j.ID); err != nil {
+			return err
+		}
+		return accepted(c, seedbed.Receipt{Job: j.ID, State: j.State})
 	case j.State == seedbed.JobSucceeded:
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to do once more", j.ID.Short())
 	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport:
@@ -59,6 +65,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, err
 		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: how.params(nil)}, nil)
 	case seedbed.JobFlatten:
 		return r.VolumeJobs.Flatten(ctx, j.Subject)
+	case seedbed.JobForget:
+		return r.Adoptions.Forget(ctx, j.Subject)
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
 		var s seedbed.SnapshotJob
 		if err := specOf(j, &s); err != nil {

@@ -36,6 +36,7 @@ func TestRetry(t *testing.T) {
 			t.Fatalf("%d %s: want %d with %q", r.status, r.body, status, words)
 		}
 	}
+	var earlier seedbed.JobID // undone, and about the instance that goes below
 	for _, c := range []struct {
 		name, path, body string
 		kind             seedbed.JobKind
@@ -52,6 +53,7 @@ func TestRetry(t *testing.T) {
 		first := fail()
 		retry(first.ID, 202, `"state":"queued"`)
 		second := fail()
+		earlier = second.ID
 		if first.Kind != c.kind || second.Kind != c.kind || second.Subject != "web1" || second.ID == first.ID || string(second.Spec) != string(first.Spec) {
 			t.Errorf("%s: %+v, and once more %+v", c.name, first, second)
 		}
@@ -73,11 +75,13 @@ func TestRetry(t *testing.T) {
 	}
 	retry(jobs[0].ID, 409, "has not ended")
 	remove := fail()
-	retry(remove.ID, 202, `"state":"queued"`)
+	retry(remove.ID, 202, `"job":"`+string(remove.ID)+`"`) // it goes on
+	retry(remove.ID, 409, "has not ended")
 	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
-	retry(remove.ID, 404, "web1")
+	retry(remove.ID, 409, "has succeeded")
+	retry(earlier, 404, "web1")
 	s.runVM(t, "web1")
-	retry(remove.ID, 409, "another")
+	retry(earlier, 409, "another")
 	creates, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobCreate})
 	if err != nil {
 		t.Fatal(err)

@@ -57,6 +57,7 @@ func (r *router) routes(app *fiber.App) {
 	get("/networks/:name", r.network)
 	patch("/networks/:name", r.changeNetwork)
 	get("/certificates/identity", r.certificate)
+	get("/nodes", r.hypervisors)
 	get("/nodes/:name/maintenance", r.maintenance(r.nodeOf))
 	post("/nodes/:name/maintenance", r.announce(r.nodeOf))
 	post("/maintenance/:id/complete", r.endMaintenance(seedbed.MaintenanceCompleted))
@@ -65,16 +66,15 @@ func (r *router) routes(app *fiber.App) {
 	get("/tokens", r.tokens)
 	post("/tokens", r.createToken)
 	del("/tokens/:name", r.deleteToken)
+	app.Put(prefix+"/tokens/:name/quota", r.within(callTimeout, r.setTokenQuota))
 	get("/audit", r.auditLog)
 
 	get("/images", r.images)
 	post("/images", r.importImage)
 	get("/images/:name", r.image)
+	app.Post(prefix+"/images/:name/content", r.within(uploadTimeout, r.uploadImage))
 
-	get("/profiles", r.profiles)
-	post("/profiles", r.createProfile)
-	get("/profiles/:name", r.profile)
-	del("/profiles/:name", r.deleteProfile)
+	r.profileRoutes(app)
 
 	get("/endpoints", r.endpoints)
 	post("/endpoints", r.createEndpoint)
@@ -90,6 +90,7 @@ func (r *router) routes(app *fiber.App) {
 	r.hookRoutes(app)
 	r.volumeRoutes(app)
 	r.powerRoutes(app)
+	r.adoptRoutes(app)
 	r.trashRoutes(app)
 	r.pvcRoutes(app)
 
@@ -104,9 +105,13 @@ func (r *router) routes(app *fiber.App) {
 	get("/instances/:name/maintenance", r.maintenance(r.instanceOf))
 	post("/instances/:name/maintenance", r.announce(r.instanceOf))
 
+	get("/overview", r.overview)
+	get("/events", r.allEvents)
+	r.catalogueRoutes(app)
 	get("/jobs", r.jobs)
 	get("/jobs/:id", r.job)
 	app.Get(prefix+"/jobs/:id/events", r.within(maxWait+callTimeout, r.events))
+	app.Get(prefix+"/jobs/:id/output", r.within(maxWait+callTimeout, r.jobOutput))
 	post("/jobs/:id/cancel", r.cancelJob)
 	post("/jobs/:id/retry", r.retryJob)
 }
@@ -120,6 +125,10 @@ func (r *router) within(d time.Duration, h handler) fiber.Handler {
 		defer r.gate.Leave()
 		ctx, cancel := context.WithTimeout(r.base, d)
 		defer cancel()
+		ctx, err := r.withJobOptions(ctx, c)
+		if err != nil {
+			return err
+		}
 		return h(r.changing(ctx, c), c)
 	}
 }

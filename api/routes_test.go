@@ -31,7 +31,7 @@ func TestLife(t *testing.T) {
 		return r
 	}
 	expect("GET", "/health", "", 200, `{"status":"ok","version":"1.2.3","node":"host1"}`)
-	expect("GET", "/openapi.yaml", "", 200, "openapi: 3.0.3")
+	expect("GET", "/openapi.yaml", "", 200, "openapi: 3.1.0")
 	expect("GET", "/doctor", "", 200, `[{"name":"store","ok":true},{"name":"port 80","ok":false,"detail":"nginx","hint":"stop it"}]`)
 	for _, path := range []string{"/images", "/profiles", "/hooks", "/instances", "/jobs", "/leases", "/deliveries"} {
 		if r := expect("GET", path, "", 200); r.body != "[]" {

@@ -35,6 +35,10 @@ type instanceChange struct {
 	Tags map[string]*string `json:"tags"`
 	// Spot is a notice in place of any before; null takes it away.
 	Spot jsontext.Value `json:"spot"`
+	// Protected has removing and rebuilding it take its name once more.
+	Protected *bool `json:"protected"`
+	// UserData says whether its user-data follows the profile's.
+	UserData *seedbed.Follow `json:"userdata"`
 }
 
 func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
@@ -46,6 +50,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	if err := receive(c, &req); err != nil {
 		return err
 	}
+	var err error
 	var spot *seedbed.Spot
 	if req.Spot != nil && req.Spot.Kind() != 'n' {
 		spot = new(seedbed.Spot)
@@ -59,6 +64,14 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 		}
 		if req.Spot != nil {
 			i.Spot = spot
+		}
+		if req.Protected != nil {
+			i.Protected = *req.Protected
+		}
+		if req.UserData != nil {
+			if i.Follow, err = seedbed.ParseFollow(string(*req.UserData), i.Follow); err != nil {
+				return err
+			}
 		}
 		for k, v := range req.Tags {
 			if v == nil {

@@ -46,6 +46,14 @@ type Config struct {
 	VolumeJobs VolumeJobs
 	Snapshots  Snapshots
 	Trash      Trash
+	// Adoptions change whose machines are; Strangers are nobody's.
+	Adoptions Adoptions
+	Strangers Strangers
+	// Uploads take in files, of at most MaxUpload (default 1 TiB); nil takes in none.
+	Uploads   Uploads
+	MaxUpload seedbed.Bytes
+	// OVAs makes OVA images of them.
+	OVAs OVAIntake
 	// Metadata is what the instance would get for a path of the metadata
 	// address; false means 404.
 	Metadata func(ctx context.Context, instance seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error)
@@ -64,15 +72,23 @@ type Config struct {
 	// ParseSecret reads such a text, which it refuses with ErrInvalid.
 	ParseSecret func(secret string) (key []byte, err error)
 	// CheckProfile refuses, with ErrInvalid, what a profile cannot serve.
-	CheckProfile func(p seedbed.Profile) error
+	CheckProfile func(ctx context.Context, p seedbed.Profile) error
+	// CheckComposed is the same for a provisioner profile.
+	CheckComposed func(ctx context.Context, p seedbed.ProvisionerProfile) error
+	// CheckDocument is the same for a userdata document.
+	CheckDocument func(ctx context.Context, name, data string) error
 	// Change changes what may change of an instance without a job, and what its guest is served with it.
 	Change func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error)
 	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are taken where a request names none.
 	DefaultNetwork, DefaultPool string
-	// Pools is how many storage pools there are.
-	Pools int
+	// Pools are the names of the storage pools.
+	Pools []string
+	// Heartbeat is how often an event stream says that it is alive. Default 15 s.
+	Heartbeat time.Duration
+	// Patience is how long the reader of an event stream may not read. Default 10 s.
+	Patience time.Duration
 	// Token is what callers on TCP must hold; white space around it is not part of it.
 	Token []byte
 	// Version and Node are what health answers. May be empty.
@@ -86,14 +102,17 @@ type Server struct {
 	token    [sha256.Size]byte
 	guesses  guesses
 	sessions sessions
+	streams  streams
 	// waits bounds how many requests wait for events at the same time.
 	waits chan struct{}
+	// uploads bounds how many files are taken in at the same time.
+	uploads chan struct{}
 }
 
 // New is a Server that is not serving yet.
 func New(c Config) *Server {
 	c.Token = bytes.TrimSpace(c.Token)
-	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2)}
+	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
 }
 
 // Serve answers on ln, where every request but that for the health needs the
@@ -131,7 +150,7 @@ func (s *Server) maxDocuments() int {
 }
 
 // single are the headers that decide something here.
-var single = []string{"authorization", "x-api-key", "cookie", "if-match"}
+var single = []string{"authorization", "x-api-key", "cookie", "if-match", "last-event-id", "content-digest", "repr-digest", "digest"}
 
 func (r *router) app() *fiber.App {
 	app := httpserve.New(fiber.Config{

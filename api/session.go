@@ -112,7 +112,7 @@ func (r *router) session(c *fiber.Ctx, peer string) (*caller, error) {
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil, nil // it was revoked, or is over
 	}
-	return &caller{name: "token " + t.Name, role: t.Role, peer: peer}, err
+	return &caller{name: "token " + t.Name, role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sum}, err
 }
 
 // logout ends the session of whoever asks.

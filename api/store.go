@@ -11,6 +11,7 @@ import (
 type Store interface {
 	Images
 	Profiles
+	Entries
 	Hooks
 	HookChanges
 	Received
@@ -22,12 +23,17 @@ type Store interface {
 	Jobs
 	Names
 	Histories
+	Streaming
+	Catalogues
+	Censuses
 	Records
 	Notices
 	Installation
 	Tokens
+	Quotas
 	Audits
 	Provisioner
+	OVAs
 }
 
 // Images are the images that can be cloned.
@@ -40,8 +46,14 @@ type Images interface {
 type Profiles interface {
 	CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error)
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
-	Profiles(ctx context.Context) ([]seedbed.Profile, error)
+	// ChangeProfile makes a profile what change says, in all but its name.
+	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
 	DeleteProfile(ctx context.Context, name string) error
+}
+
+// Entries are the profiles of both kinds.
+type Entries interface {
+	ProfileEntries(ctx context.Context) ([]seedbed.ProfileEntry, error)
 }
 
 // Instances are the machines, and what they did.
@@ -58,8 +70,10 @@ type Jobs interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// JobByPrefix finds the one job whose ID starts with at least eight given characters.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
-	// CancelJob marks a create or import job to be undone; ErrConflict when it has ended.
+	// CancelJob marks a job to be undone; ErrConflict when it has ended.
 	CancelJob(ctx context.Context, id seedbed.JobID) error
+	// ResumeJob queues a failed job again, at the stage that failed.
+	ResumeJob(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 }
 
 // Histories are the stages and events of jobs.
@@ -67,6 +81,8 @@ type Histories interface {
 	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
 	// Events gives at most limit events with a number above after, oldest first.
 	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
+	// JobOutput gives at most limit lines above after, of one stage or with an empty name of all.
+	JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) ([]seedbed.JobOutput, error)
 	// Hint is closed at the next write of this process.
 	Hint() <-chan struct{}
 }

@@ -21,6 +21,11 @@ type Tokens interface {
 	DeleteToken(ctx context.Context, name string) error
 }
 
+// Quotas bound what the instances of a token may have.
+type Quotas interface {
+	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error)
+}
+
 // Audits are the changes that were asked for.
 type Audits interface {
 	// Audit gives at most limit entries before the one of that ID (0: the newest), newest first.
@@ -35,6 +40,8 @@ type tokenRequest struct {
 	Role seedbed.Role `json:"role"`
 	// Expires is a time; left out, the token does not end.
 	Expires time.Time `json:"expires"`
+	// Quota bounds the instances that are made by it.
+	Quota seedbed.TokenQuota `json:"quota"`
 }
 
 // newToken is the one answer that holds a token's secret.
@@ -58,11 +65,28 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	var random [32]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	secret := secretPrefix + hex.EncodeToString(random[:])
-	t, err := r.Store.CreateToken(ctx, seedbed.Token{Name: req.Name, Role: req.Role, Expires: req.Expires}, sha256.Sum256([]byte(secret)))
+	t, err := r.Store.CreateToken(ctx, seedbed.Token{Name: req.Name, Role: req.Role, Expires: req.Expires, Quota: req.Quota}, sha256.Sum256([]byte(secret)))
 	if err != nil {
 		return err
 	}
 	return created(c, "/tokens/"+t.Name, newToken{t, secret})
+}
+
+// setTokenQuota bounds what a token's instances may have from now on.
+func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) error {
+	n, err := name(c, "token")
+	if err != nil {
+		return err
+	}
+	var q seedbed.TokenQuota
+	if err := receive(c, &q); err != nil {
+		return err
+	}
+	t, err := r.Store.SetTokenQuota(ctx, n, q)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, t)
 }
 
 func (r *router) deleteToken(ctx context.Context, c *fiber.Ctx) error {

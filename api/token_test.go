@@ -101,6 +101,7 @@ func TestRoles(t *testing.T) {
 		{"GET", "/api/v1/instances/web1/access", "", seedbed.RoleViewer},
 		{"GET", "/api/v1/instances/web1/metadata", "", seedbed.RoleOperator},
 		{"GET", "/api/v1/instances/web1/console", "", seedbed.RoleOperator},
+		{"GET", "/api/v1/jobs/00000000/output", "", seedbed.RoleOperator},
 		{"POST", "/api/v1/instances", "{}", seedbed.RoleOperator},
 		{"DELETE", "/api/v1/instances/web1", "", seedbed.RoleOperator},
 		{"POST", "/api/v1/images", "{}", seedbed.RoleOperator},
@@ -114,6 +115,11 @@ func TestRoles(t *testing.T) {
 		{"GET", "/api/v1/tokens", "", seedbed.RoleAdmin},
 		{"POST", "/api/v1/tokens", "{}", seedbed.RoleAdmin},
 		{"GET", "/api/v1/audit", "", seedbed.RoleAdmin},
+		{"GET", "/api/v1/provisioner/script/x/options", "", seedbed.RoleOperator},
+		{"PUT", "/api/v1/provisioner/script/x/options?network=true&privileged=false", "", seedbed.RoleOperator},
+		{"PUT", "/api/v1/provisioner/script/x/options?privileged=true", "", seedbed.RoleAdmin},
+		{"POST", "/api/v1/catalogue", `{"scripts":[{"name":"y","text":"x","options":{"network":true}}]}`, seedbed.RoleOperator},
+		{"POST", "/api/v1/catalogue", `{"scripts":[{"name":"y","text":"x","options":{"privileged":true}}]}`, seedbed.RoleAdmin},
 	} {
 		for role, secret := range secrets {
 			r := s.do(t, test.method, test.path, test.body, "Authorization", "Bearer "+secret)
@@ -203,6 +209,12 @@ func TestAudit(t *testing.T) {
 	}
 	if strings.Contains(r.body, document) {
 		t.Errorf("a document is in the audit log: %s", r.body)
+	}
+	if r := s.do(t, "DELETE", "/api/v1/tokens/ci", ""); r.status != 204 {
+		t.Fatalf("%+v", r)
+	}
+	if r := s.do(t, "GET", "/api/v1/audit?limit=1", ""); !strings.Contains(r.body, `"before":{`) || !strings.Contains(r.body, `"role":"operator"`) {
+		t.Errorf("a revoked token is not in the audit log as it was: %s", r.body)
 	}
 	r = s.do(t, "GET", fmt.Sprintf("/api/v1/audit?before=%d&limit=1", entries[2].ID), "")
 	if err := json.Unmarshal([]byte(r.body), &entries); err != nil || len(entries) != 1 || entries[0].What != "create token ci" || entries[0].Actor != "token admin" {

@@ -93,13 +93,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"name":"p","image":"i","vcpus":1,"memory":"1GiB","user_data":"YQ==","ssh_keys":[]}`))
 	f.Add([]byte(`{"name":"p","name":"q"}`))
 	f.Add([]byte(`{"memory":"1` + strings.Repeat("0", 100) + `"}`))
-	s := New(Config{DefaultNetwork: "default", CheckProfile: func(seedbed.Profile) error { return nil }})
+	s := New(Config{DefaultNetwork: "default", CheckProfile: func(context.Context, seedbed.Profile) error { return nil }})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var req profileRequest
 		err := decode(body, &req)
 		if err == nil {
 			var p seedbed.Profile
-			if p, err = s.checkProfile(req); err == nil && (p.Network == "" || p.Ready == "" || p.VCPUs < 1) {
+			if p, err = s.checkProfile(t.Context(), req); err == nil && (p.Network == "" || p.Ready == "" || p.VCPUs < 1) {
 				t.Errorf("accepted %+v", p)
 			}
 		}

@@ -43,6 +43,9 @@ type ImageRequest struct {
 	Pool string `json:"pool,omitempty"`
 	// SHA256 is the digest that the file must have; empty means unchecked.
 	SHA256 string `json:"sha256,omitempty"`
+	// Format is what the file must be, and Firmware the image's; both may be empty.
+	Format   string           `json:"format,omitempty"`
+	Firmware seedbed.Firmware `json:"firmware,omitempty"`
 }
 
 // ImportImage starts an import job.
@@ -58,46 +61,6 @@ func (c *Client) Images(ctx context.Context) ([]seedbed.Image, error) {
 // Image is one image, or seedbed.ErrNotFound.
 func (c *Client) Image(ctx context.Context, name string) (seedbed.Image, error) {
 	return get[seedbed.Image](ctx, c, at("/images", name), nil)
-}
-
-// CreateProfile makes a profile; seedbed.ErrExists when the name is taken.
-func (c *Client) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
-	type profile struct { // without what the server sets
-		Name     string        `json:"name"`
-		Image    string        `json:"image"`
-		VCPUs    int           `json:"vcpus"`
-		Memory   seedbed.Bytes `json:"memory"`
-		DiskSize seedbed.Bytes `json:"disk_size"`
-		Network  string        `json:"network"`
-		SSHKeys  []string      `json:"ssh_keys"`
-		UserData []byte        `json:"user_data"`
-		Ready    seedbed.Ready `json:"ready"`
-
-		VendorData           []byte                  `json:"vendor_data"`
-		VendorDataInUserData bool                    `json:"vendor_data_in_user_data"`
-		Datasource           seedbed.Datasource      `json:"datasource,omitempty"`
-		Metadata             seedbed.MetadataOptions `json:"metadata"`
-		Tags                 map[string]string       `json:"tags"`
-	}
-	return post[seedbed.Profile](ctx, c, "/profiles", profile{
-		p.Name, p.Image, p.VCPUs, p.Memory, p.DiskSize, p.Network, p.SSHKeys, p.UserData, p.Ready,
-		p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags,
-	})
-}
-
-// Profiles lists the profiles.
-func (c *Client) Profiles(ctx context.Context) ([]seedbed.Profile, error) {
-	return get[[]seedbed.Profile](ctx, c, "/profiles", nil)
-}
-
-// Profile is one profile, or seedbed.ErrNotFound.
-func (c *Client) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
-	return get[seedbed.Profile](ctx, c, at("/profiles", name), nil)
-}
-
-// DeleteProfile removes a profile; instances that were made from it stay.
-func (c *Client) DeleteProfile(ctx context.Context, name string) error {
-	return c.remove(ctx, at("/profiles", name))
 }
 
 // Networks lists the managed networks.

@@ -6,6 +6,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -37,6 +40,9 @@ type Options struct {
 	Socket string
 	// Token is sent as a bearer token when it is not empty.
 	Token string
+	// CA is a file with the certificates, in PEM, that the API's must be signed by;
+	// empty means those that the system trusts.
+	CA string
 }
 
 // Client calls one API. It is safe for concurrent use.
@@ -66,6 +72,17 @@ func New(o Options) (*Client, error) {
 			return d.DialContext(ctx, "unix", o.Socket)
 		}
 	}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, fmt.Errorf("certificates to trust: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s holds no certificate in PEM", o.CA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	}
 	u, err := url.Parse(c.base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is not the URL of an API: want one such as http://127.0.0.1:7370", o.URL)
@@ -86,6 +103,7 @@ type call struct {
 	method, path string
 	query        url.Values
 	body         any           // sent as JSON unless nil
+	match        string        // sent as If-Match unless empty
 	upload       *upload       // sent as it is unless nil
 	answer       any           // the answer is decoded into it unless nil
 	raw          *[]byte       // gets the answer's bytes unless nil
@@ -133,6 +151,9 @@ func (c *Client) do(ctx context.Context, r call) error {
 
 func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	target := c.base + prefix + r.path
+	if r.method != http.MethodGet {
+		r.query = jobOptions(ctx, r.query)
+	}
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
@@ -150,6 +171,9 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.match != "" {
+		req.Header.Set("If-Match", r.match)
 	}
 	if r.upload != nil {
 		req.Body, req.ContentLength = io.NopCloser(r.upload.body), r.upload.size
@@ -170,6 +194,11 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 		err = e.Err
 	}
 	hint := "is seedbedd running?"
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		hint = "nobody vouches for its certificate here: name the certificates that do, with --ca"
+	} else if errors.Is(err, io.EOF) && strings.HasPrefix(c.where, "http://") {
+		hint = "it hung up; does it speak TLS? Then want https://"
+	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		if errors.Is(e, fs.ErrPermission) {
 			hint = "may this user open it? Its group is seedbed"

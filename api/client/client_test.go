@@ -1,8 +1,6 @@
 package client_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -46,7 +44,7 @@ func TestRoutes(t *testing.T) {
 			_, err := c.ImportImage(ctx, client.ImageRequest{Name: "d12", Path: "/i.qcow2"})
 			return err
 		}, `POST /api/v1/images {"name":"d12","path":"/i.qcow2"}`},
-		{"profiles", func(c *client.Client) error { _, err := c.Profiles(ctx); return err }, "GET /api/v1/profiles "},
+		{"profiles", func(c *client.Client) error { _, err := c.Profiles(ctx); return err }, "GET /api/v1/profiles?limit=1000 "},
 		{"profile", func(c *client.Client) error { _, err := c.Profile(ctx, "p"); return err }, "GET /api/v1/profiles/p "},
 		{"profile add", func(c *client.Client) error {
 			_, err := c.CreateProfile(ctx, seedbed.Profile{Name: "p", Image: "i", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("x")})
@@ -83,6 +81,7 @@ func TestRoutes(t *testing.T) {
 			_, err := c.Access(ctx, "v", client.AccessFilter{Kind: "access", Path: "/latest", Status: "4xx", Since: time.Unix(0, 0)})
 			return err
 		}, "GET /api/v1/instances/v/access?kind=access&path=%2Flatest&since=1970-01-01T00%3A00%3A00Z&status=4xx "},
+		{"nodes", func(c *client.Client) error { _, err := c.Nodes(ctx); return err }, "GET /api/v1/nodes "},
 		{"profile remove", func(c *client.Client) error { return c.DeleteProfile(ctx, "p") }, "DELETE /api/v1/profiles/p "},
 		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks "},
 		{"hook", func(c *client.Client) error { _, err := c.Hook(ctx, "h"); return err }, "GET /api/v1/hooks/h "},
@@ -107,7 +106,7 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, "GET /api/v1/jobs?kind=stop&limit=1000&state=failed "},
 		{"instance", func(c *client.Client) error { _, err := c.Instance(ctx, "v"); return err }, "GET /api/v1/instances/v "},
-		{"remove", func(c *client.Client) error { _, err := c.RemoveInstance(ctx, "v"); return err }, "DELETE /api/v1/instances/v "},
+		{"remove", func(c *client.Client) error { _, err := c.RemoveInstance(ctx, "v", ""); return err }, "DELETE /api/v1/instances/v "},
 		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", client.AccessFilter{Max: 7}); return err }, "GET /api/v1/instances/v/access?limit=7 "},
 		{"jobs", func(c *client.Client) error { _, err := c.Jobs(ctx, 5); return err }, "GET /api/v1/jobs?limit=5 "},
 		{"job", func(c *client.Client) error { _, err := c.Job(ctx, "0123abcd"); return err }, "GET /api/v1/jobs/0123abcd "},
@@ -221,6 +220,40 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
+// What looks like a server that is not there may be one that speaks otherwise.
+func TestUnansweredHint(t *testing.T) {
+	t.Parallel()
+	plain := func(t *testing.T) string { // hangs up, as a TLS server does that is told no TLS
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ln.Close() })
+		go func() {
+			for {
+				conn, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Read(make([]byte, 1)) // then the end of the connection is one, and no reset
+				conn.(*net.TCPConn).CloseWrite()
+			}
+		}()
+		return "http://" + ln.Addr().String()
+	}
+	trusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(trusted.Close)
+	for want, url := range map[string]string{"want https://": plain(t), "with --ca": trusted.URL} {
+		c, err := client.New(client.Options{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Health(t.Context()); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+}
+
 func TestSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.sock")
@@ -244,72 +277,5 @@ func TestSocket(t *testing.T) {
 	}
 	if h, err := c.Health(t.Context()); err != nil || h.Version != "1" || c.Where() != path {
 		t.Errorf("Health on %s: %+v, %v", c.Where(), h, err)
-	}
-}
-
-// history serves a job's events in pages of two; its second answer is that
-// seedbedd is not ready.
-type history struct {
-	events []seedbed.Event
-	job    seedbed.Job
-	asked  int
-}
-
-func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.asked++
-	if h.asked == 2 {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		io.WriteString(w, `{"kind":"unavailable","detail":"seedbedd is stopping"}`)
-		return
-	}
-	page := client.EventPage{Job: h.job}
-	for _, e := range h.events {
-		if s := r.FormValue("after"); e.Seq > int64(s[0]-'0') && len(page.Events) < 2 {
-			page.Events = append(page.Events, e)
-		}
-	}
-	if h.asked > 3 {
-		h.job.State = seedbed.JobSucceeded
-	}
-	json.NewEncoder(w).Encode(page)
-}
-
-func TestWaitJob(t *testing.T) {
-	t.Parallel()
-	h := &history{job: seedbed.Job{ID: "j", State: seedbed.JobRunning}}
-	for seq := range int64(5) {
-		h.events = append(h.events, seedbed.Event{Seq: seq + 1})
-	}
-	c := serve(t, h.ServeHTTP)
-	var got []int64
-	job, err := c.WaitJob(t.Context(), "j", func(e seedbed.Event, j seedbed.Job) { got = append(got, e.Seq) })
-	if err != nil || job.State != seedbed.JobSucceeded {
-		t.Errorf("WaitJob: %s, %v", job.State, err)
-	}
-	if diff := cmp.Diff([]int64{1, 2, 3, 4, 5}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestWaitJobEnds(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("wait") != "" {
-			cancel()
-			<-r.Context().Done()
-			return
-		}
-		io.WriteString(w, `{"events":[],"job":{"state":"running"}}`)
-	})
-	if _, err := c.WaitJob(ctx, "j", nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("WaitJob: %v, want Canceled", err)
-	}
-	missing := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(404)
-		io.WriteString(w, `{"kind":"not_found","detail":"no such job"}`)
-	})
-	if _, err := missing.WaitJob(t.Context(), "j", nil); !errors.Is(err, seedbed.ErrNotFound) {
-		t.Errorf("WaitJob: %v, want ErrNotFound", err)
 	}
 }

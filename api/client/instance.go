@@ -30,9 +30,10 @@ func (c *Client) Instance(ctx context.Context, name string) (seedbed.Instance, e
 }
 
 // RemoveInstance starts a remove job: the instance goes, its volumes included.
-func (c *Client) RemoveInstance(ctx context.Context, name string) (seedbed.Receipt, error) {
+// confirm is its name once more, for one that is protected; else it may be empty.
+func (c *Client) RemoveInstance(ctx context.Context, name, confirm string) (seedbed.Receipt, error) {
 	var r seedbed.Receipt
-	err := c.do(ctx, call{method: http.MethodDelete, path: at("/instances", name), answer: &r})
+	err := c.do(ctx, call{method: http.MethodDelete, path: at("/instances", name), query: given(map[string]string{"confirm": confirm}), answer: &r})
 	return r, err
 }
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,61 +52,44 @@ func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait tim
 	return page, err
 }
 
-const (
-	pollWait = 20 * time.Second
-	// patience is how long WaitJob bears an API that does not answer: seedbedd may be restarting.
-	patience = time.Minute
-)
-
-// WaitJob follows a job to its end and gives it as it ended; whether it
-// succeeded is for the caller to see. seen, unless nil, gets every event from
-// the first, in order, with the job as it was; an Event with Seq 0 says only
-// that the job was looked at. An API that is away for less than a minute is
-// waited for.
-func (c *Client) WaitJob(ctx context.Context, id string, seen func(seedbed.Event, seedbed.Job)) (seedbed.Job, error) {
-	var after int64
-	wait := time.Duration(0) // the first look tells where the job is
-	answered := time.Now()
-	for {
-		page, err := c.JobEvents(ctx, id, after, wait)
-		switch {
-		case errors.Is(err, seedbed.ErrUnavailable) && time.Since(answered) < patience:
-			if err := pause(ctx, time.Second); err != nil {
-				return page.Job, err
-			}
-			continue
-		case err != nil:
-			return page.Job, err
-		}
-		answered = time.Now()
-		for _, e := range page.Events {
-			after = max(after, e.Seq)
-			if seen != nil {
-				seen(e, page.Job)
-			}
-		}
-		if len(page.Events) == 0 {
-			if page.Job.State.Terminal() {
-				return page.Job, nil
-			}
-			if seen != nil {
-				seen(seedbed.Event{}, page.Job)
-			}
-		}
-		wait = pollWait
-		if page.Job.State.Terminal() {
-			wait = 0 // only the rest of the history is left
-		}
-	}
+// OutputPage is a piece of what a job's commands have put out, and the job as it
+// was before it was read.
+type OutputPage struct {
+	Lines []seedbed.JobOutput `json:"lines"`
+	Job   seedbed.Job         `json:"job"`
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
+// JobOutput gives lines with a number above after, of one stage or with an empty
+// name of all. With none to give yet, the server holds the answer for up to wait.
+func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, wait time.Duration) (OutputPage, error) {
+	var page OutputPage
+	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
+	if stage != "" {
+		q.Set("stage", stage)
 	}
+	if wait > 0 {
+		q.Set("wait", wait.String())
+	}
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: at("/jobs", id) + "/output", query: q,
+		answer: &page, timeout: wait + callTimeout,
+	})
+	return page, err
+}
+
+// jobOptions adds to a query how the job that is asked for is to be run.
+func jobOptions(ctx context.Context, q url.Values) url.Values {
+	o := seedbed.JobOptionsOf(ctx)
+	if o == (seedbed.JobOptions{}) {
+		return q
+	}
+	if q == nil {
+		q = url.Values{}
+	}
+	for name, value := range map[string]string{"on_failure": o.OnFailure.String(), "priority": o.Priority.String(), "after": string(o.After)} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
 }

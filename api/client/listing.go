@@ -17,6 +17,12 @@ func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]
 	return pages(ctx, c, "/instances", query, q.Limit, func(i seedbed.Instance) string { return i.Name })
 }
 
+// ListProfiles lists the profiles that q asks for by name, page by page.
+func (c *Client) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error) {
+	query := given(map[string]string{"name": q.Prefix, "after": q.After})
+	return pages(ctx, c, "/profiles", query, q.Limit, func(p seedbed.Profile) string { return p.Name })
+}
+
 // ListJobs lists the jobs that q asks for, the newest first, page by page.
 func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error) {
 	query := given(map[string]string{"kind": string(q.Kind), "state": string(q.State)})

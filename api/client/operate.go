@@ -55,3 +55,37 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	err := c.do(ctx, call{method: http.MethodGet, path: "/health", answer: &h, timeout: 5 * time.Second})
 	return h, err
 }
+
+// Overview is an installation on one page.
+type Overview struct {
+	Version string `json:"version"`
+	Node    string `json:"node"`
+	// Checks is how many the server made; Wrong are those that found a problem.
+	Checks int             `json:"checks"`
+	Wrong  []seedbed.Check `json:"wrong"`
+	Census seedbed.Census  `json:"census"`
+	// Jobs are the last ones, the newest first.
+	Jobs []seedbed.Job `json:"jobs"`
+}
+
+// Overview tells how the installation is, and what there is.
+func (c *Client) Overview(ctx context.Context) (Overview, error) {
+	return get[Overview](ctx, c, "/overview", nil)
+}
+
+// Node is a host that runs instances, and what they take.
+type Node struct {
+	Name string `json:"name"`
+	// Control is whether the seedbedd that answers runs there.
+	Control   bool `json:"control"`
+	Instances int  `json:"instances"`
+	Running   int  `json:"running"`
+	// VCPUs and Memory are those of all its instances.
+	VCPUs  int           `json:"vcpus"`
+	Memory seedbed.Bytes `json:"memory"`
+}
+
+// Nodes lists the host of seedbedd and those that have instances, by name.
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	return get[[]Node](ctx, c, "/nodes", nil)
+}

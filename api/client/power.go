@@ -47,14 +47,15 @@ func (c *Client) RebootInstance(ctx context.Context, name string, p Power) (seed
 }
 
 // RebuildInstance starts a job that gives an instance fresh disks. Only name,
-// profile, image and params of the request are sent; what is empty stays as it is.
+// profile, image, params and confirm of the request are sent; what is empty stays as it is.
 func (c *Client) RebuildInstance(ctx context.Context, r seedbed.Request, p Power) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/instances", r.Name)+"/rebuild", struct {
 		powerRequest
 		Profile string         `json:"profile,omitempty"`
 		Image   string         `json:"image,omitempty"`
 		Params  map[string]any `json:"params,omitempty"`
-	}{p.request(), r.Profile, r.Image, r.Params})
+		Confirm string         `json:"confirm,omitempty"`
+	}{p.request(), r.Profile, r.Image, r.Params, r.Confirm})
 }
 
 // Plan says what a create would make or, with that action, a rebuild. Only

@@ -119,6 +119,11 @@ type ProvisionerProfile struct {
 	Script    string   `json:"script"`
 	OVA       string   `json:"ova"`
 	Arguments []string `json:"arguments"`
+	// Params are what it declares; Follow is empty for live.
+	Params    []seedbed.Param `json:"params"`
+	Follow    seedbed.Follow  `json:"follow"`
+	Protected bool            `json:"protected"`
+	Hold      bool            `json:"hold"`
 }
 
 // ProvisionerProfileRequest is what a profile is made of, or what of it is
@@ -134,6 +139,11 @@ type ProvisionerProfileRequest struct {
 	OVA      *string `json:"ova,omitempty"`
 	// Arguments are all of the script's, each as key=value; one that is empty alone stands for none.
 	Arguments []string `json:"arg,omitempty"`
+	// Params is the declarations as JSON; empty takes them away.
+	Params    *string        `json:"params,omitempty"`
+	Follow    seedbed.Follow `json:"follow,omitempty"`
+	Protected *bool          `json:"protected,omitempty"`
+	Hold      *bool          `json:"hold,omitempty"`
 }
 
 // ProvisionerProfiles lists the profiles whose names match limit; empty is all.
@@ -170,6 +180,10 @@ type ComposeRequest struct {
 	Start   bool   `json:"start_vm"`
 	// Arguments are the script's, over those of the profile.
 	Arguments []string `json:"arg,omitempty"`
+	// Params are values of what the profile declares, each as key=value.
+	Params []string `json:"param,omitempty"`
+	// Ready is what ends the job; empty is seedbed.ReadyStarted.
+	Ready seedbed.Ready `json:"ready,omitempty"`
 }
 
 // Task is a job as PVC's client knows it.

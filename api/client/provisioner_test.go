@@ -212,6 +212,22 @@ func TestUpload(t *testing.T) {
 	}
 }
 
+func TestUploadImage(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if want := "/api/v1/images/a/content?firmware=uefi&format=raw&pool=p&sha256=00 application/octet-stream 7 content"; fmt.Sprintf("%s %s %d %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text) != want {
+			t.Errorf("got %s %s %d %s; want %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text, want)
+		}
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, `{"job":"j","state":"queued","duplicate":false}`)
+	})
+	u := client.ImageUpload{Name: "a", Pool: "p", SHA256: "00", Format: "raw", Firmware: seedbed.FirmwareUEFI}
+	if got, err := c.UploadImage(t.Context(), u, strings.NewReader("content and more"), 7); err != nil || got.Job != "j" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // zeros is a file that does not end.
 type zeros struct{}
 

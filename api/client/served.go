@@ -25,6 +25,10 @@ type InstanceChange struct {
 	Tags map[string]*string `json:"tags,omitempty"`
 	// Spot is a notice in place of any before; one that points to nil takes it away.
 	Spot **seedbed.Spot `json:"spot,omitempty"`
+	// Protected has removing and rebuilding it take its name once more.
+	Protected *bool `json:"protected,omitempty"`
+	// UserData says whether its user-data follows its profile's.
+	UserData seedbed.Follow `json:"userdata,omitempty"`
 }
 
 // ChangeInstance changes an instance and what its guest is served of it.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -15,6 +16,8 @@ type TokenRequest struct {
 	Role seedbed.Role `json:"role"`
 	// Expires is when it ends; zero is never.
 	Expires time.Time `json:"expires,omitzero"`
+	// Quota bounds the instances that are made by it.
+	Quota seedbed.TokenQuota `json:"quota,omitzero"`
 }
 
 // NewToken is a token that was just made.
@@ -32,6 +35,12 @@ func (c *Client) AddToken(ctx context.Context, r TokenRequest) (NewToken, error)
 // Tokens lists the tokens, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]seedbed.Token, error) {
 	return get[[]seedbed.Token](ctx, c, "/tokens", nil)
+}
+
+// SetTokenQuota bounds what a token's live instances may have together.
+func (c *Client) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
+	err = c.do(ctx, call{method: http.MethodPut, path: at("/tokens", name) + "/quota", body: q, answer: &t})
+	return t, err
 }
 
 // DeleteToken revokes a token.

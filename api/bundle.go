@@ -1,0 +1,92 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+)
+
+// Catalogues are what machines are composed from, as a whole.
+type Catalogues interface {
+	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
+	// TakeOver takes one over in one transaction; with a conflict it writes nothing.
+	TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (seedbed.CatalogueReport, error)
+}
+
+// maxCatalogue bounds the JSON of a catalogue.
+const maxCatalogue = 16 << 20
+
+func (r *router) catalogueRoutes(app *fiber.App) {
+	app.Get(prefix+"/catalogue", r.within(cleanTimeout, r.exportCatalogue))
+	app.Post(prefix+"/catalogue", r.within(cleanTimeout, r.importCatalogue))
+}
+
+func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
+	found, err := r.Store.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := jsonv2.Marshal(found, answers, jsonv2.OmitZeroStructFields(true))
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return c.Send(body)
+}
+
+// switched reads a parameter of the query that is true or false.
+func switched(c *fiber.Ctx, name string) (bool, error) {
+	on, err := strconv.ParseBool(cmp.Or(c.Query(name), "false"))
+	if err != nil {
+		return false, invalid("%s %q: want true or false", name, clip(c.Query(name)))
+	}
+	return on, nil
+}
+
+func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
+	how := seedbed.TakeOver{Check: r.CheckProfile, CheckComposed: r.CheckComposed, CheckDisk: r.checkDisk}
+	var err error
+	if how.Try, err = switched(c, "dry_run"); err != nil {
+		return err
+	}
+	if how.Keep, err = switched(c, "keep"); err != nil {
+		return err
+	}
+	var asked seedbed.Catalogue
+	if err := receive(c, &asked, maxCatalogue); err != nil {
+		return err
+	}
+	for _, p := range asked.Profiles {
+		if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
+			return httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "profile " + clip(p.Name) + ": revision, created and changed are not part of a catalogue"}
+		}
+	}
+	privileged := []string{}
+	for _, script := range asked.Scripts {
+		if script.Options.Privileged {
+			privileged = append(privileged, script.Name)
+		}
+	}
+	if who := callerOf(c); len(privileged) > 0 && !who.role.Allows(seedbed.RoleAdmin) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
+			clip(privileged[0]), who.name, who.role, seedbed.RoleAdmin)
+	}
+	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.Try, "keep": how.Keep, "privileged": privileged})
+	if err != nil {
+		return err
+	}
+	noteAsked(c, summary) // in place of all that was sent: each object has its own entry
+	report, err := r.Store.TakeOver(ctx, asked, how)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, report)
+}

@@ -1,0 +1,35 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// ScriptOptions is what a provisioning script is let out of its sandbox for, and
+// bounded by, and whether it is run Always; an empty Time or Memory is the worker's limit.
+type ScriptOptions struct {
+	Privileged bool   `json:"privileged"`
+	Network    bool   `json:"network"`
+	Always     bool   `json:"always"`
+	Time       string `json:"time"`
+	Memory     string `json:"memory"`
+}
+
+// ScriptOptionsRequest changes the options of a script; what is nil stays.
+type ScriptOptionsRequest struct {
+	Privileged *bool   `json:"privileged,omitempty"`
+	Network    *bool   `json:"network,omitempty"`
+	Always     *bool   `json:"always,omitempty"`
+	Time       *string `json:"time,omitempty"`
+	Memory     *string `json:"memory,omitempty"`
+}
+
+// ScriptOptions are those of a script.
+func (c *Client) ScriptOptions(ctx context.Context, name string) (ScriptOptions, error) {
+	return get[ScriptOptions](ctx, c, at(provisioner+"/script", name)+"/options", nil)
+}
+
+// ChangeScriptOptions changes them.
+func (c *Client) ChangeScriptOptions(ctx context.Context, name string, r ScriptOptionsRequest) (string, error) {
+	return c.tell(ctx, http.MethodPut, at("/script", name)+"/options", r)
+}

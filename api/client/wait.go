@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"seedbed"
+)
+
+// patience is how long a follower bears an API that does not answer: seedbedd may be restarting.
+const patience = time.Minute
+
+// WaitJob follows a job to its end and gives it as it ended; whether it
+// succeeded is for the caller to see. seen, unless nil, gets every event from
+// the first, once and in order, with the job as it was last told of; an Event
+// with Seq 0 says only that there is news of the job. A stream that breaks is
+// taken up where it broke, and an API that is away for less than a minute is
+// waited for.
+func (c *Client) WaitJob(ctx context.Context, id string, seen func(seedbed.Event, seedbed.Job)) (seedbed.Job, error) {
+	job, last, ended := seedbed.Job{}, int64(0), false
+	tell := func(e seedbed.Event) {
+		if seen != nil {
+			seen(e, job)
+		}
+	}
+	err := c.again(ctx, at("/jobs", id)+"/events", func() int64 { return last }, func(m message) error {
+		if m.kind == "event" {
+			var e seedbed.Event
+			if err := told(m, &e); err != nil {
+				return err
+			}
+			if e.Seq > last {
+				last = e.Seq
+				tell(e)
+			}
+			return nil
+		}
+		if err := told(m, &job); err != nil {
+			return err
+		}
+		tell(seedbed.Event{})
+		if ended = m.kind == "end"; ended {
+			return errStop
+		}
+		return nil
+	})
+	if err == nil && !ended { // it had ended, and all of it was told
+		s, err := c.Job(ctx, id)
+		return s.Job, err
+	}
+	return job, err
+}
+
+// FollowEvents gives each event of all jobs, from those behind a place on (0 is
+// before the first), or with a negative one from now on, until ctx or seen ends
+// it. It bears an API that is away for less than a minute, and then misses nothing.
+func (c *Client) FollowEvents(ctx context.Context, after int64, seen func(seedbed.PlacedEvent) error) error {
+	path := "/events"
+	if after >= 0 {
+		path += "?after=" + strconv.FormatInt(after, 10)
+	}
+	return c.again(ctx, path, func() int64 { return after }, func(m message) error {
+		var e seedbed.PlacedEvent
+		if err := told(m, &e); err != nil {
+			return err
+		}
+		after = e.Place
+		return seen(e)
+	})
+}
+
+// told reads what an event holds.
+func told(m message, v any) error {
+	if err := json.Unmarshal([]byte(m.data), v); err != nil {
+		return fmt.Errorf("an event of kind %q is not Seedbed's: %w", m.kind, err)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"strings"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// outputLines is how many lines of output an answer has at most.
+const outputLines = 1000
+
+// outputAnswer is a piece of what a job's commands have put out. Job was read
+// before Lines: when it has ended, and there are no lines, the caller has seen all.
+type outputAnswer struct {
+	Lines []seedbed.JobOutput `json:"lines"`
+	Job   seedbed.Job         `json:"job"`
+}
+
+// jobOutput answers the lines after a given one, held back as events are.
+func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
+	n, err := after(c)
+	if err != nil {
+		return err
+	}
+	hold, err := wait(c)
+	if err != nil {
+		return err
+	}
+	stage := c.Query("stage")
+	if stage != "" {
+		if err := seedbed.CheckName("stage", stage); err != nil {
+			return err
+		}
+	}
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	var page outputAnswer
+	err = r.holdBack(ctx, hold, func() (bool, error) {
+		if page.Job, err = r.Store.Job(ctx, j.ID); err != nil {
+			return false, err
+		}
+		page.Lines, err = r.Store.JobOutput(ctx, j.ID, stage, n, outputLines)
+		return len(page.Lines) > 0 || page.Job.State.Terminal(), err
+	})
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, page)
+}
+
+// withJobOptions is ctx with how the job that a request asks for is to be run.
+func (r *router) withJobOptions(ctx context.Context, c *fiber.Ctx) (context.Context, error) {
+	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
+		return ctx, nil
+	}
+	var o seedbed.JobOptions
+	var err error
+	if o.OnFailure, err = seedbed.ParseOnFailure(c.Query("on_failure")); err != nil {
+		return ctx, err
+	}
+	if o.Priority, err = seedbed.ParsePriority(c.Query("priority")); err != nil {
+		return ctx, err
+	}
+	if id := c.Query("after"); id != "" {
+		if !jobForm.MatchString(id) {
+			return ctx, invalid("after %q: want a job's ID, or at least the first 8 characters of it", clip(id))
+		}
+		before, err := r.Store.JobByPrefix(ctx, strings.Clone(id))
+		if err != nil {
+			return ctx, err
+		}
+		o.After = before.ID
+	}
+	if o == (seedbed.JobOptions{}) {
+		return ctx, nil
+	}
+	return seedbed.WithJobOptions(ctx, o), nil
+}

@@ -1,0 +1,32 @@
+package api_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	s.runVM(t, "web1")
+	if _, err := s.intake.Import(t.Context(), "more", "default", seedbed.ImportSpec{Path: "/x"}); err != nil {
+		t.Fatal(err)
+	}
+	var o client.Overview
+	r := s.do(t, "GET", "/api/v1/overview", "")
+	if err := json.Unmarshal([]byte(r.body), &o); err != nil || r.status != 200 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if o.Node != "host1" || o.Version != "1.2.3" || o.Checks != 2 || len(o.Wrong) != 1 || o.Wrong[0].Name != "port 80" {
+		t.Errorf("%+v", o)
+	}
+	if r := s.do(t, "GET", "/api/v1/nodes", ""); r.status != 200 || r.body != `[{"name":"host1","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]` {
+		t.Errorf("%+v", r)
+	}
+	if n := o.Census.Total(seedbed.InstanceRunning).Count; n != 1 || o.Census.Jobs[seedbed.JobQueued] != 1 || o.Census.Networks != 2 || len(o.Jobs) != 3 {
+		t.Errorf("%+v", o.Census)
+	}
+}

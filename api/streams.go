@@ -1,0 +1,243 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// The bounds of event streams.
+const (
+	streamsEach = 32 // of one caller
+	streamsMost = 256
+	// heartbeat is how often a stream says that it is alive, and asks whether its
+	// caller's token still counts.
+	heartbeat = 15 * time.Second
+	// readerPatience is how long a reader may not read.
+	readerPatience = 10 * time.Second
+	// reconnect is what readers wait before they come again, in milliseconds.
+	reconnect = 2000
+)
+
+const mimeEvents = "text/event-stream"
+
+// streams counts the event streams that are open.
+type streams struct {
+	mu  sync.Mutex
+	of  map[string]int
+	all int
+}
+
+// enter tells whether a caller may have one more; who got one must leave.
+func (s *streams) enter(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= streamsMost || s.of[who] >= streamsEach {
+		return false
+	}
+	if s.of == nil {
+		s.of = map[string]int{}
+	}
+	s.all++
+	s.of[who]++
+	return true
+}
+
+func (s *streams) leave(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[who]--; s.of[who] == 0 {
+		delete(s.of, who)
+	}
+}
+
+// wantsEvents tells whether a request asks for events as they come.
+func wantsEvents(c *fiber.Ctx) bool {
+	return c.Method() == fiber.MethodGet && strings.Contains(c.Get(fiber.HeaderAccept), mimeEvents)
+}
+
+// lastEvent is the ID of the last event that the caller has: of the header that
+// a browser sends when it comes again, or of the query.
+func lastEvent(c *fiber.Ctx) (id int64, given bool, err error) {
+	header := c.Get("Last-Event-ID")
+	if header == "" {
+		id, err = after(c)
+		return id, c.Context().QueryArgs().Has("after"), err
+	}
+	id, err = strconv.ParseInt(header, 10, 64)
+	if err != nil || id < 0 {
+		return 0, true, invalid("Last-Event-ID %q: want the id of an event of this stream, a whole number", clip(header))
+	}
+	return id, true, nil
+}
+
+// source writes what there is to tell, and says what comes next: more at once,
+// the end, or a wait.
+type source func(ctx context.Context, out *eventWriter) (following, error)
+
+// stream takes the connection over and writes events to it until the source is
+// at its end, the reader leaves or is too slow, its token is revoked, or the
+// server stops. The connection ends with the stream.
+func (r *router) stream(c *fiber.Ctx, from source) error {
+	who := callerOf(c)
+	if !r.streams.enter(who.name) {
+		c.Set(fiber.HeaderRetryAfter, httpserve.RetryAfter)
+		return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
+			Detail: fmt.Sprintf("too many event streams are open: %s may have %d, and all together %d", who.name, streamsEach, streamsMost)}
+	}
+	if !r.gate.Enter() {
+		r.streams.leave(who.name)
+		return httpserve.Problem{Status: fiber.StatusServiceUnavailable, Kind: "unavailable", Detail: "seedbedd is stopping"}
+	}
+	path := strings.Clone(c.Path())
+	c.Context().HijackSetNoResponse(true)
+	c.Context().Hijack(func(conn net.Conn) {
+		defer r.gate.Leave()
+		defer r.streams.leave(who.name)
+		defer func() {
+			if p := recover(); p != nil {
+				r.Log.Error("panic in an event stream", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		if err := r.pour(conn, who, from); err != nil && !errors.Is(err, errReader) {
+			r.Log.Log(context.Background(), slog.LevelWarn, "event stream ended early", "path", clip(path), "err", err)
+		}
+	})
+	return nil
+}
+
+// errReader is that a stream's reader is gone, or does not read.
+var errReader = errors.New("the reader is gone")
+
+// pour writes the stream.
+func (r *router) pour(conn net.Conn, who caller, from source) error {
+	ctx, cancel := context.WithCancel(r.base)
+	defer cancel()
+	gone := make(chan struct{})
+	go func() { // nothing more is to come: what comes is the end
+		defer close(gone)
+		var b [1]byte
+		conn.Read(b[:])
+		cancel()
+	}()
+	defer func() {
+		conn.SetReadDeadline(time.Now()) // ends the reading
+		<-gone
+	}()
+	out := &eventWriter{conn: conn, patience: cmp.Or(r.Patience, readerPatience)}
+	fmt.Fprintf(&out.buf, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: %d\n\n", mimeEvents, reconnect)
+	beat := time.NewTicker(cmp.Or(r.Heartbeat, heartbeat))
+	defer beat.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		hint := r.Store.Hint() // before reading, or a write in between would be missed
+		next, err := r.look(ctx, from, out)
+		if e := out.flush(); e != nil {
+			return e
+		}
+		if err != nil || next == streamEnds {
+			return err
+		}
+		if next == streamGoesOn {
+			if r.isStopping() || ctx.Err() != nil {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-hint:
+		case <-poll.C:
+		case <-beat.C:
+			if who.sum != ([32]byte{}) {
+				if _, err := r.tokenOf(who.sum); errors.Is(err, seedbed.ErrNotFound) {
+					return nil // revoked, or over
+				}
+			}
+			out.buf.WriteString(":\n\n")
+		case <-r.stopping:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// look asks the source under a deadline.
+func (r *router) look(ctx context.Context, from source, out *eventWriter) (following, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	next, err := from(ctx, out)
+	if errors.Is(err, context.Canceled) {
+		return streamEnds, nil
+	}
+	return next, err
+}
+
+func (r *router) isStopping() bool {
+	select {
+	case <-r.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// following is what a stream does next.
+type following int
+
+const (
+	streamWaits following = iota
+	streamGoesOn
+	streamEnds
+)
+
+// eventWriter puts events into the form of the HTML standard, 9.2.6.
+type eventWriter struct {
+	conn     net.Conn
+	patience time.Duration
+	buf      bytes.Buffer
+}
+
+// event adds an event; id 0 leaves the reader's last ID as it is.
+func (w *eventWriter) event(kind string, id int64, v any) error {
+	data, err := json.Marshal(v) // which has no line ends
+	if err != nil {
+		return err
+	}
+	if id > 0 {
+		fmt.Fprintf(&w.buf, "id: %d\n", id)
+	}
+	fmt.Fprintf(&w.buf, "event: %s\ndata: %s\n\n", kind, data)
+	return nil
+}
+
+// flush sends what was added. A reader that does not take it in time is gone.
+func (w *eventWriter) flush() error {
+	if w.buf.Len() == 0 {
+		return nil
+	}
+	w.conn.SetWriteDeadline(time.Now().Add(w.patience))
+	_, err := w.conn.Write(w.buf.Bytes())
+	w.buf.Reset()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errReader, err)
+	}
+	return nil
+}

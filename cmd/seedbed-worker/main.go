@@ -8,9 +8,11 @@ import (
 	"os"
 
 	"seedbed/internal/run"
+	"seedbed/provision/script/sandbox"
 )
 
 func main() {
+	sandbox.Init() // a script's first process is this program too
 	os.Exit(run.Program{
 		Name:    "seedbed-worker",
 		Summary: "Seedbed's hands on one host: disks and libvirt",

@@ -7,20 +7,35 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 
 	"seedbed/internal/config"
 	"seedbed/internal/run"
 	"seedbed/provision/ceph"
 	"seedbed/provision/dir"
 	"seedbed/provision/libvirt"
+	"seedbed/provision/mapper"
 	"seedbed/provision/worker"
 )
 
 // serve runs the worker until ctx ends.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
+	// First of all, since it refuses a second worker, who would end the first one's scripts.
+	mappings, err := mapper.Open(mapper.Config{Dir: filepath.Join(c.Worker.State, "mappings"), Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, mappings.Close()) }()
+	boxes, err := openSandboxes(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	if err := mappings.Sweep(ctx); err != nil {
+		log.Warn("mappings of an earlier worker stay for now, and their volumes in use: the next start tries again", "err", err)
+	}
 	pools := map[string]worker.Pool{}
 	for _, p := range c.Storage.Pools {
-		pool, err := openPool(ctx, c, p, log)
+		pool, err := openPool(ctx, c, p, mappings, log)
 		if err != nil {
 			return err
 		}
@@ -36,7 +51,9 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, hypervisor.Close()) }()
 
-	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Log: log})
+	runner := scripts(c, boxes, pools, log)
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Log: log})
 	effects, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
 	if err != nil {
 		return err
@@ -71,11 +88,11 @@ type openedPool interface {
 }
 
 // openPool opens a pool by its type.
-func openPool(ctx context.Context, c config.Config, p config.Pool, log *slog.Logger) (openedPool, error) {
+func openPool(ctx context.Context, c config.Config, p config.Pool, mappings *mapper.Host, log *slog.Logger) (openedPool, error) {
 	if p.Type == config.PoolCeph {
-		return openCeph(ctx, c, p, log)
+		return openCeph(ctx, c, p, mappings, log)
 	}
-	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Log: log})
+	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Mapper: mappings, Log: log})
 }
 
 // secrets are the keys that domains on the ceph pools need.

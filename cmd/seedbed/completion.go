@@ -128,8 +128,8 @@ func instances(ctx context.Context, api *client.Client, _ []string, begun string
 	return each(all, func(i seedbed.Instance) string { return i.Name }), err
 }
 
-func profiles(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Profiles(ctx)
+func profiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	all, err := api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: begun, Limit: completed})
 	return each(all, func(p seedbed.Profile) string { return p.Name }), err
 }
 
@@ -158,11 +158,17 @@ func jobs(ctx context.Context, api *client.Client, _ []string, _ string) ([]stri
 	return each(all, func(j seedbed.Job) string { return j.ID.Short() }), err
 }
 
+func tokens(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Tokens(ctx)
+	return each(all, func(t seedbed.Token) string { return t.Name }), err
+}
+
 // completeNames completes the first argument of every command that has no
 // completion of its own, by what the argument is called and where.
 func (a *app) completeNames(root *cobra.Command) {
 	named := map[string]nameLister{
 		"vm": instances, "profile": profiles, "image": images, "hook": hooks, "network": networks, "endpoint": endpoints, "job": jobs,
+		"token": tokens,
 	}
 	for _, group := range root.Commands() {
 		if group.Name() != "provisioner" {
@@ -177,6 +183,9 @@ func (a *app) completeNames(root *cobra.Command) {
 		}
 	}
 	// The flag exists: it is the root's.
+	_ = root.RegisterFlagCompletionFunc("connection", func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.connectionCompletion(c, nil, begun)
+	})
 	_ = root.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -13,19 +13,40 @@ func (a *app) composeCmd() *cobra.Command {
 	var (
 		define, start switchFlag
 		args          []string
+		ready         string
+		params        paramFlags
 		w             waitFlags
 	)
 	c := &cobra.Command{
 		Use: "create NAME PROFILE", Short: "Make an instance of a profile, and start it", Args: cobra.ExactArgs(2),
 		Long: `Make an instance of a profile, and start it. --no-start defines it and leaves it
-off: seedbed vm start starts it. --no-define implies --no-start.`,
+off: seedbed vm start starts it. --no-define makes its disks alone, by the names that
+PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is there.`,
 		RunE: a.do(func(ctx context.Context, names []string) error {
 			api, err := a.client()
 			if err != nil {
 				return err
 			}
+			values, err := params.values(a)
+			if err != nil {
+				return err
+			}
+			if params.interactive {
+				p, err := api.ProvisionerProfile(ctx, names[1])
+				if err != nil {
+					return err
+				}
+				if err := params.complete(a, p.Params, values); err != nil {
+					return err
+				}
+			}
+			given, err := lines(values)
+			if err != nil {
+				return err
+			}
 			task, err := api.Compose(ctx, client.ComposeRequest{
-				Name: names[0], Profile: names[1], Define: define.wanted(), Start: define.wanted() && start.wanted(), Arguments: args,
+				Name: names[0], Params: given, Profile: names[1], Define: define.wanted(), Start: define.wanted() && start.wanted(), Arguments: args,
+				Ready: seedbed.Ready(ready),
 			})
 			if err != nil {
 				return err
@@ -44,7 +65,9 @@ off: seedbed vm start starts it. --no-define implies --no-start.`,
 	define.add(c, "define", "d", "D", "define the instance", true)
 	start.add(c, "start", "s", "S", "start it once it is defined", true)
 	c.Flags().StringArrayVarP(&args, "script-arg", "a", nil, "argument of the script as `key=value`, over those of the profile (repeatable)")
-	w.add(c)
+	c.Flags().StringVar(&ready, "ready", "", "what ends the job: started (the default), metadata (the guest has fetched its user-data) or report (cloud-init has phoned home)")
+	params.add(c)
+	w.addJob(c)
 	return c
 }
 

@@ -15,33 +15,54 @@ import (
 func (a *app) createCmd() *cobra.Command {
 	var (
 		profile string
-		params  []string
+		params  paramFlags
+		fresh   freshFlags
 		served  servedFlags
 		w       waitFlags
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use:   "create NAME --profile PROFILE",
+		Use:   "create NAME [PROFILE]",
 		Short: "Make an instance and start it",
 		Long: `Make an instance and start it. The name is its host name. Parameters override the
 profile: vcpus=2, memory=2GiB, disk=20GiB, ssh_keys=LINE (repeatable), whatever a
 template in the documents reads as param.NAME, and what the other flags say, by
 its name in the API: user_data=TEXT or user_data=@FILE, http_tokens=required.
-Tags are added to those of the profile.`,
-		Args: cobra.ExactArgs(1),
+Tags are added to those of the profile.
+
+A profile may declare params (seedbed profile show): --param gives one a value,
+--params-file many, and --interactive asks for the rest, without showing a secret.
+A file keeps a secret off the command line, which other users can see.`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: a.do(func(ctx context.Context, args []string) error {
+			switch {
+			case len(args) == 2 && profile != "":
+				return usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
+			case len(args) == 2:
+				profile = args[1]
+			case profile == "":
+				return usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
+			}
 			if err := seedbed.CheckInstanceName(args[0]); err != nil {
 				return err
 			}
-			p, err := parseParams(params)
+			p, err := params.values(a)
 			if err != nil {
 				return err
 			}
 			if err := served.params(a, c, p); err != nil {
 				return err
 			}
+			fresh.params(c, p)
 			api, err := a.client()
 			if err != nil {
+				return err
+			}
+			declared, err := params.declared(ctx, api, profile)
+			if err != nil {
+				return err
+			}
+			if err := params.complete(a, declared, p); err != nil {
 				return err
 			}
 			receipt, err := api.CreateInstance(ctx, seedbed.Request{Name: args[0], Profile: profile, Params: p})
@@ -55,12 +76,37 @@ Tags are added to those of the profile.`,
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&profile, "profile", "", "`profile` that it is made from")
-	f.StringArrayVar(&params, "param", nil, "parameter as `key=value` (repeatable)")
+	f.StringVar(&profile, "profile", "", "`profile` that it is made from; the second argument is the same")
+	params.add(c)
+	fresh.add(c)
 	served.add(c)
-	_ = c.MarkFlagRequired("profile") // the flag exists: it was added above
-	w.add(c)
+	w.addJob(c)
+	c.ValidArgsFunction = a.completion(nothing, profiles)
 	return c
+}
+
+// freshFlags are what is said of a new instance beside what it is made from.
+type freshFlags struct {
+	hold, protect bool
+	userData      string
+}
+
+func (f *freshFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.hold, "hold", false, "define it and leave it off: seedbed vm start starts it")
+	c.Flags().BoolVar(&f.protect, "protect", false, "removing and rebuilding it takes its name once more")
+	c.Flags().StringVar(&f.userData, "userdata", "", "`live`, to follow what is changed of the profile's user-data, or pinned")
+}
+
+func (f *freshFlags) params(c *cobra.Command, params map[string]any) {
+	if c.Flags().Changed("hold") {
+		params["hold"] = f.hold
+	}
+	if c.Flags().Changed("protect") {
+		params["protected"] = f.protect
+	}
+	if f.userData != "" {
+		params["userdata"] = f.userData
+	}
 }
 
 // tellAddress says where a new instance is.

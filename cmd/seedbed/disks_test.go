@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"seedbed"
@@ -101,4 +102,21 @@ func (d disks) DiscardVolume(ctx context.Context, pool, name string) (*seedbed.T
 // PurgeVolume is what the API asks the worker.
 func (d disks) PurgeVolume(ctx context.Context, _, id string, early bool) error {
 	return d.pool.PurgeVolume(ctx, id, early)
+}
+
+// ReceiveUpload is what the API asks the worker.
+func (d disks) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
+	return d.pool.ReceiveUpload(ctx, spec, body)
+}
+
+// DropUpload is what the API asks the worker.
+func (d disks) DropUpload(ctx context.Context, _, id string) error { return d.pool.DropUpload(ctx, id) }
+
+// ova are the disks of the OVA that a job imports.
+func (d disks) ova(job *seedbed.Job) []seedbed.OVAVolume {
+	var input seedbed.OVAJob
+	if err := json.Unmarshal(job.Spec, &input); err != nil {
+		panic(err) // the intake wrote it
+	}
+	return input.Volumes
 }

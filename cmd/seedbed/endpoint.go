@@ -206,5 +206,5 @@ overlap still, beside the new one: give the receiver the new secret meanwhile.`,
 }
 
 func (a *app) endpointRemove() *cobra.Command {
-	return a.removeCmd("Remove an endpoint, and what is on its way to it", "endpoint %s removed", (*client.Client).DeleteEndpoint)
+	return a.removeCmd("Remove an endpoint, and what is on its way to it", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
 }

@@ -160,7 +160,7 @@ func orElse(list []string, empty string) string {
 }
 
 func (a *app) hookRemove() *cobra.Command {
-	return &cobra.Command{
+	return a.asked("Remove hook %s", &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook, and its saved secret", Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			name := args[0]
@@ -182,5 +182,5 @@ func (a *app) hookRemove() *cobra.Command {
 			a.say("hook %s removed", name)
 			return nil
 		}),
-	}
+	})
 }

@@ -143,7 +143,7 @@ func (a *app) tellTrial(t seedbed.Trial) error {
 			pairs = append(pairs, [2]string{"params", string(params)})
 		}
 	}
-	if p := t.Plan; p != nil {
+	if p := t.Plan; p != nil && t.Problem == "" {
 		var volumes, nics []string
 		for _, v := range p.Volumes {
 			volumes = append(volumes, fmt.Sprintf("%s from %s in pool %s", v.Size, v.Image, v.Pool))

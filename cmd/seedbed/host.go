@@ -51,6 +51,7 @@ func (h host) checks(ctx context.Context) []seedbed.Check {
 		h.socket(ctx, "libvirt", h.libvirt, "install libvirt-daemon-system and start libvirtd"),
 		h.tool("qemu-img", "install qemu-utils"),
 		h.acceleration(),
+		h.room(),
 		h.clock(),
 		h.metadataPort(),
 	}, h.guestPlane(ctx)...)

@@ -13,7 +13,7 @@ import (
 
 func (a *app) imageCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
-	c.AddCommand(a.imageAdd(), a.imageList(), a.imageShow(), a.imageRemove())
+	c.AddCommand(a.imageAdd(), a.imageUpload(), a.imageList(), a.imageShow(), a.imageRemove())
 	return c
 }
 
@@ -25,8 +25,9 @@ func (a *app) imageAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME FILE",
 		Short: "Import a disk image from a file on the host",
-		Long: `Import a disk image (qcow2, raw and what else qemu-img reads) from a file on the
-host where seedbed-worker runs. The file is copied; it may go afterwards.`,
+		Long: `Import a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
+a file on the host where seedbed-worker runs. The file is copied; it may go
+afterwards. A file that is on this machine alone is sent by: seedbed image upload.`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			r.Name = args[0]
@@ -46,9 +47,8 @@ host where seedbed-worker runs. The file is copied; it may go afterwards.`,
 			return a.finish(ctx, api, receipt, &w)
 		}),
 	}
-	c.Flags().StringVar(&r.Pool, "pool", "", "`pool` to import into (default: the first)")
-	c.Flags().StringVar(&r.SHA256, "sha256", "", "hexadecimal `digest` that the file must have")
-	w.add(c)
+	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
+	w.addJob(c)
 	return c
 }
 
@@ -72,7 +72,7 @@ func (a *app) imageShow() *cobra.Command {
 			return show(ctx, a, (*client.Client).Image, args[0], func(i seedbed.Image) [][2]string {
 				return [][2]string{
 					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"size", size(i.Size)},
-					{"format", i.Format}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.moment(i.Created)},
+					{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.moment(i.Created)},
 				}
 			})
 		}),
@@ -89,22 +89,7 @@ func list[T any](ctx context.Context, a *app, all func(*client.Client, context.C
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		if things == nil {
-			things = []T{}
-		}
-		return a.printJSON(things)
-	}
-	rows := make([][]string, len(things))
-	for i, t := range things {
-		rows[i] = row(t)
-	}
-	if a.raw() {
-		a.printNames(head, rows)
-		return nil
-	}
-	a.printTable(head, rows, none)
-	return nil
+	return printList(a, things, none, head, row)
 }
 
 // show prints one thing by name.

@@ -18,5 +18,5 @@ func (a *app) imageRemove() *cobra.Command {
 	c.Long = `Remove an image, also what is left of an import that could not be undone. It is
 refused while profiles name the image or disks are clones of it: remove them
 first, or give the instances disks of their own (seedbed vm flatten).`
-	return c
+	return a.asked("Remove image %s", c)
 }

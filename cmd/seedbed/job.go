@@ -13,7 +13,7 @@ import (
 
 func (a *app) jobCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
-	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobCancel(), a.jobRetry())
+	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobLogs(), a.jobCancel(), a.jobRetry())
 	return c
 }
 
@@ -85,13 +85,24 @@ func (a *app) jobShow() *cobra.Command {
 }
 
 func (a *app) jobPairs(j seedbed.Job) [][2]string {
-	cancel := ""
+	cancel, after := "", ""
 	if j.Cancel {
 		cancel = "asked for"
 	}
+	if j.After != "" {
+		after = j.After.Short()
+		if j.Blocked {
+			after += ", which has not ended"
+		}
+	}
+	priority := ""
+	if j.Priority != seedbed.PriorityNormal {
+		priority = j.Priority.String()
+	}
 	return [][2]string{
 		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"state", string(j.State)},
-		{"error", j.Error}, {"cancel", cancel}, {"node", j.Node}, {"owner", j.Owner},
+		{"error", j.Error}, {"cancel", cancel}, {"on failure", j.OnFailure.String()}, {"priority", priority}, {"after", after},
+		{"node", j.Node}, {"pool", j.Pool}, {"owner", j.Owner},
 		{"accepted", a.moment(j.Created)}, {"started", a.moment(j.Started)}, {"ended", a.moment(j.Ended)},
 	}
 }
@@ -122,24 +133,30 @@ func (a *app) printHistory(ctx context.Context, api *client.Client, id string) e
 
 func (a *app) jobWatch() *cobra.Command {
 	var w waitFlags
+	var after int64
 	c := &cobra.Command{
-		Use: "watch ID", Short: "Follow a job to its end", Args: cobra.ExactArgs(1),
-		Long: "Follow a job to its end. Status 0 means that it succeeded.",
+		Use: "watch [ID]", Short: "Follow a job to its end, or all jobs", Args: cobra.MaximumNArgs(1),
+		Long: `Follow a job to its end; status 0 means that it succeeded. Without an ID the events
+of all jobs are shown as they come, until you interrupt it or --timeout is over.`,
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			api, err := a.client()
 			if err != nil {
 				return err
 			}
+			if len(args) == 0 {
+				return a.followAll(ctx, api, after, w.timeout)
+			}
 			return a.follow(ctx, api, args[0], w.timeout, true)
 		}),
 	}
+	c.Flags().Int64Var(&after, "after", -1, "of all jobs: those behind that `place` (0: from the beginning on; default: from now on)")
 	w.addTimeout(c)
 	return c
 }
 
 func (a *app) jobCancel() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Ask for a create or import job to be undone", Args: cobra.ExactArgs(1),
+		Use: "cancel ID", Short: "Ask for a job to be undone", Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			api, err := a.client()
 			if err != nil {
@@ -157,8 +174,10 @@ func (a *app) jobCancel() *cobra.Command {
 func (a *app) jobRetry() *cobra.Command {
 	var w waitFlags
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Ask once more for what a failed job was asked for", Args: cobra.ExactArgs(1),
-		Long: "Ask once more for what a failed job was asked for. A create, rebuild or import is asked for anew instead.",
+		Use: "retry ID", Short: "Have a failed job go on, or ask once more for what it was asked for", Args: cobra.ExactArgs(1),
+		Long: `Have a job that failed and was not undone (--on-failure keep, or a removal) go on at
+the stage that failed. What a job that was undone was asked for is asked once more; a
+create, rebuild or import is asked for anew instead.`,
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			api, err := a.client()
 			if err != nil {

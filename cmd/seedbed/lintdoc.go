@@ -58,6 +58,9 @@ var starts = []string{
 	"#cloud-config-archive", "#cloud-config-jsonp", "## template: jinja", "## template:jinja",
 }
 
+// windows begins a document that is for cloudbase-init alone (cloudbaseinit/plugins/common/userdatautils.py).
+var windows = regexp.MustCompile(`^(?:rem cmd\s|#ps1(?:_sysnative|_x86)?\s|<(?:script|powershell)>)`)
+
 // base64Form is a document of nothing but base64 on one line.
 var base64Form = regexp.MustCompile(`^[A-Za-z0-9+/]+={0,2}$`)
 
@@ -90,6 +93,7 @@ func (l *linter) content(ctx context.Context, at string, body []byte) error {
 		known = known || strings.HasPrefix(head, s)
 	}
 	switch {
+	case windows.MatchString(head):
 	case !known && !utf8.Valid(body):
 		l.find(at, "is binary: cloud-init does not know what to do with it")
 	case !known:

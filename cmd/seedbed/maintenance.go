@@ -10,12 +10,6 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *app) nodeCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Hypervisors"})
-	c.AddCommand(a.maintenanceCmd("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
-	return c
-}
-
 func (a *app) vmMaintenance() *cobra.Command {
 	return a.maintenanceCmd("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance)
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"seedbed"
 	"seedbed/api/client"
 )
 
@@ -28,20 +26,19 @@ func (a *app) ovaUpload() *cobra.Command {
 	var pool string
 	c := &cobra.Command{
 		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
+		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a
+profile of that name come to be, of which machines are made (seedbed provisioner
+create). A provisioning script called ova or default_ova must be there, which the
+profile gets; it may be empty.`,
 		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			f, err := os.Open(args[1])
+			f, size, err := openUpload(args[1])
 			if err != nil {
 				return "", err
 			}
 			defer f.Close()
-			st, err := f.Stat()
-			if err != nil {
-				return "", err
-			}
-			if !st.Mode().IsRegular() {
-				return "", seedbed.Errorf(seedbed.ErrInvalid, "%s is not a file whose size is known: want a .ova file", args[1])
-			}
-			return api.UploadOVA(ctx, args[0], pool, f, seedbed.Bytes(st.Size()))
+			bar := a.newUploadBar(f, size)
+			defer bar.end()
+			return api.UploadOVA(ctx, args[0], pool, bar, size)
 		}),
 		ValidArgsFunction: a.completion(nothing, files),
 	}

@@ -37,6 +37,26 @@ func (a *app) printNames(head []string, rows [][]string) {
 	}
 }
 
+// printList prints a list in the format that is wanted.
+func printList[T any](a *app, things []T, none string, head []string, row func(T) []string) error {
+	if a.json() {
+		if things == nil {
+			things = []T{}
+		}
+		return a.printJSON(things)
+	}
+	rows := make([][]string, len(things))
+	for i, t := range things {
+		rows[i] = row(t)
+	}
+	if a.raw() {
+		a.printNames(head, rows)
+		return nil
+	}
+	a.printTable(head, rows, none)
+	return nil
+}
+
 func (a *app) printJSON(v any) error {
 	enc := json.NewEncoder(a.out)
 	enc.SetEscapeHTML(false)

@@ -112,7 +112,7 @@ func TestOutcome(t *testing.T) {
 	job := seedbed.Job{ID: "0123abcd-0", Kind: seedbed.JobRemove, Subject: "web1", Error: "no room"}
 	for state, want := range map[seedbed.JobState]string{
 		seedbed.JobSucceeded:  "<nil>",
-		seedbed.JobFailed:     "remove web1 failed: no room (seedbed job show 0123abcd)",
+		seedbed.JobFailed:     "remove web1 failed, and was not undone: no room (seedbed job show 0123abcd; seedbed job retry 0123abcd goes on where it failed)",
 		seedbed.JobRolledBack: "remove web1 was undone, nothing is left behind: no room (seedbed job show 0123abcd)",
 		seedbed.JobIncomplete: "remove web1 failed, and something is left behind: no room (seedbed job show 0123abcd)",
 	} {

@@ -65,19 +65,11 @@ func (a *app) tellMessage(msg string) error {
 // removal is a command that removes what its arguments name, once that is
 // confirmed; question asks with the arguments in their order.
 func (a *app) removal(use, short, question string, ask asking, names ...nameLister) *cobra.Command {
-	var yes bool
-	c := &cobra.Command{
+	return a.asked(question, &cobra.Command{
 		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			if err := a.agree(yes, question, args); err != nil {
-				return "", err
-			}
-			return ask(ctx, api, args)
-		}),
+		RunE:              a.told(ask),
 		ValidArgsFunction: a.completion(names...),
-	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return c
+	})
 }
 
 // agree asks whether something is to be removed.

@@ -8,10 +8,10 @@ import (
 	"seedbed/api/client"
 )
 
-// removeCmd is a command that removes what it is given the name of, unasked, and
-// says so; done has a %s for the name.
-func (a *app) removeCmd(short, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{
+// removeCmd is a command that removes what it is given the name of, and says so;
+// question and done have a %s for the name.
+func (a *app) removeCmd(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+	return a.asked(question, &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			api, err := a.client()
@@ -24,5 +24,20 @@ func (a *app) removeCmd(short, done string, remove func(*client.Client, context.
 			a.say(done, args[0])
 			return nil
 		}),
-	}
+	})
+}
+
+// asked has a command confirmed before it does anything, unless -y is given;
+// question has a %s for each argument, in their order.
+func (a *app) asked(question string, c *cobra.Command) *cobra.Command {
+	var yes bool
+	run := c.RunE
+	c.RunE = a.do(func(_ context.Context, args []string) error {
+		if err := a.agree(yes, question, args); err != nil {
+			return err
+		}
+		return run(c, args)
+	})
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
 }

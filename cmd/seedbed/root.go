@@ -15,9 +15,12 @@ const longHelp = `Seedbed makes virtual machines on hosts that run KVM, and the 
 their own configuration at http://169.254.169.254/.
 
 Where the API is, and who asks, is taken from the first of these that says so:
-the flags, the environment (SEEDBED_URL or SEEDBED_SOCKET, SEEDBED_TOKEN), the
-file ~/.config/seedbed/config.yaml (keys url, socket, token_file, format), the
-socket /run/seedbed/control.sock if it is there, http://127.0.0.1:7370.
+the flags (--connection NAME, or --url or --socket, --token-file, --ca), the
+environment (SEEDBED_URL or SEEDBED_SOCKET, SEEDBED_TOKEN, SEEDBED_CA; or
+SEEDBED_CONNECTION), the file ~/.config/seedbed/config.yaml (keys connection and
+connections, which "seedbed connection" writes, url, socket, token_file, ca,
+format), the socket /run/seedbed/control.sock if it is there,
+http://127.0.0.1:7370.
 
 Exit status:
   0  what was asked for happened
@@ -30,6 +33,7 @@ Exit status:
 // globalFlags are the flags of every command.
 type globalFlags struct {
 	url, socket, tokenFile, config string
+	connection, ca                 string
 	format                         string
 	quiet                          bool
 }
@@ -50,13 +54,15 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.url, "url", "", "`URL` of the API")
 	f.StringVar(&a.flags.socket, "socket", "", "`path` of the API's control socket")
 	f.StringVar(&a.flags.tokenFile, "token-file", "", "`file` with the API token")
+	f.StringVarP(&a.flags.connection, "connection", "c", "", "`name` of an installation that \"seedbed connection add\" was given")
+	f.StringVar(&a.flags.ca, "ca", "", "`file` with the certificates, in PEM, that the API's must be signed by")
 	f.StringVar(&a.flags.config, "config", "", "`file` to read instead of ~/.config/seedbed/config.yaml")
 	f.StringVarP(&a.flags.format, "format", "f", "", "`pretty`, json or json-pretty; raw prints the names of a list alone")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
 	root.AddCommand(
 		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.deliveryCmd(), a.endpointCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(), a.trashCmd(),
-		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.versionCmd(), a.docsCmd(),
-		a.provisionerCmd(),
+		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.statusCmd(), a.versionCmd(), a.docsCmd(),
+		a.provisionerCmd(), a.templateCmd(), a.userdataCmd(), a.ovaCmd(), a.connectionCmd(), a.catalogueCmd(), a.scriptCmd(),
 	)
 	group(root)
 	a.completeNames(root)

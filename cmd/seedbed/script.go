@@ -18,5 +18,6 @@ func (a *app) scriptCmd() *cobra.Command {
 		of: func(s client.Script) document { return document(s) },
 	}
 	d.addTo(c)
+	c.AddCommand(a.scriptCheck(), a.scriptOptions())
 	return c
 }

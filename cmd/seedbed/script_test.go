@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,14 @@ func TestScripts(t *testing.T) {
 			env.Defer(receiver.Close)
 			env.Setenv("RECEIVER", receiver.URL+"/hook")
 			env.Setenv("TOKEN", testToken)
+			files := httptest.NewTLSServer(http.FileServer(http.Dir(env.WorkDir)))
+			env.Defer(files.Close)
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: files.Certificate().Raw})
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "files-ca.pem"), ca, 0o600); err != nil {
+				return err
+			}
+			env.Setenv("FILES", files.URL)
+			env.Setenv("SSL_CERT_FILE", filepath.Join(env.WorkDir, "files-ca.pem"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,11 @@ type settings struct {
 	URL       string `yaml:"url"`
 	Socket    string `yaml:"socket"`
 	TokenFile string `yaml:"token_file"`
+	CA        string `yaml:"ca"`
 	Format    string `yaml:"format"`
+	// Connection is the one of Connections that is used unless another is named.
+	Connection  string                `yaml:"connection"`
+	Connections map[string]connection `yaml:"connections"`
 }
 
 // userDir is the user's directory for Seedbed, ~/.config/seedbed.
@@ -42,17 +47,16 @@ func (a *app) userDir() (string, error) {
 	return filepath.Join(home, ".config", "seedbed"), nil
 }
 
+// maxSettings bounds the file.
+const maxSettings = 256 * seedbed.KiB
+
 func (a *app) settings() (settings, error) {
 	var s settings
-	path := a.flags.config
-	if path == "" {
-		dir, err := a.userDir()
-		if err != nil {
-			return s, nil // no home, no file
-		}
-		path = filepath.Join(dir, "config.yaml")
+	path, err := a.settingsPath()
+	if err != nil {
+		return s, nil // no home, no file
 	}
-	text, err := readBounded(path, 64*seedbed.KiB)
+	text, err := readBounded(path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) && a.flags.config == "" {
 		return s, nil
 	}
@@ -65,7 +69,12 @@ func (a *app) settings() (settings, error) {
 	if s.Format != "" && !slices.Contains(formats, s.Format) {
 		return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: format: %q cannot be used: %s", path, s.Format, wantFormats)
 	}
-	return s, nil
+	for name, c := range s.Connections {
+		if (c.URL == "") == (c.Socket == "") || c.Token != "" && c.TokenFile != "" {
+			return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: connection %q: want url or socket, and at most one of token and token_file", path, name)
+		}
+	}
+	return s, s.checkSecret(path)
 }
 
 // settledFormat is the file's output format. A file that cannot be read is
@@ -92,13 +101,26 @@ func (a *app) options() (client.Options, error) {
 	if err != nil {
 		return client.Options{}, err
 	}
-	o, err := a.place(s)
+	named, explicit, err := a.named(s)
+	if err != nil {
+		return client.Options{}, err
+	}
+	var o client.Options
+	if named != nil {
+		o, err = named.options()
+	} else {
+		o, err = a.place(s)
+		o.CA = s.CA
+	}
 	if err != nil {
 		return o, err
 	}
-	o.Token = a.getenv("SEEDBED_TOKEN")
+	o.CA = cmp.Or(a.flags.ca, a.getenv("SEEDBED_CA"), o.CA)
+	if token := a.getenv("SEEDBED_TOKEN"); token != "" && (!explicit || o.Token == "") {
+		o.Token = token
+	}
 	file := a.flags.tokenFile
-	if file == "" && o.Token == "" {
+	if file == "" && o.Token == "" && named == nil {
 		file = s.TokenFile
 	}
 	if file != "" {
@@ -146,9 +168,14 @@ func readToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
-	token := strings.TrimSpace(string(text))
+	return checkToken(path, string(text))
+}
+
+// checkToken is a token without white space around it, or says that from holds none.
+func checkToken(from, text string) (string, error) {
+	token := strings.TrimSpace(text)
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "%s does not hold a token: want one line of printable characters", path)
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "%s does not hold a token: want one line of printable characters", from)
 	}
 	return token, nil
 }

@@ -22,9 +22,9 @@ memory is not in it. In a directory pool the domain has to be off.`,
 			return api.TakeSnapshot(ctx, args[0], args[1])
 		}),
 		a.vmSnapshotList(),
-		a.vmJob("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		a.asked("Remove of instance %s the snapshot %s", a.vmJob("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveSnapshot(ctx, args[0], args[1])
-		}),
+		})),
 	)
 	return c
 }
@@ -46,7 +46,7 @@ func (a *app) vmJob(use, short string, args int, begin func(*client.Client, cont
 			return a.finish(ctx, api, receipt, &w)
 		}),
 	}
-	w.add(c)
+	w.addJob(c)
 	return c
 }
 

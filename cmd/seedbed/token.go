@@ -21,7 +21,7 @@ consoles and what guests are served, an operator also makes and changes
 instances, images and profiles, an admin does all. The control socket takes no
 token: who may open it is an admin.`,
 	})
-	c.AddCommand(a.tokenAdd(), a.tokenList(), a.tokenRemove())
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.tokenQuota(), a.tokenRemove())
 	return c
 }
 
@@ -29,11 +29,12 @@ func (a *app) tokenAdd() *cobra.Command {
 	var (
 		role, file string
 		lasts      time.Duration
+		quota      quotaFlags
 	)
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Make a token and print its secret, this once", Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) (err error) {
-			r := client.TokenRequest{Name: args[0]}
+			r := client.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
 			if r.Role, err = seedbed.ParseRole(role); err != nil {
 				return err
 			}
@@ -71,8 +72,11 @@ func (a *app) tokenAdd() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&role, "role", string(seedbed.RoleViewer), "`role`: viewer, operator or admin")
+	// The flag exists: it was added above.
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&lasts, "expires", 0, "how `long` it is good for; 0 is for ever")
 	f.StringVar(&file, "out", "", "write the secret to this `file`, readable by this user alone, instead of printing it")
+	quota.add(c)
 	return c
 }
 
@@ -81,9 +85,9 @@ func (a *app) tokenList() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			return list(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
-				[]string{"name", "role", "made", "used", "expires"},
+				[]string{"name", "role", "made", "used", "expires", "quota"},
 				func(t seedbed.Token) []string {
-					return []string{t.Name, string(t.Role), a.ago(t.Created), a.ago(t.Used), expiry(t)}
+					return []string{t.Name, string(t.Role), a.ago(t.Created), a.ago(t.Used), expiry(t), quotaLine(t.Quota)}
 				})
 		}),
 	}
@@ -100,7 +104,7 @@ func expiry(t seedbed.Token) string {
 }
 
 func (a *app) tokenRemove() *cobra.Command {
-	return a.removeCmd("Revoke a token: its holder is refused from now on", "token %s revoked", (*client.Client).DeleteToken)
+	return a.removeCmd("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
 }
 
 func (a *app) auditCmd() *cobra.Command {

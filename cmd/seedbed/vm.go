@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strconv"
@@ -15,7 +14,9 @@ import (
 
 func (a *app) vmCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
-	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(), a.vmSnapshot(), a.vmFlatten(), a.vmLog(),
+	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(),
+		a.vmProtect(true), a.vmProtect(false), a.vmSnapshot(), a.vmFlatten(), a.vmLog(),
+		a.vmAdopt(), a.vmAdoptable(), a.vmForget(),
 		a.vmOptions(), a.vmTag(), a.vmSpot(), a.vmMaintenance(), a.vmPassword())
 	return c
 }
@@ -45,7 +46,7 @@ func (a *app) vmList() *cobra.Command {
 			return list(ctx, a, all, none,
 				[]string{"name", "state", "address", "profile", "image", "node", "made"},
 				func(i seedbed.Instance) []string {
-					return []string{i.Name, string(i.State), addresses(i), i.Profile, i.Image, i.Node, a.ago(i.Created)}
+					return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.ago(i.Created)}
 				})
 		}),
 	}
@@ -54,6 +55,18 @@ func (a *app) vmList() *cobra.Command {
 	c.Flags().StringVar(&q.Prefix, "name", "", "only those whose name starts with `TEXT`")
 	c.Flags().IntVar(&q.Limit, "limit", 0, "at most so `many`; 0 is all")
 	return c
+}
+
+// standing is an instance's state, with what keeps it from being treated as others.
+func standing(i seedbed.Instance) string {
+	state := string(i.State)
+	if i.Held {
+		state += ", held"
+	}
+	if i.Protected {
+		state += ", protected"
+	}
+	return state
 }
 
 func (a *app) vmShow() *cobra.Command {
@@ -77,26 +90,23 @@ func (a *app) vmPairs(i seedbed.Instance) [][2]string {
 		}
 		volumes = append(volumes, line)
 	}
-	held := ""
-	if i.Held {
-		held = "yes"
-	}
 	return [][2]string{
-		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", held},
+		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", yesOnly(i.Held)}, {"protected", yesOnly(i.Protected)},
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
-		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},
+		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", yesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", optionLine(i.Metadata)}, {"tags", tagLine(i.Tags)}, {"notice", a.spotLine(i.Spot)},
-		{"made", a.moment(i.Created)},
+		{"made", a.moment(i.Created)}, {"made by token", i.Token},
 		{"user-data fetched", a.moment(i.Fetched)}, {"reported", a.moment(i.Reported)}, {"domain gone", a.moment(i.GoneSince)},
 	}
 }
 
 func (a *app) vmRemove() *cobra.Command {
 	var (
-		yes bool
-		w   waitFlags
+		yes     bool
+		confirm string
+		w       waitFlags
 	)
 	c := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance, its volumes included", Args: cobra.ExactArgs(1),
@@ -105,12 +115,13 @@ func (a *app) vmRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := a.confirm(ctx, api, args[0], "remove"); err != nil {
+			said := confirm
+			if !yes && confirm == "" {
+				if said, err = a.confirm(ctx, api, args[0], "remove"); err != nil {
 					return err
 				}
 			}
-			receipt, err := api.RemoveInstance(ctx, args[0])
+			receipt, err := api.RemoveInstance(ctx, args[0], said)
 			if err != nil {
 				return err
 			}
@@ -118,23 +129,7 @@ func (a *app) vmRemove() *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
 	w.add(c)
 	return c
-}
-
-// confirm asks whether the instance may be removed or rebuilt: its disks go with that.
-func (a *app) confirm(ctx context.Context, api *client.Client, name, what string) error {
-	if !a.terminal {
-		return usagef("to %s %s destroys its disks: give -y to say so", what, name)
-	}
-	i, err := api.Instance(ctx, name)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.err, "Really %s %s (%s), with %d disk(s) that go for good? [y/N] ", what, i.Name, i.State, len(i.Volumes))
-	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return fmt.Errorf("%s was left as it is", name)
-	}
-	return nil
 }

@@ -69,6 +69,6 @@ func (a *app) vmPower(c *cobra.Command, p *powerFlags, ask func(*client.Client, 
 		}
 		return a.finish(ctx, api, receipt, &w)
 	})
-	w.add(c)
+	w.addJob(c)
 	return c
 }

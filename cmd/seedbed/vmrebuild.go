@@ -15,8 +15,9 @@ import (
 func (a *app) vmRebuild() *cobra.Command {
 	var (
 		profile, image string
-		params         []string
+		params         paramFlags
 		yes, dry       bool
+		confirm        string
 		served         servedFlags
 		p              powerFlags
 		w              waitFlags
@@ -30,7 +31,7 @@ now, and keeps its size, keys and metadata options; with --profile all of that i
 the other profile's. The former disks are there until the instance is ready: when
 anything fails before, it runs from them again.`,
 		RunE: a.do(func(ctx context.Context, args []string) error {
-			given, err := parseParams(params)
+			given, err := params.values(a)
 			if err != nil {
 				return err
 			}
@@ -41,12 +42,23 @@ anything fails before, it runs from them again.`,
 			if err != nil {
 				return err
 			}
+			of := profile
+			if i, err := api.Instance(ctx, args[0]); err == nil && of == "" {
+				of = i.Profile
+			}
+			declared, err := params.declared(ctx, api, of)
+			if err != nil {
+				return err
+			}
+			if err := params.complete(a, declared, given); err != nil {
+				return err
+			}
 			req := seedbed.Request{Action: seedbed.DoRebuild, Name: args[0], Profile: profile, Image: image, Params: given}
 			if dry {
 				return a.tellPlan(ctx, api, req)
 			}
-			if !yes {
-				if err := a.confirm(ctx, api, args[0], "rebuild"); err != nil {
+			if req.Confirm = confirm; !yes && confirm == "" {
+				if req.Confirm, err = a.confirm(ctx, api, args[0], "rebuild"); err != nil {
 					return err
 				}
 			}
@@ -60,12 +72,13 @@ anything fails before, it runs from them again.`,
 	f := c.Flags()
 	f.StringVar(&profile, "profile", "", "`profile` that it is made from (default: its own)")
 	f.StringVar(&image, "image", "", "`image` of its disk (default: the profile's)")
-	f.StringArrayVar(&params, "param", nil, "parameter as `key=value` (repeatable)")
+	params.add(c)
+	f.StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
 	served.add(c)
 	p.add(c)
-	w.add(c)
+	w.addJob(c)
 	return c
 }
 

@@ -17,6 +17,13 @@ import (
 type waitFlags struct {
 	wait, noWait bool
 	timeout      time.Duration
+	job          jobFlags
+}
+
+// addJob is add for a command whose job can be run in several ways.
+func (w *waitFlags) addJob(c *cobra.Command) {
+	w.add(c)
+	w.job.add(c)
 }
 
 func (w *waitFlags) add(c *cobra.Command) {
@@ -94,6 +101,8 @@ func outcome(j seedbed.Job) error {
 		return nil
 	case seedbed.JobRolledBack:
 		return fmt.Errorf("%s was undone, nothing is left behind: %s (%s)", what, cause, more)
+	case seedbed.JobFailed:
+		return fmt.Errorf("%s failed, and was not undone: %s (%s; seedbed job retry %s goes on where it failed)", what, cause, more, j.ID.Short())
 	case seedbed.JobIncomplete:
 		return fmt.Errorf("%s failed, and something is left behind: %s (%s)", what, cause, more)
 	}

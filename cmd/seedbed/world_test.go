@@ -52,13 +52,13 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, VolumeJobs: intake, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
-		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile,
+		Store: db, Intake: intake, Composer: intake, VolumeJobs: intake, OVAs: intake, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: intake, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
+		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
 		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
 		NewSecret:  func() ([]byte, string) { key := signature.NewSecret(); return key, signature.FormatSecret(key) },
 		Receiving:  api.Receiving{Check: webhook.CheckHook, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, ParseSecret: signature.ParseSecret,
-		DefaultNetwork: "default", DefaultPool: "default", Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
+		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
 	})
 	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
 	apiLn, err2 := net.Listen("tcp", "127.0.0.1:0")
@@ -133,6 +133,11 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobSnapshot:       {"snapshot"},
 	seedbed.JobSnapshotRemove: {"delete-snapshot"},
 	seedbed.JobImageRemove:    {"delete-image"},
+	seedbed.JobOVA:            {"import"},
+	seedbed.JobOVARemove:      {"delete-image"},
+
+	seedbed.JobAdopt:  {"take-volumes", "take-domain", "publish"},
+	seedbed.JobForget: {"retract", "release-domain", "release-volumes"},
 }
 
 func (e engine) work(ctx context.Context, job *seedbed.Job) error {
@@ -140,7 +145,7 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		return e.undo(ctx, job.Ref(), "", "cancelled")
 	}
 	todo, done := stages[job.Kind], ""
-	for _, stage := range todo {
+	for _, stage := range todo[job.Done:] {
 		if err := e.db.Step(ctx, job.Ref(), seedbed.Step{Done: done, Next: stage, Total: len(todo)}); err != nil {
 			return err
 		}
@@ -152,7 +157,14 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 				return err
 			}
 		}
-		if strings.HasPrefix(job.Subject, "bad") {
+		if err := e.db.LogOutput(ctx, job.Ref(), stage, []seedbed.OutputLine{{Stream: "stdout", Text: "hello from " + stage}, {Stream: "stderr", Text: "\x1b[31mred"}}); err != nil {
+			return err
+		}
+		if strings.HasPrefix(job.Subject, "bad") && job.OnFailure.Policy == seedbed.FailKeep {
+			if job.Epoch == 1 {
+				return e.db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed})
+			}
+		} else if strings.HasPrefix(job.Subject, "bad") {
 			return e.undo(ctx, job.Ref(), stage, "the disk is \x1b[31mfull")
 		}
 		if strings.HasPrefix(job.Subject, "slow") && job.Kind == seedbed.JobCreate {
@@ -167,11 +179,15 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		return err
 	}
 	last := seedbed.Step{Done: done, Total: len(todo), Flattened: job.Kind == seedbed.JobFlatten}
-	outcome := seedbed.Outcome{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove || job.Kind == seedbed.JobImageRemove}
+	outcome := seedbed.Outcome{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove || job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget}
 	switch job.Kind {
 	case seedbed.JobImport:
 		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("0", 64)}
-	case seedbed.JobStop:
+	case seedbed.JobOVA:
+		for _, v := range e.pool.ova(job) {
+			last.Images = append(last.Images, seedbed.ImageInfo{Pool: v.Pool, Name: v.Image, Size: 2 * seedbed.GiB, Format: v.Format})
+		}
+	case seedbed.JobStop, seedbed.JobAdopt:
 		outcome.InstanceState = seedbed.InstanceStopped
 	case seedbed.JobCreate, seedbed.JobStart, seedbed.JobReboot, seedbed.JobRebuild:
 		outcome.InstanceState = seedbed.InstanceRunning

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -119,6 +120,12 @@ func served(db *store.DB, renderer provision.Renderer) func(context.Context, see
 // view is all that the answers for an instance are made of.
 func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seedbed.Instance) (v metadata.View, err error) {
 	v.Guest = renderer.Of(i, seedbed.Guest{})
+	switch doc, err := db.ScriptDomain(ctx, i.ID); {
+	case err == nil:
+		v.Guest = provision.AsScripted(v.Guest, i, doc)
+	case !errors.Is(err, seedbed.ErrNotFound):
+		return v, err
+	}
 	v.Documents = seedbed.Documents{UserData: i.UserData, VendorData: i.VendorData}
 	if v.Guest.Maintenance, err = db.Maintenance(ctx, "", i.ID); err != nil {
 		return v, err

@@ -50,21 +50,24 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	}
 
 	effects := worker.NewClient(c.Worker.Socket)
+	var engine *provision.Engine // there before anything is asked for
+	serving.MACTaken = func(mac seedbed.MAC) string { return engine.MACTaken(mac) }
 	intake := provision.NewIntake(db, serving)
-	engine := provision.NewEngine(provision.Config{
+	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
+	engine = provision.NewEngine(provision.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
 		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Renderer: serving.Renderer, Log: log,
+		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,
 	}, db, effects)
 	cleaner := provision.NewCleaner(provision.CleanupConfig{
 		Node: c.Node, Grace: c.Cleanup.Mappings.Grace,
-		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Audit: c.Cleanup.Audit.Retention, Trash: effects, Log: log,
+		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention, Audit: c.Cleanup.Audit.Retention, Trash: effects, Log: log,
 	}, db, effects)
 	coordination := openCoordination(c.Coordination, log)
 	cron, err := provision.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
 	if err != nil {
 		return err
 	}
-	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
 	metrics := run.NewRegistry()
 	metrics.MustRegister(deliverer)
 	declared, err := declaredHooks(c.Webhook)
@@ -76,7 +79,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, Console: effects, VolumeJobs: intake, Snapshots: effects, Trash: effects, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
+		Store: db, Intake: intake, Composer: intake, Console: effects, OVAs: intake, Uploads: effects, MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: effects, Snapshots: effects, Trash: effects, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
 		Clean:      cleanup(cleaner),
 		Checks:     []func(context.Context) []seedbed.Check{db.Check, workerChecks(effects), guestPlaneChecks(db, c.Node), coordination.Check, deliverer.Check, webhook.CheckClock},
 		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), ParseSecret: signature.ParseSecret, Receiving: receiving(hooks),
@@ -84,9 +87,9 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 			key := signature.NewSecret()
 			return key, signature.FormatSecret(key)
 		},
-		CheckProfile:   intake.CheckProfile,
+		CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
 		MaxUserData:    c.Metadata.MaxUserData,
-		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: len(c.Storage.Pools),
+		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: serving.Pools,
 		Token: token, Version: build.Version(), Node: c.Node, Log: log,
 	})
 
@@ -98,6 +101,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	defer listeners.close()
 	group.Add("feed", func(ctx context.Context) error { return feed.NewServer(db, log).Serve(ctx, listeners.feed) })
 	group.Add("engine", engine.Run)
+	group.Add("live user-data", provision.NewFollower(db, intake, db.Revised, log).Run)
 	group.Add("records", refreshRecords(db, serving.Renderer, log))
 	group.Add("coordination", coordination.Run)
 	group.Add("membership", func(ctx context.Context) error { return coordination.Join(ctx, host(c.Node)) })

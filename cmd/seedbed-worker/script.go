@@ -1,0 +1,50 @@
+//go:build libvirt
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"seedbed/internal/config"
+	"seedbed/provision/libvirt"
+	"seedbed/provision/script"
+	"seedbed/provision/script/sandbox"
+	"seedbed/provision/worker"
+)
+
+// openSandboxes opens what scripts run in, and ends what an earlier worker left
+// running: its mounts hold the mappings.
+func openSandboxes(ctx context.Context, c config.Config, log *slog.Logger) (*sandbox.Host, error) {
+	h, err := sandbox.Open(sandbox.Config{Dir: filepath.Join(c.Worker.State, "sandbox"), Show: c.Scripts.Show, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Sweep(ctx); err != nil {
+		log.Warn("sandboxes of an earlier worker stay for now: the next start tries again", "err", err)
+	}
+	return h, nil
+}
+
+// scripts runs provisioning scripts on the pools whose volumes can be mapped.
+func scripts(c config.Config, boxes *sandbox.Host, pools map[string]worker.Pool, log *slog.Logger) *script.Driver {
+	s := c.Scripts
+	mappers := map[string]script.Mapper{}
+	for name, pool := range pools {
+		if m, ok := pool.(worker.Mapper); ok {
+			mappers[name] = m
+		}
+	}
+	return script.New(script.Config{
+		Start:   func(ctx context.Context, spec sandbox.Spec) (script.Box, error) { return boxes.Start(ctx, spec) },
+		Mappers: mappers, Python: s.Python, Idle: s.Idle, Log: log,
+		Limits: sandbox.Limits{CPUs: float64(s.CPUs), Memory: s.Memory, Processes: s.Processes, Time: s.Time, Output: s.Output, Tmp: s.Tmp},
+	})
+}
+
+// The compiler checks here that the driver fits the protocol's role.
+var (
+	_ worker.Scripts       = (*script.Driver)(nil)
+	_ worker.DomainChecker = (*libvirt.Driver)(nil)
+)

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// ran finds what a script runs: whatever follows the name of the tool.
+var ran = regexp.MustCompile(`\bseedbed((?: +[^|;>&\n]+)+)`)
+
+// TestEveryCommandHasAScript walks the tree of commands: each that does something
+// is run by a script of testdata.
+func TestEveryCommandHasAScript(t *testing.T) {
+	t.Parallel()
+	a := &app{getenv: func(string) string { return "" }}
+	root := a.root()
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	seen := map[*cobra.Command]bool{}
+	err := fs.WalkDir(os.DirFS("testdata"), ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".txtar" {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join("testdata", path))
+		if err != nil {
+			return err
+		}
+		script, _, _ := strings.Cut("\n"+string(text), "\n-- ")
+		for line := range strings.Lines(script) {
+			words := strings.Fields(line)
+			if len(words) == 0 || !slices.Contains([]string{"exec", "status", "!"}, words[0]) {
+				continue
+			}
+			for _, m := range ran.FindAllStringSubmatch(line, -1) {
+				if c, _, err := root.Find(strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(m[1]))); err == nil {
+					seen[c] = true
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves := 0
+	for _, c := range commandsOf(root) {
+		if c.HasSubCommands() || !c.Runnable() || c.Name() == "help" {
+			continue
+		}
+		leaves++
+		if !seen[c] {
+			t.Errorf("no script of testdata runs %q", c.CommandPath())
+		}
+	}
+	if leaves < 100 {
+		t.Errorf("only %d commands were found", leaves)
+	}
+}

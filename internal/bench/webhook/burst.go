@@ -24,7 +24,7 @@ func burst(ctx context.Context, s setup, at store) ([]bench.Figure, error) {
 	}
 	watched, stop := context.WithCancel(ctx)
 	peak := make(chan int64, 1)
-	go func() { peak <- watchRSS(watched, r.pid) }()
+	go func() { peak <- watchRSS(watched, r.PID) }()
 	answers := make([]answered, s.burst)
 	times := make([]time.Duration, s.burst)
 	ready, fire := sync.WaitGroup{}, make(chan struct{})
@@ -33,7 +33,7 @@ func burst(ctx context.Context, s setup, at store) ([]bench.Figure, error) {
 	var began time.Time
 	for i := range s.burst {
 		wg.Go(func() {
-			c := client{addr: r.addr}
+			c := client{addr: r.Addr}
 			defer c.close()
 			ready.Done()
 			<-fire
@@ -47,7 +47,7 @@ func burst(ctx context.Context, s setup, at store) ([]bench.Figure, error) {
 	wg.Wait()
 	stop()
 	rss := <-peak
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return nil, err
 	}
 	accepted, inTime, put, unanswered, odd := map[string]string{}, 0, 0, 0, 0

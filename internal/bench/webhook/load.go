@@ -8,38 +8,14 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the drivers of the bare rows
-	_ "modernc.org/sqlite"
-
 	"seedbed/internal/bench"
+	"seedbed/internal/bench/bare"
 )
 
 // clients is how many there are on both sides.
 const clients = 64
-
-// together has all clients do something again and again for a while, and gives
-// how often a second it was done.
-func together(length time.Duration, do func(client, n int) error) (float64, error) {
-	var wg sync.WaitGroup
-	var done atomic.Int64
-	errs := make([]error, clients)
-	began := time.Now()
-	for k := range clients {
-		wg.Go(func() {
-			for n := 0; time.Since(began) < length; n++ {
-				if errs[k] = do(k, n); errs[k] != nil {
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
-}
 
 // compared is what the turns of both sides gave.
 type compared struct{ ratios, accepted, bare []float64 }
@@ -50,7 +26,7 @@ func (c compared) how() string {
 
 // ratio has deliveries and bare rows take turns.
 func ratio(ctx context.Context, s setup, at store) (c compared, err error) {
-	rows, err := openBare(at)
+	rows, err := openRows(at)
 	if err != nil {
 		return c, err
 	}
@@ -59,14 +35,14 @@ func ratio(ctx context.Context, s setup, at store) (c compared, err error) {
 	if err != nil {
 		return c, err
 	}
-	defer func() { err = errors.Join(err, r.end()) }()
+	defer func() { err = errors.Join(err, r.End()) }()
 	var senders [clients]client
 	for k := range senders {
-		senders[k].addr = r.addr
+		senders[k].addr = r.Addr
 		defer senders[k].close()
 	}
 	for turn := -1; turn < s.runs && ctx.Err() == nil; turn++ {
-		accepted, err := together(s.length, func(k, n int) error {
+		accepted, err := bare.Together(clients, s.length, func(k, n int) error {
 			a, err := senders[k].send(fmt.Sprintf("t%d-%d-%d", turn+1, k, n))
 			if err == nil && a.status != http.StatusAccepted {
 				err = fmt.Errorf("a delivery was answered %d", a.status)
@@ -76,49 +52,27 @@ func ratio(ctx context.Context, s setup, at store) (c compared, err error) {
 		if err != nil {
 			return c, err
 		}
-		bare, err := together(s.length, func(k, n int) error { return insert(ctx, rows, fmt.Sprintf("t%d-%d-%d", turn, k, n)) })
+		committed, err := bare.Together(clients, s.length, func(k, n int) error { return bare.Insert(ctx, rows, fmt.Sprintf("t%d-%d-%d", turn, k, n), bareBody) })
 		if err != nil {
 			return c, err
 		}
 		if turn < 0 {
 			continue // to warm up
 		}
-		c.accepted, c.bare, c.ratios = append(c.accepted, accepted), append(c.bare, bare), append(c.ratios, accepted/bare)
+		c.accepted, c.bare, c.ratios = append(c.accepted, accepted), append(c.bare, committed), append(c.ratios, accepted/committed)
 	}
 	return c, ctx.Err()
 }
 
-// openBare opens a store of its own with the settings of the receiver's, with a
-// connection for each client.
-func openBare(at store) (db *sql.DB, err error) {
+// openRows opens the database of the bare rows beside a store.
+func openRows(at store) (*sql.DB, error) {
 	if at.dsn != "" {
-		db, err = sql.Open("pgx", at.bare)
-	} else {
-		db, err = sql.Open("sqlite", "file:"+at.bare+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(60000)")
+		return bare.Open(at.bare, "", clients)
 	}
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(clients)
-	db.SetMaxIdleConns(clients)
-	_, err = db.Exec("CREATE TABLE bare (id varchar(64) PRIMARY KEY, body varchar(1000) NOT NULL, at bigint NOT NULL)")
-	return db, err
+	return bare.Open("", at.bare, clients)
 }
 
 const bareBody = `{"action":"create","name":"web1","profile":"small","params":{"vcpus":2,"memory":"1GiB"}}`
-
-// insert writes one row and commits it.
-func insert(ctx context.Context, db *sql.DB, id string) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // does nothing after Commit
-	if _, err := tx.ExecContext(ctx, "INSERT INTO bare (id, body, at) VALUES ($1, $2, $3)", id, bareBody, time.Now().UnixMicro()); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
 
 // rate is how many deliveries a second come in a steady stream.
 const rate = 200
@@ -130,10 +84,10 @@ func steady(ctx context.Context, s setup, at store) (runs []float64, err error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.end()) }()
+	defer func() { err = errors.Join(err, r.End()) }()
 	free := make(chan *client, clients)
 	for range clients {
-		free <- &client{addr: r.addr}
+		free <- &client{addr: r.Addr}
 	}
 	for run := range s.runs {
 		n := int(s.length.Seconds() * rate)

@@ -45,7 +45,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	exit(measure(ctx, s, os.Stdout))
+	exit(bench.Run(func(h *bench.Lab) error { return measure(ctx, s, h, os.Stdout) }))
 }
 
 func exit(err error) {
@@ -56,41 +56,11 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// host lets the lab start PostgreSQL outside of a test.
-type host struct {
-	undo []func()
-	dir  string
-}
-
-func (h *host) Helper()           {}
-func (h *host) Cleanup(f func())  { h.undo = append(h.undo, f) }
-func (h *host) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
-func (h *host) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...))
-}
-
-func (h *host) close() {
-	for i := len(h.undo) - 1; i >= 0; i-- {
-		h.undo[i]()
-	}
-}
-
-func measure(ctx context.Context, s setup, out io.Writer) (err error) {
-	h := &host{}
-	defer h.close()
-	defer func() { // what the lab could not do
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	if h.dir, err = os.MkdirTemp("", "seedbed-bench"); err != nil {
-		return err
-	}
-	h.Cleanup(func() { os.RemoveAll(h.dir) })
+func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 	server := lab.Postgres(h)
 
 	var figures []bench.Figure
-	sqlite, err := ratio(ctx, s, store{path: filepath.Join(h.dir, "ratio", "seedbed.db"), bare: filepath.Join(h.dir, "bare.db")})
+	sqlite, err := ratio(ctx, s, store{path: filepath.Join(h.Dir, "ratio", "seedbed.db"), bare: filepath.Join(h.Dir, "bare.db")})
 	if err != nil {
 		return err
 	}
@@ -100,12 +70,12 @@ func measure(ctx context.Context, s setup, out io.Writer) (err error) {
 		return err
 	}
 	figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(1), Runs: postgres.ratios, How: postgres.how()})
-	p99, err := steady(ctx, s, store{path: filepath.Join(h.dir, "steady", "seedbed.db")})
+	p99, err := steady(ctx, s, store{path: filepath.Join(h.Dir, "steady", "seedbed.db")})
 	if err != nil {
 		return err
 	}
 	figures = append(figures, bench.Figure{Name: "accept_p99_ms", Unit: "ms", Mark: bench.AtMost(10), Runs: p99, How: "from the send to the whole answer at 200/s, SQLite"})
-	b, err := burst(ctx, s, store{path: filepath.Join(h.dir, "burst", "seedbed.db")})
+	b, err := burst(ctx, s, store{path: filepath.Join(h.Dir, "burst", "seedbed.db")})
 	if err != nil {
 		return err
 	}

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"seedbed"
+	"seedbed/internal/bench"
 	"seedbed/provision"
 	sql "seedbed/store"
 	"seedbed/webhook"
@@ -59,11 +55,7 @@ func serve(at string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(ln.Addr())
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
+	bench.Served(ln.Addr(), cancel)
 	return webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, ln)
 }
 
@@ -98,40 +90,11 @@ func furnish(ctx context.Context, db *sql.DB, intake *provision.Intake) error {
 	return err
 }
 
-// child is a receiver that runs.
-type child struct {
-	addr string
-	pid  int
-	end  func() error
-}
-
 // receiver starts this program again as the receiver on that store.
-func receiver(ctx context.Context, s store) (*child, error) {
+func receiver(ctx context.Context, s store) (*bench.Child, error) {
 	at := s.path
 	if s.dsn != "" {
 		at = "dsn:" + s.dsn
 	}
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(os.Environ(), serving+"="+at)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	end := func() error {
-		in.Close()
-		return cmd.Wait()
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("the receiver did not start: %w", end())
-	}
-	return &child{addr: strings.TrimSpace(line), pid: cmd.Process.Pid, end: end}, nil
+	return bench.StartChild(ctx, serving, at)
 }

@@ -1,0 +1,157 @@
+//go:build ceph && libvirt
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+	"seedbed/internal/bench"
+	"seedbed/internal/lab"
+)
+
+// imports has the engine and qemu-img write the same qcow2 file into the pool in
+// turn, and then looks at the worker's memory while a large one is imported.
+func imports(ctx context.Context, s setup, i *installation, h *hand) ([]bench.Figure, error) {
+	file, err := noise(ctx, i.dir, s.mib)
+	if err != nil {
+		return nil, err
+	}
+	var ratios, engine, tool []float64
+	for turn := -1; turn < s.imports; turn++ { // the first warms up
+		name := fmt.Sprintf("noise%d", turn+1)
+		took, _, err := i.imported(ctx, name, file)
+		if err != nil {
+			return nil, err
+		}
+		if err := i.removeImage(ctx, name); err != nil {
+			return nil, err
+		}
+		hand, err := h.convert(ctx, i, file)
+		if err != nil {
+			return nil, err
+		}
+		if turn < 0 {
+			continue
+		}
+		engine, tool, ratios = append(engine, took.Seconds()), append(tool, hand.Seconds()), append(ratios, took.Seconds()/hand.Seconds())
+	}
+	if err := os.Remove(file); err != nil {
+		return nil, err
+	}
+	if file, err = noise(ctx, i.dir, s.bigMiB); err != nil {
+		return nil, err
+	}
+	defer os.Remove(file)
+	took, rss, err := i.imported(ctx, "big", file)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.removeImage(ctx, "big"); err != nil {
+		return nil, err
+	}
+	return []bench.Figure{
+		{Name: "import_ratio", Mark: bench.AtMost(1.3), Runs: ratios,
+			How: fmt.Sprintf("a qcow2 file of %d MiB, %.2f s, to qemu-img convert -W into the same pool, %.2f s", s.mib, bench.Median(engine), bench.Median(tool))},
+		{Name: "import_rss_mib", Unit: "MiB", Mark: bench.AtMost(200), Runs: []float64{float64(rss) / float64(seedbed.MiB)},
+			How: fmt.Sprintf("the most that the worker and its qemu-img had resident while %d MiB were imported, %.0f s", s.bigMiB, took.Seconds())},
+	}, nil
+}
+
+// noise is a qcow2 file of that many MiB that nothing makes smaller.
+func noise(ctx context.Context, dir string, mib int) (string, error) {
+	raw, file := filepath.Join(dir, "noise.raw"), filepath.Join(dir, "noise.qcow2")
+	f, err := os.Create(raw)
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(raw)
+	_, err = io.CopyN(f, rand.NewChaCha8([32]byte{1}), int64(mib)<<20)
+	if err == nil {
+		_, err = f.WriteAt([]byte{0x55, 0xaa}, 510)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	if out, err := exec.CommandContext(ctx, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, file).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("qemu-img convert: %w: %s", err, out)
+	}
+	return file, nil
+}
+
+// imported imports the file, from the claim to the end of the job, with the most memory that it took.
+func (i *installation) imported(ctx context.Context, name, file string) (took time.Duration, rss int64, err error) {
+	receipt, err := i.intake.Import(ctx, name, i.pool, seedbed.ImportSpec{Path: file})
+	if err != nil {
+		return 0, 0, err
+	}
+	done, most := make(chan struct{}), make(chan int64, 1)
+	go func() {
+		var top int64
+		for tick := time.NewTicker(50 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				top = max(top, family(i.worker.Cmd.Process.Pid))
+			case <-done:
+				tick.Stop()
+				most <- top
+				return
+			}
+		}
+	}()
+	job, err := i.await(ctx, receipt.Job)
+	close(done)
+	rss = <-most
+	return job.Ended.Sub(job.Started), rss, err
+}
+
+// family is the resident memory of a process and of those that it has started.
+func family(pid int) int64 {
+	total, _ := bench.RSS(pid)
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range tasks {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for _, child := range strings.Fields(string(text)) {
+			if n, err := strconv.Atoi(child); err == nil {
+				total += family(n)
+			}
+		}
+	}
+	return total
+}
+
+func (i *installation) removeImage(ctx context.Context, name string) error {
+	receipt, err := i.intake.RemoveImage(ctx, name)
+	if err == nil {
+		_, err = i.await(ctx, receipt.Job)
+	}
+	return err
+}
+
+// convert writes the file into a new RBD image with qemu-img, as an operator would.
+func (h *hand) convert(ctx context.Context, i *installation, file string) (time.Duration, error) {
+	const name = "by-hand"
+	target := fmt.Sprintf("rbd:%s/%s:id=%s:conf=%s:keyring=%s", h.pool, name, lab.CephUser, i.conf.Conf, i.conf.Keyring)
+	began := time.Now()
+	out, err := exec.CommandContext(ctx, "qemu-img", "convert", "-W", "-f", "qcow2", "-O", "raw", file, target).CombinedOutput()
+	took := time.Since(began)
+	if err != nil {
+		return 0, fmt.Errorf("qemu-img convert: %w: %s", err, out)
+	}
+	return took, rbd.RemoveImage(h.io, name)
+}

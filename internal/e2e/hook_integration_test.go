@@ -111,7 +111,7 @@ func addProfile(t *testing.T, s *lab.Stack, p seedbed.Profile) {
 // removeInstance removes an instance with everything it has.
 func removeInstance(t *testing.T, s *lab.Stack, name string) {
 	t.Helper()
-	receipt, err := s.API.RemoveInstance(t.Context(), name)
+	receipt, err := s.API.RemoveInstance(t.Context(), name, "")
 	if err != nil {
 		t.Fatalf("remove %s: %v", name, err)
 	}

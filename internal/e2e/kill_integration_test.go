@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,31 +102,23 @@ func killAt(t *testing.T, s *lab.Stack, daemon, stage, name string) (reached str
 	return reached
 }
 
-// awaitStage follows a job's events until it is in stage or past it, and
-// returns the stage that it is in then.
-func awaitStage(t *testing.T, s *lab.Stack, id, stage string) string {
+// awaitStage looks at a job until it is in stage or past it, and returns the
+// stage that it is in then. What a stage tells may come only with its end.
+func awaitStage(t *testing.T, s *lab.Stack, id, stage string) (reached string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	index := func(name string) int {
-		for i, s := range createStages {
-			if s == name {
-				return i
-			}
-		}
-		return -1
-	}
-	for after := int64(0); ; {
-		page, err := s.API.JobEvents(ctx, id, after, 10*time.Second)
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		j, err := s.API.Job(ctx, id)
 		if err != nil {
 			t.Fatalf("wait for stage %s: %v\n%s", stage, err, s.Logs())
 		}
-		if page.Job.State.Terminal() || index(page.Job.Stage) >= index(stage) {
-			return page.Job.Stage
+		if j.Job.State.Terminal() || slices.Index(createStages, j.Job.Stage) >= slices.Index(createStages, stage) {
+			return j.Job.Stage
 		}
-		for _, e := range page.Events {
-			after = max(after, e.Seq)
-		}
+		<-look.C
 	}
 }
 

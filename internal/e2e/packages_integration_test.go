@@ -220,6 +220,7 @@ func (in *installation) install(dist string) {
 	for _, file := range []string{
 		"usr/bin/seedbed", "usr/share/bash-completion/completions/seedbed",
 		"usr/share/zsh/vendor-completions/_seedbed", "usr/share/fish/vendor_completions.d/seedbed.fish",
+		"usr/share/seedbed/examples/README.md", "usr/share/seedbed/examples/scripts/debootstrap.py", "usr/share/seedbed/examples/userdata/cloud-config.yaml",
 	} {
 		if !in.exists(file) {
 			in.t.Errorf("the packages hold no /%s", file)

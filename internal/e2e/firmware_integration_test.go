@@ -1,0 +1,65 @@
+//go:build integration && libvirt
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/lab"
+)
+
+// efiMachine is one whose image asks for UEFI. Nothing is on its disk that UEFI could
+// start, which its firmware says on the console.
+type efiMachine struct{ name string }
+
+// startEFI makes one.
+func startEFI(t *testing.T, s *lab.Stack) efiMachine {
+	t.Helper()
+	receipt, err := s.API.ImportImage(t.Context(), client.ImageRequest{Name: "efi", Path: lab.BlankImage(t, s.Dir), Firmware: seedbed.FirmwareUEFI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
+		t.Fatalf("import: %s: %s", job.State, job.Error)
+	}
+	addProfile(t, s, seedbed.Profile{Name: "efi", Image: "efi", VCPUs: 1, Memory: 256 * seedbed.MiB, Ready: seedbed.ReadyStarted})
+	m := efiMachine{"efi1"}
+	if receipt, err = s.API.CreateInstance(t.Context(), seedbed.Request{Name: m.name, Profile: "efi"}); err != nil {
+		t.Fatal(err)
+	}
+	if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
+		t.Fatalf("%s: %s: %s", m.name, job.State, job.Error)
+	}
+	return m
+}
+
+// variables is the file in which libvirt keeps what the firmware remembers.
+func (m efiMachine) variables() string { return "/var/lib/libvirt/qemu/nvram/" + m.name + "_VARS.fd" }
+
+// await waits until the UEFI has looked for what it could start.
+func (m efiMachine) await(t *testing.T, s *lab.Stack) {
+	t.Helper()
+	lab.Await(t, 3*time.Minute, "the console of "+m.name+" shows what its UEFI tries", func() bool {
+		console, err := s.API.Console(t.Context(), m.name, 64*seedbed.KiB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(console), "BdsDxe: ")
+	})
+	if _, err := os.Stat(m.variables()); err != nil {
+		t.Error(err)
+	}
+}
+
+// gone checks that nothing of the firmware is left.
+func (m efiMachine) gone(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(m.variables()); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", m.variables(), err)
+	}
+}

@@ -15,7 +15,7 @@ PURE    := seedbedd seedbed-metadata seedbed
 # The worker alone links C: libvirt, librados, librbd. Debian 12's Ceph is a Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
-.PHONY: help run test vet check build image packages deb lab-up lab-down labctl bench-metadata bench-webhook profile-metadata bench-programs fuzz clean
+.PHONY: help run test vet check build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,10 +27,16 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # One package after another: several use the host's one libvirtd, or watch the clock.
+# The last ones do neither together, and mostly wait: two of them at a time.
+APART := provision/ceph store store/zk provision/script/python
+GOTEST = CGO_ENABLED=1 go test -count=1 -timeout 40m -tags integration,$(TAGS)
 test: ## everything: unit, contract, integration and end-to-end tests (root)
 	@internal/lab/packages.sh test
 	@$(MAKE) --no-print-directory vet build image
-	CGO_ENABLED=1 go test -count=1 -timeout 20m -p 1 -tags integration,$(TAGS) ./...
+	@status=0; \
+	$(GOTEST) -p 1 $$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))") || status=1; \
+	$(GOTEST) -p 2 $(addprefix ./,$(APART)) || status=1; \
+	exit $$status
 
 vet: ## format and vet, without tags and without C
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
@@ -75,6 +81,26 @@ bench-webhook: ## how fast webhooks are accepted, beside bare commits: eight fig
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/webhook
 	@bin/bench/webhook
+
+bench-api: ## how fast the REST API answers over 100,000 instances, and how the command line starts: eight figures, in three minutes (root)
+	@internal/lab/packages.sh bench postgres
+	@mkdir -p bin/bench
+	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/api
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed
+	@bin/bench/api
+
+bench-scripts: ## what the sandbox adds to a provisioning script, beside the bare interpreter: one figure, in a minute (root; docs/benchmarks.md)
+	@internal/lab/packages.sh bench script
+	@mkdir -p bin/bench
+	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/scripts
+	@bin/bench/scripts
+
+bench-provision: ## what the engine adds to an instance's making on real Ceph and libvirt: nine figures, in ten minutes (root)
+	@internal/lab/packages.sh test
+	@mkdir -p bin/bench
+	@CGO_ENABLED=1 go build -tags $(TAGS) -o bin/bench/ ./internal/bench/provision
+	@CGO_ENABLED=1 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed-worker
+	@bin/bench/provision
 
 PROFILE ?= dist/metadata.pprof
 profile-metadata: ## a CPU profile of seedbed-metadata under the load of bench-metadata, in PROFILE (dist/metadata.pprof); LOAD=newconn for one load (root)

@@ -41,10 +41,13 @@ func scriptedPlan() []stage {
 	)
 }
 
-// scripted tells whether a create job is carried out by its profile's script.
-func scripted(job *seedbed.Job) bool {
-	var spec seedbed.ComposedSpec
-	return job.Kind == seedbed.JobCreate && len(job.Spec) > 0 && json.Unmarshal(job.Spec, &spec) == nil && spec.Scripted
+// composedBy is how a job was asked for that makes a machine of a provisioner
+// profile; the zero value for any other.
+func composedBy(job *seedbed.Job) (spec seedbed.ComposedSpec) {
+	if job.Kind != seedbed.JobCreate || len(job.Spec) == 0 || json.Unmarshal(job.Spec, &spec) != nil {
+		return seedbed.ComposedSpec{}
+	}
+	return spec
 }
 
 // scriptSide is the script of a task.

@@ -49,12 +49,12 @@ func plannable() (kinds []seedbed.JobKind) {
 func planOf(job *seedbed.Job) []stage {
 	switch job.Kind {
 	case seedbed.JobCreate:
-		switch {
-		case scripted(job) && undefined(job):
+		switch how := composedBy(job); {
+		case how.Scripted && how.Undefined:
 			return undefinedScriptedPlan()
-		case scripted(job):
+		case how.Scripted:
 			return scriptedPlan()
-		case undefined(job):
+		case how.Undefined:
 			return undefinedPlan()
 		}
 		return createPlan()

@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"seedbed"
@@ -11,8 +10,7 @@ import (
 // undefined tells whether a job makes the disks of a machine and no machine (PVC's
 // define_vm=False): they are released at the end, as nobody's, under PVC's names.
 func undefined(job *seedbed.Job) bool {
-	var spec seedbed.ComposedSpec
-	return job.Kind == seedbed.JobCreate && len(job.Spec) > 0 && json.Unmarshal(job.Spec, &spec) == nil && spec.Undefined
+	return composedBy(job).Undefined
 }
 
 // releaseStage lets the disks go. There is no way back from it: what was let go

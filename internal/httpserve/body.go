@@ -55,6 +55,11 @@ func (b *Budget) Read(ctx *fasthttp.RequestCtx, limit int) (body []byte, drop fu
 		b.give(held)
 		held = 0
 	}
+	defer func() {
+		if err != nil {
+			drop()
+		}
+	}()
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
 		return nil, drop, nil
@@ -72,20 +77,16 @@ func (b *Budget) Read(ctx *fasthttp.RequestCtx, limit int) (body []byte, drop fu
 		return true
 	})
 	if len(body) > limit {
-		drop()
 		return nil, drop, tooLarge
 	}
 	if errors.Is(err, ErrNoRoom) {
-		drop()
 		return nil, drop, err
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		drop()
 		ctx.SetConnectionClose()
 		return nil, drop, Problem{Status: fiber.StatusRequestTimeout, Detail: "the body came too slowly"}
 	}
 	if err != nil || length >= 0 && len(body) != length {
-		drop()
 		ctx.SetConnectionClose()
 		return nil, drop, Problem{Status: fiber.StatusBadRequest, Detail: "the body ended early or is not well chunked"}
 	}

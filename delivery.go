@@ -76,8 +76,16 @@ type Plan struct {
 	VCPUs   int      `json:"vcpus"`
 	Memory  Bytes    `json:"memory"`
 	Volumes []Volume `json:"volumes"`
-	// NICs have the network and the address that is free now.
+	// Placement is how the node was chosen: every node of the installation, the chosen one first.
+	Placement []Placement `json:"placement,omitempty"`
+	// NICs have the network, the address that is free now, and the MAC where it is known before.
 	NICs []NIC `json:"nics"`
+	// Script is the provisioning script that makes its disks; empty without one.
+	Script string `json:"script,omitempty"`
+	// Stages are those of the job, in their order.
+	Stages []string `json:"stages,omitempty"`
+	// Notes are what is to be known besides, for people to read.
+	Notes []string `json:"notes,omitempty"`
 	// Problems are why it would fail now; empty when it would be accepted.
 	Problems []string `json:"problems"`
 }

@@ -94,6 +94,8 @@ type PoolInfo struct {
 	Type string `json:"type"` // "dir" or "ceph"
 	Size Bytes  `json:"size"`
 	Free Bytes  `json:"free"`
+	// Shared is true where every node that has the pool sees the same volumes in it.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // DomainSpec asks for a libvirt domain.

@@ -86,10 +86,12 @@ type HookSettings struct {
 	Instances int `json:"instances,omitempty"`
 	// Creates is how many instances it may make in an hour; 0 is any number.
 	Creates int `json:"creates,omitempty"`
+	// Priority is the highest that its jobs may be given; the zero value is PriorityNormal.
+	Priority Priority `json:"priority,omitzero"`
 	// When is a CEL expression that decides whether a delivery means anything; empty is true.
 	When string `json:"when,omitempty"`
-	// Mapping is a CEL expression that gives action, name, profile and params; empty
-	// takes the body for them.
+	// Mapping is a CEL expression that gives action, name, profile, params and how the
+	// job is to be run; empty takes the body for them.
 	Mapping string `json:"mapping,omitempty"`
 	// KeepPayload keeps the bodies in the history, for redelivery.
 	KeepPayload bool `json:"keep_payload,omitempty"`

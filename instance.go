@@ -148,8 +148,10 @@ type Image struct {
 	// SHA256 is the hexadecimal digest of the imported file.
 	SHA256 string `json:"sha256"`
 	// Firmware is what a machine with this root disk is to be started by; empty where nobody said.
-	Firmware Firmware  `json:"firmware,omitempty"`
-	Created  time.Time `json:"created"`
+	Firmware Firmware `json:"firmware,omitempty"`
+	// Node is whose worker made it: the only one that has it, unless the pool is shared.
+	Node    string    `json:"node,omitempty"`
+	Created time.Time `json:"created"`
 }
 
 // Profile is what instances are made from.

@@ -66,14 +66,15 @@ func (s JobState) Terminal() bool {
 }
 
 var transitions = map[JobState][]JobState{
-	JobQueued:  {JobRunning, JobUndoing, JobRolledBack},
+	JobQueued:  {JobRunning, JobUndoing, JobRolledBack, JobSucceeded},
 	JobRunning: {JobRunning, JobUndoing, JobSucceeded, JobFailed},
 	JobUndoing: {JobUndoing, JobRolledBack, JobIncomplete},
 	JobFailed:  {JobQueued},
 }
 
 // CanBecome tells whether a job in state s may go to state next. A queued job
-// that is cancelled before it has begun is rolled back at once, and one that
+// that is cancelled before it has begun is rolled back at once, a queued removal
+// whose instance went with the job that was making it has succeeded, and one that
 // failed is queued again when it is taken up once more.
 func (s JobState) CanBecome(next JobState) bool {
 	for _, t := range transitions[s] {
@@ -95,7 +96,7 @@ type Job struct {
 	// Instance is set for jobs that work on one.
 	Instance InstanceID `json:"instance,omitempty"`
 	// Spec is the input of a job as JSON: an ImportSpec, a PowerSpec, a RebuildSpec,
-	// a SnapshotJob or an ImageRemoval by its kind. Else empty.
+	// a ResizeSpec, a SnapshotJob or an ImageRemoval by its kind. Else empty.
 	Spec json.RawMessage `json:"spec,omitempty"`
 	Node string          `json:"node,omitempty"`
 	// Pool is the pool that it works on; empty for a job that touches no volume or image.
@@ -194,14 +195,15 @@ type ImportSpec struct {
 	Format string `json:"format,omitempty"`
 	// Firmware is the image's; empty means what the file says, if it does.
 	Firmware Firmware `json:"firmware,omitempty"`
+	// Node is whose worker makes it; empty leaves that to the placement.
+	Node string `json:"-"`
 }
 
 // Claim is one name that at most one live holder has.
 type Claim struct {
-	Kind string // "name", "mac", "ip" or "image"
-	// Key is the name itself; an IP is "network/address".
-	Key string
-	Job JobID
+	Kind string // "image"; instances claim by the keys of their own rows
+	Key  string // the name itself
+	Job  JobID
 }
 
 // Request asks for one action, from a webhook or the API.
@@ -213,6 +215,14 @@ type Request struct {
 	// one: what a hook may use is told by profiles.
 	Image  string         `json:"image,omitempty"`
 	Params map[string]any `json:"params,omitempty"`
+	// Node is where a create is to be; empty leaves it to the placement.
+	Node string `json:"node,omitempty"`
+	// Hold and Protected are, of a create, in place of what the profile says; nil leaves that.
+	Hold      *bool `json:"hold,omitempty"`
+	Protected *bool `json:"protected,omitempty"`
+	// JobOptions are for the job, over those of the request's context. Of After the
+	// start of a job's ID is enough.
+	JobOptions
 	// Confirm is the name once more, to remove or rebuild an instance that is
 	// protected. No webhook has it.
 	Confirm string `json:"-"`
@@ -224,4 +234,7 @@ type Receipt struct {
 	State JobState `json:"state"`
 	// Duplicate is true when the same delivery was accepted before.
 	Duplicate bool `json:"duplicate"`
+	// Cancels is the job that made the instance, where that is to be removed before
+	// it is complete: that one is undone first.
+	Cancels JobID `json:"cancels,omitempty"`
 }

@@ -177,6 +177,8 @@ func (o JobOptions) Check(kind JobKind) error {
 		return Errorf(ErrInvalid, "a %s job has no on_failure: it is never undone, and tries again by itself", kind)
 	case kind == JobRebuild && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid, "a rebuild job cannot be kept when it fails: want on_failure rollback or retry, which give the instance its former disks back")
+	case kind == JobResize && o.OnFailure.Policy == FailKeep:
+		return Errorf(ErrInvalid, "a resize job cannot be kept when it fails: want on_failure rollback or retry; once its disk grows it goes on with seedbed job retry")
 	case o.Priority < -maxPriority || o.Priority > maxPriority:
 		return Errorf(ErrInvalid, "priority %d is out of range: want -%d to %d", o.Priority, maxPriority, maxPriority)
 	}

@@ -44,6 +44,8 @@ type Step struct {
 	Final bool
 	// Flattened notes that the instance's volumes are clones of no image any more.
 	Flattened bool
+	// Resized is what Done has changed of the instance's size; nil leaves it.
+	Resized *ResizeSpec
 	// Events are what there is to say of Done, as LogEvent takes them one by one.
 	Events []Event
 }

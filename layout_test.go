@@ -57,8 +57,8 @@ func TestLayout(t *testing.T) {
 	t.Parallel()
 	siblings := []string{"api", "webhook", "provision", "feed", "metadata", "netcfg", "store"}
 	engineOf := map[string][]string{ // the engine and the protocol know no driver
-		"provision":        {"provision/worker", "provision/dir", "provision/libvirt", "provision/ceph", "provision/image", "provision/mapper", "provision/script"},
-		"provision/worker": {"provision", "provision/dir", "provision/libvirt", "provision/ceph", "provision/image", "provision/mapper"},
+		"provision":        {"provision/worker", "provision/dir", "provision/libvirt", "provision/ceph", "provision/image", "provision/mapper", "provision/script", "provision/hook"},
+		"provision/worker": {"provision", "provision/dir", "provision/libvirt", "provision/ceph", "provision/image", "provision/mapper", "provision/hook"},
 	}
 	for _, p := range list(t, "-tags", "libvirt,ceph,pacific", "./...") {
 		from, _ := within(p.ImportPath)

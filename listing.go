@@ -63,7 +63,7 @@ func JobStates() []JobState {
 
 // JobKinds are all of them.
 func JobKinds() []JobKind {
-	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget}
+	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobResize, JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget}
 }
 
 // cursorForm is a time in microseconds, and a job's ID.

@@ -19,6 +19,8 @@ const (
 	EventInstanceRemoved = "instance.removed"
 	EventNodeJoined      = "node.joined" // a control host is there
 	EventNodeLeft        = "node.left"   // it is gone, for longer than a restart takes
+	EventNodeUp          = "node.up"     // the worker of a hypervisor answers
+	EventNodeDown        = "node.down"   // it does not
 	// The maintenance of a node was announced, and it is over.
 	EventMaintenanceAnnounced = "node.maintenance.announced"
 	EventMaintenanceCompleted = "node.maintenance.completed"
@@ -34,7 +36,7 @@ const (
 // eventTypes are the types that an endpoint may subscribe to.
 var eventTypes = []string{
 	EventJobAccepted, EventJobStarted, EventJobStage, EventJobSucceeded, EventJobFailed, EventJobCancelled,
-	EventInstanceReady, EventInstanceRemoved, EventNodeJoined, EventNodeLeft, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
+	EventInstanceReady, EventInstanceRemoved, EventNodeJoined, EventNodeLeft, EventNodeUp, EventNodeDown, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
 	EventCleanupReleased, EventCleanupFinished,
 }
 

@@ -27,6 +27,8 @@ type RebuildSpec struct {
 	Image   string `json:"image"`
 	// Own is set when no profile was asked for: it is the instance's own.
 	Own bool `json:"own,omitempty"`
+	// Scripted tells whether the profile's script makes the disks.
+	Scripted bool `json:"scripted,omitempty"`
 }
 
 // Rebuild is what a rebuild job makes of its instance. Of both sides the profile,

@@ -53,6 +53,9 @@ type ScriptStart struct {
 	// Data is PVC's vm_data.
 	Data    json.RawMessage `json:"data"`
 	Options ScriptOptions   `json:"options"`
+	// Suffix is what the names of its volumes have behind them in their pools, and
+	// the script does not see: the disks that a rebuild makes stand beside the former ones.
+	Suffix string `json:"suffix,omitempty"`
 }
 
 // ScriptTurn has a script go on: one of its fields is set.
@@ -132,8 +135,8 @@ type DomainScript struct {
 	Early bool `json:"early,omitempty"`
 }
 
-// ScriptRun is what a create job carries its script out by: all of it as it was
-// when the job was accepted.
+// ScriptRun is what a create or rebuild job carries its script out by: all of it
+// as it was when the job was accepted.
 type ScriptRun struct {
 	Script  Script          `json:"script"`
 	System  SystemTemplate  `json:"system"`
@@ -147,4 +150,8 @@ type ScriptRun struct {
 	Arguments map[string]string `json:"arguments"`
 	// Secrets are the values of the profile's params of that type, which the job does not show.
 	Secrets []string `json:"secrets,omitempty"`
+	// XML is what the script of a rebuild has made for the domain, as long as the
+	// instance is what it was, and Former what there was before.
+	XML    string `json:"xml,omitempty"`
+	Former string `json:"former,omitempty"`
 }

@@ -188,4 +188,8 @@ type ComposeRequest struct {
 	Params map[string]any
 	// Ready is what ends its job; empty is ReadyStarted, as PVC has it.
 	Ready Ready
+	// Hold and Protected are in place of what the profile says; nil leaves that.
+	Hold, Protected *bool
+	// Node is where it is to be; empty leaves it to the placement.
+	Node string
 }

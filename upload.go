@@ -3,6 +3,8 @@ package seedbed
 // UploadSpec asks a worker to take in a file, for an import to come.
 type UploadSpec struct {
 	Pool string `json:"pool"`
+	// Node is where it is to be taken in; empty for any that has the pool.
+	Node string `json:"node,omitempty"`
 	// ID names the file until it is imported: letters and digits that nobody guesses.
 	ID string `json:"id"`
 	// Size is the file's; 0 when it is not known before its end.
@@ -13,8 +15,10 @@ type UploadSpec struct {
 
 // Upload is a file that a worker has taken in.
 type Upload struct {
-	Pool   string `json:"pool"`
-	ID     string `json:"id"`
+	Pool string `json:"pool"`
+	ID   string `json:"id"`
+	// Node is whose worker it was, which alone has the file.
+	Node   string `json:"node,omitempty"`
 	Size   Bytes  `json:"size"`
 	SHA256 string `json:"sha256"`
 	// Appliance is what is in an OVA; nil for another file.

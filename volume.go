@@ -50,6 +50,8 @@ const (
 // TrashItem is a volume that was removed from its instance and still exists.
 type TrashItem struct {
 	Pool string `json:"pool"`
+	// Node is the one that has it; empty where the pool is shared.
+	Node string `json:"node,omitempty"`
 	// ID names it in its pool's trash; empty for one that is restored.
 	ID    string     `json:"id,omitempty"`
 	Name  string     `json:"name"` // of the volume, before and again once it is restored

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"seedbed"
 )
 
@@ -23,6 +26,9 @@ const OutputLimit = 64 * seedbed.KiB
 
 // killGrace is how long a killed or finished process's output is waited for.
 const killGrace = 2 * time.Second
+
+// opened is the path of the one descriptor that a program is given.
+const opened = "/proc/self/fd/3"
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -40,6 +46,18 @@ type Command struct {
 	Limits Limits
 	// Stdout, when set, gets all of the standard output as it comes; the end of it is kept all the same.
 	Stdout io.Writer
+	// Stderr does so of the standard error.
+	Stderr io.Writer
+	// File, when set, is the program, opened, so that what was looked at is what
+	// runs; Name is then for messages alone. The program has it as descriptor 3.
+	File *os.File
+	// Stdin is the standard input.
+	Stdin []byte
+	// Env are variables besides PATH and LC_ALL, as name=value.
+	Env []string
+	// EndGroup ends what the program has started and left behind in its process
+	// group, once it has ended itself.
+	EndGroup bool
 }
 
 // Limits are resource limits (setrlimit(2)) that hold from the program's first
@@ -51,6 +69,8 @@ type Limits struct {
 	CPU time.Duration
 	// FileSize bounds each file that it writes (RLIMIT_FSIZE).
 	FileSize seedbed.Bytes
+	// Files bounds how many it has open (RLIMIT_NOFILE).
+	Files int
 }
 
 // Output is what a process wrote: the last OutputLimit bytes of each stream.
@@ -62,8 +82,8 @@ type Output struct {
 
 // Run starts the process in a group of its own and waits for its end. When ctx
 // or the timeout ends first, the whole group is killed; it is killed as well
-// when this program dies. Standard input is empty, the environment is PATH and
-// LC_ALL=C. The output is returned in any case.
+// when this program dies. Standard input is empty and the environment is PATH and
+// LC_ALL=C, but for what c says. The output is returned in any case.
 //
 // Errors: ErrUnavailable when the program is not installed; an *Error when it
 // did not exit with status 0, which is also the context's error (or
@@ -88,10 +108,19 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
 	}
-	cmd.Env = []string{"PATH=" + searchPath(), "LC_ALL=C"}
-	cmd.Stdout, cmd.Stderr = io.Writer(&stdout), &stderr
+	cmd.Env = append([]string{"PATH=" + searchPath(), "LC_ALL=C"}, c.Env...)
+	cmd.Stdout, cmd.Stderr = io.Writer(&stdout), io.Writer(&stderr)
 	if c.Stdout != nil {
 		cmd.Stdout = io.MultiWriter(&stdout, c.Stdout)
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = io.MultiWriter(&stderr, c.Stderr)
+	}
+	if c.Stdin != nil {
+		cmd.Stdin = bytes.NewReader(c.Stdin)
+	}
+	if c.File != nil {
+		cmd.ExtraFiles = []*os.File{c.File}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -100,7 +129,12 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	// The kernel sends the death signal when the thread that forked ends, not the process: hold the thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		if c.EndGroup {
+			endGroup(cmd)
+		}
+		err = cmd.Wait()
+	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		// Something of the group outlived its leader and holds the output.
 		_ = cmd.Cancel()
@@ -112,12 +146,21 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	return out, nil
 }
 
+// endGroup waits for the end of a process, and kills the rest of its group while
+// the process is not reaped: until then its number is no other group's.
+func endGroup(cmd *exec.Cmd) {
+	for unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+}
+
 // resolve finds the program, and puts prlimit(1) before it when there are
 // limits: set from outside they would come after the program's start.
 func (c Command) resolve() (path string, args []string, err error) {
-	path, err = find(c.Name)
-	if err != nil {
-		return "", nil, err
+	if path = opened; c.File == nil {
+		if path, err = find(c.Name); err != nil {
+			return "", nil, err
+		}
 	}
 	limits := c.Limits.args()
 	if limits == nil {
@@ -141,6 +184,9 @@ func (l Limits) args() []string {
 	}
 	if l.FileSize > 0 {
 		args = append(args, fmt.Sprintf("--fsize=%d", l.FileSize))
+	}
+	if l.Files > 0 {
+		args = append(args, fmt.Sprintf("--nofile=%d", l.Files))
 	}
 	if args != nil {
 		args = append(args, "--core=0")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"seedbed"
 )
 
 // check compares the tree of the file with the struct type t: keys that it
@@ -98,6 +100,8 @@ func want(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "a duration: want a number and a unit, such as 500ms, 10s, 5m or 168h"
+	case reflect.TypeFor[seedbed.Priority]():
+		return "a priority: want low, normal, high, or a whole number from -100 to 100"
 	case reflect.TypeFor[Prefix]():
 		return "a subnet: want auto, or an IPv4 prefix such as 10.80.0.0/24"
 	}

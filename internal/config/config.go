@@ -26,6 +26,8 @@ type Config struct {
 	// Group is the group that may use the sockets, besides their daemon's own
 	// user; empty means that user's group.
 	Group string `yaml:"group"`
+	// Hypervisor tells whether guests run on this host; false for one that only controls others.
+	Hypervisor bool `yaml:"hypervisor"`
 
 	Store        Store        `yaml:"store"`
 	API          API          `yaml:"api"`
@@ -40,7 +42,9 @@ type Config struct {
 	Network      Network      `yaml:"network"`
 	Jobs         Jobs         `yaml:"jobs"`
 	Cleanup      Cleanup      `yaml:"cleanup"`
+	Cluster      Cluster      `yaml:"cluster"`
 	Coordination Coordination `yaml:"coordination"`
+	Placement    Placement    `yaml:"placement"`
 	Log          Log          `yaml:"log"`
 }
 
@@ -58,22 +62,31 @@ type APITLS struct {
 	Key  string `yaml:"key"`
 }
 
-// Feed is where seedbedd serves the guest plane.
+// Feed is where seedbedd serves the guest planes, and where they ask.
 type Feed struct {
 	Socket string `yaml:"socket"`
 	// Group is the group that may use it; empty means Config.Group. The guest
 	// plane faces strangers: with a group of its own it can open no other socket.
 	Group string `yaml:"group"`
+	// ClusterListen is where seedbedd serves other hosts' guest planes over TLS; empty for the socket alone.
+	ClusterListen string `yaml:"cluster_listen"`
+	// Servers are the control hosts, host:port, that seedbed-metadata follows, one
+	// at a time; empty for the socket.
+	Servers []string `yaml:"servers"`
 }
 
 // Worker is where seedbed-worker serves seedbedd.
 type Worker struct {
 	Socket string `yaml:"socket"`
 	Listen string `yaml:"listen"` // health and metrics, loopback only
+	// ClusterListen is where control hosts are served over TLS; empty for the socket alone.
+	ClusterListen string `yaml:"cluster_listen"`
 	// State is the directory of what the worker has mapped and must take back; below /run.
 	State string `yaml:"state"`
 	// Spool is the directory of files that are on their way into pools that have none of their own.
 	Spool string `yaml:"spool"`
+	// HooksDir is the directory of the scripts that hooks of stages name.
+	HooksDir string `yaml:"hooks_dir"`
 }
 
 // Metadata is how seedbed-metadata serves guests.
@@ -188,7 +201,7 @@ type Jobs struct {
 	// on one pool, of all control hosts together; 0 is any number.
 	PerNode int `yaml:"per_node"`
 	PerPool int `yaml:"per_pool"`
-	// Hooks are posted to endpoints before and after stages.
+	// Hooks are posted to endpoints, or are scripts, before and after stages.
 	Hooks []seedbed.StageHook `yaml:"hooks"`
 	// StageTimeout bounds one attempt of each stage, by stage name. It has every stage.
 	StageTimeout map[string]time.Duration `yaml:"stage_timeout"`

@@ -22,10 +22,13 @@ func initial() Config {
 	return Config{
 		DataDir: "/var/lib/seedbed",
 		RunDir:  "/run/seedbed",
-		Store:   Store{Driver: StoreSQLite},
-		API:     API{Listen: "127.0.0.1:7370"},
-		Webhook: Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
-		Worker:  Worker{Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", Spool: "/var/lib/seedbed-pools/spool"},
+
+		Hypervisor: true,
+		Store:      Store{Driver: StoreSQLite},
+		API:        API{Listen: "127.0.0.1:7370"},
+		Webhook:    Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
+		Feed:       Feed{Servers: []string{}},
+		Worker:     Worker{Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d"},
 		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
 		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}, MaxUpload: 1 * seedbed.TiB},
@@ -41,6 +44,7 @@ func initial() Config {
 			Audit:      Records{Retention: 365 * 24 * time.Hour},
 		},
 		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
+		Placement:    Placement{Selector: "mem"},
 		Log:          Log{Level: "info"},
 	}
 }
@@ -52,7 +56,7 @@ func stageTimeouts() map[string]time.Duration {
 		"start": 2 * time.Minute, "ready": 10 * time.Minute,
 		"shutdown": time.Minute, "stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
 		"import":  time.Hour,
-		"flatten": 24 * time.Hour, "redefine": time.Minute,
+		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "delete-image": 10 * time.Minute,
 	})
 	return all

@@ -19,6 +19,7 @@ jobs:
   hooks:
     - {kind: create, stage: publish, when: before, endpoint: cmdb, required: true, timeout: 10s}
     - {stage: delete, when: after, endpoint: chat}
+    - {stage: delete, when: after, script: free-dns}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +27,7 @@ jobs:
 	want := []seedbed.StageHook{
 		{Kind: seedbed.JobCreate, Stage: "publish", When: "before", Endpoint: "cmdb", Required: true, Timeout: 10 * time.Second},
 		{Stage: "delete", When: "after", Endpoint: "chat"},
+		{Stage: "delete", When: "after", Script: "free-dns"},
 	}
 	if d := cmp.Diff(want, c.Jobs.Hooks); d != "" || c.Jobs.PerNode != 3 || c.Jobs.PerPool != 2 {
 		t.Errorf("jobs %+v (-want +got):\n%s", c.Jobs, d)
@@ -37,6 +39,8 @@ jobs:
 		{"{stage: boot, when: after, endpoint: x}", `jobs.hooks[0].stage: "boot" cannot be used`},
 		{"{stage: define, when: during, endpoint: x}", `jobs.hooks[0].when: "during" cannot be used: want before or after`},
 		{"{stage: define, when: after}", `jobs.hooks[0].endpoint`},
+		{"{stage: define, when: after, endpoint: x, script: y}", `jobs.hooks[0].script: "y" cannot be used: want a script or an endpoint, not both`},
+		{"{stage: define, when: after, script: ../y}", `jobs.hooks[0].script`},
 		{"{kind: dream, stage: define, when: after, endpoint: x}", `jobs.hooks[0].kind: "dream" cannot be used`},
 		{"{stage: define, when: after, endpoint: x, timeout: 2h}", `jobs.hooks[0].timeout`},
 		{"{stage: define, when: after, endpoint: x, retries: 3}", `retries`},
@@ -45,5 +49,21 @@ jobs:
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v; want %q", test.hook, err, test.want)
 		}
+	}
+}
+
+// TestHookPriority holds that a declared hook says the highest priority of its jobs
+// as jobs say theirs.
+func TestHookPriority(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]seedbed.Priority{"high": seedbed.PriorityHigh, "-3": -3, "normal": 0} {
+		c, err := Parse("f.yaml", []byte("webhook: {hooks: [{name: forge, priority: "+text+"}]}\n"))
+		if err != nil || c.Webhook.Hooks[0].Settings().Priority != want {
+			t.Errorf("%s: %+v, %v; want %d", text, c.Webhook.Hooks, err, want)
+		}
+	}
+	_, err := Parse("f.yaml", []byte("webhook: {hooks: [{name: forge, priority: urgent}]}\n"))
+	if err == nil || !strings.Contains(err.Error(), "want low, normal, high, or a whole number from -100 to 100") {
+		t.Errorf("urgent: %v", err)
 	}
 }

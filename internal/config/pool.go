@@ -19,6 +19,9 @@ type Pool struct {
 	Type string `yaml:"type"` // PoolDir or PoolCeph
 	// Path is the directory of a dir pool.
 	Path string `yaml:"path"`
+	// Shared tells that all nodes which have a dir pool of that name see the same
+	// directory, as on NFS. What is in a ceph pool is seen by all anyway.
+	Shared bool `yaml:"shared"`
 	// CephPool is the name that a ceph pool has in the cluster.
 	CephPool string `yaml:"ceph_pool"`
 	// Conf is the cluster's configuration file; by default /etc/ceph/ceph.conf.
@@ -72,6 +75,7 @@ func (k *checker) pools(pools []Pool) {
 			k.path(key+"conf", p.Conf)
 			k.path(key+"keyring", p.Keyring)
 			k.need(p.Path == "", key+"path", p.Path, "no path in a pool of type ceph, or type: dir")
+			k.need(!p.Shared, key+"shared", p.Shared, "no such key in a pool of type ceph, which is shared anyway")
 		default:
 			k.oneOf(key+"type", p.Type, PoolDir, PoolCeph)
 		}

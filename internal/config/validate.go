@@ -122,6 +122,7 @@ func (c Config) problems() []problem {
 	k.loopback("worker.listen", c.Worker.Listen)
 	k.path("worker.state", c.Worker.State)
 	k.path("worker.spool", c.Worker.Spool)
+	k.path("worker.hooks_dir", c.Worker.HooksDir)
 	k.need(c.Storage.MaxUpload >= seedbed.MiB, "storage.max_upload", c.Storage.MaxUpload, "1MiB or more")
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
 	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
@@ -142,7 +143,9 @@ func (c Config) problems() []problem {
 	k.between("cleanup.access.retention", c.Cleanup.Access.Retention, time.Hour, 10*year)
 	k.between("cleanup.output.retention", c.Cleanup.Output.Retention, time.Hour, 10*year)
 	k.between("cleanup.audit.retention", c.Cleanup.Audit.Retention, 24*time.Hour, 10*year)
+	k.cluster(c)
 	k.coordination(c.Coordination)
+	k.placement(c.Placement)
 	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.sockets(c)
 	return k
@@ -154,8 +157,12 @@ func (k *checker) sockets(c Config) {
 	for _, l := range []struct{ key, value string }{
 		{"api.listen", c.API.Listen}, {"webhook.listen", c.Webhook.Listen},
 		{"metadata.health", c.Metadata.Health}, {"worker.listen", c.Worker.Listen},
+		{"worker.cluster_listen", c.Worker.ClusterListen}, {"feed.cluster_listen", c.Feed.ClusterListen},
 		{"api.socket", c.API.Socket}, {"feed.socket", c.Feed.Socket}, {"worker.socket", c.Worker.Socket},
 	} {
+		if l.value == "" {
+			continue
+		}
 		other, taken := seen[l.value]
 		k.need(!taken, l.key, l.value, "a place that "+other+" does not have")
 		seen[l.value] = l.key
@@ -199,7 +206,16 @@ func (k *checker) jobs(j Jobs) {
 		k.need(ok, key+"stage", h.Stage, "one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		k.need(h.Kind == "" || slices.Contains(seedbed.JobKinds(), h.Kind), key+"kind", h.Kind, "a kind of job such as create, or none for all")
 		k.oneOf(key+"when", h.When, seedbed.HookBefore, seedbed.HookAfter)
-		k.name(key+"endpoint", "endpoint", h.Endpoint)
+		switch {
+		case h.Script == "" && h.Endpoint == "":
+			k.need(false, key+"endpoint", "", "an endpoint's name, or in its place a script's")
+		case h.Script != "" && h.Endpoint != "":
+			k.need(false, key+"script", h.Script, "a script or an endpoint, not both")
+		case h.Script != "":
+			k.name(key+"script", "script", h.Script)
+		default:
+			k.name(key+"endpoint", "endpoint", h.Endpoint)
+		}
 		k.between(key+"timeout", h.Limit(), time.Second, time.Hour)
 	}
 	for _, stage := range slices.Sorted(maps.Keys(j.StageTimeout)) {

@@ -44,6 +44,7 @@ type Hook struct {
 	MaxBody     seedbed.Bytes    `yaml:"max_body"`
 	Instances   int              `yaml:"instances"`
 	Creates     int              `yaml:"creates"`
+	Priority    seedbed.Priority `yaml:"priority"`
 	When        string           `yaml:"when"`
 	Mapping     string           `yaml:"mapping"`
 	KeepPayload bool             `yaml:"keep_payload"`
@@ -62,7 +63,7 @@ type HookKey struct {
 func (h Hook) Settings() seedbed.HookSettings {
 	s := seedbed.HookSettings{
 		Scheme: h.Scheme, Insecure: h.Insecure, CIDRs: h.CIDRs, Subjects: h.Subjects,
-		Rate: h.Rate, Concurrency: h.Concurrency, MaxBody: h.MaxBody, Instances: h.Instances, Creates: h.Creates,
+		Rate: h.Rate, Concurrency: h.Concurrency, MaxBody: h.MaxBody, Instances: h.Instances, Creates: h.Creates, Priority: h.Priority,
 		When: h.When, Mapping: h.Mapping, KeepPayload: h.KeepPayload,
 	}
 	if h.Scheme == "" {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -54,9 +53,11 @@ func ParseFields(raw []byte, single ...string) (Fields, error) {
 		key := strings.ToLower(string(name))
 		f[key] = append(f[key], string(bytes.Trim(value, " \t")))
 	}
-	for _, name := range slices.Concat(framing, single) {
-		if len(f[name]) > 1 {
-			return nil, fmt.Errorf("header %s comes more than once", name)
+	for _, names := range [][]string{framing, single} {
+		for _, name := range names {
+			if len(f[name]) > 1 {
+				return nil, fmt.Errorf("header %s comes more than once", name)
+			}
 		}
 	}
 	if f.Has("content-length") && f.Has("transfer-encoding") {

@@ -1,0 +1,116 @@
+package mtls
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// Issue makes a certificate of that role for a node, and its key, in dir: ROLE.pem
+// and ROLE.key, mode 0600, beside the authority's own ca.pem. hosts are names and addresses besides the node's name by
+// which others reach it. Files that are there are replaced if replace is set, else ErrExists.
+// It is valid no longer than the authority.
+func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid time.Duration, replace bool) (Issued, error) {
+	made := Issued{Cert: filepath.Join(dir, string(role)+".pem"), Key: filepath.Join(dir, string(role)+".key"), Node: node, Role: role}
+	if err := seedbed.CheckName("node", node); err != nil {
+		return made, err
+	}
+	if !slices.Contains(Roles(), role) {
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "there is no role %q: want control, worker or metadata", role)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	template := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: node, Organization: []string{role.organization()}},
+		NotBefore: later(now.Add(-skew), a.cert.NotBefore), NotAfter: earlier(now.Add(valid), a.cert.NotAfter),
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: role.usages(),
+	}
+	if !template.NotAfter.After(now) {
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "the authority has expired on %s: make another in another directory (docs/cluster.md)", a.cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if role != Metadata { // which nobody connects to
+		if err := addHosts(template, node, hosts); err != nil {
+			return made, err
+		}
+		if len(template.DNSNames)+len(template.IPAddresses) == 0 {
+			return made, seedbed.Errorf(seedbed.ErrInvalid, "node %s has a name that is none of DNS: say with --host by which address others reach it", node)
+		}
+		made.Hosts = append(made.Hosts, template.DNSNames...)
+		for _, ip := range template.IPAddresses {
+			made.Hosts = append(made.Hosts, ip.String())
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return made, err
+	}
+	made.Expires = template.NotAfter
+	if err := write(made, template, a.cert, key, a.key, replace); err != nil {
+		return made, err
+	}
+	ca := filepath.Join(dir, authorityCert)
+	if _, err := os.Lstat(ca); err == nil { // perhaps with the former authority's in it
+		return made, nil
+	}
+	return made, place(ca, "CERTIFICATE", a.cert.Raw, 0o644)
+}
+
+// addHosts gives a certificate its names and addresses, the node's name first.
+func addHosts(template *x509.Certificate, node string, hosts []string) error {
+	if hostName(node) {
+		template.DNSNames = []string{node}
+	}
+	for _, host := range hosts {
+		ip := net.ParseIP(host)
+		switch {
+		case ip != nil:
+			template.IPAddresses = append(template.IPAddresses, ip)
+		case !hostName(host):
+			return seedbed.Errorf(seedbed.ErrInvalid, "%q is neither a host name nor an IP address: want one such as hv2.example or 10.0.0.2, without a port", host)
+		case !slices.Contains(template.DNSNames, host):
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return nil
+}
+
+// hostName tells whether a certificate can be for that name (RFC 1123, 2.1), wildcards aside.
+func hostName(name string) bool {
+	if len(name) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "-") != label {
+			return false
+		}
+		for _, r := range label {
+			if r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,183 @@
+// Package mtls is how the programs on the hosts of an installation prove to each
+// other who they are: TLS 1.3, in which both sides have a certificate of the
+// installation's own authority. The subject says who it is:
+//
+//	O  = seedbed:control, seedbed:worker or seedbed:metadata   what it may be asked for, and may ask
+//	CN = the host's node name
+//
+// A certificate of one role is none of another, so what is taken from a hypervisor's
+// guest plane opens no worker. The authority of the installation must be used for
+// nothing else.
+package mtls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/reload"
+)
+
+// Role is what a program is to the others.
+type Role string
+
+// The roles.
+const (
+	Control  Role = "control"  // seedbedd
+	Worker   Role = "worker"   // seedbed-worker
+	Metadata Role = "metadata" // seedbed-metadata
+)
+
+// Roles are all of them.
+func Roles() []Role { return []Role{Control, Worker, Metadata} }
+
+// organization is the role as a subject's O.
+func (r Role) organization() string { return "seedbed:" + string(r) }
+
+// usages are what a certificate of the role is used for: a control host serves guest
+// planes and calls workers.
+func (r Role) usages() []x509.ExtKeyUsage {
+	switch r {
+	case Worker:
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	case Metadata:
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	}
+	return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+}
+
+// Files are an identity's, in PEM.
+type Files struct {
+	// Name is what errors call them: "cluster.worker".
+	Name string
+	// CA is the authority that signs everybody's certificates; it may hold several, old and new.
+	CA string
+	// Cert and Key are this program's own.
+	Cert, Key string
+}
+
+// Identity is who this program is to the others. Its methods may be called at the same time.
+type Identity struct {
+	files Files
+	role  Role
+	node  string
+	held  *reload.Value[held]
+	log   *slog.Logger
+}
+
+// held is what the files hold.
+type held struct {
+	pair      tls.Certificate
+	authority *x509.CertPool
+	// ends is when the first of the certificate and who signed it expires.
+	ends time.Time
+}
+
+// Open reads the identity of the program with that role on that node. Files that
+// change are read again at the next connection; new ones that cannot be used leave the
+// old ones in use, and a line in the log. The error, of kind seedbed.ErrInvalid where
+// the files are wrong, says which file, and what would be right.
+func Open(files Files, role Role, node string, log *slog.Logger) (*Identity, error) {
+	i := &Identity{files: files, role: role, node: node, log: log}
+	var err error
+	i.held, err = reload.Open([]string{files.CA, files.Cert, files.Key}, i.load, log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", files.Name, err)
+	}
+	if left := time.Until(i.held.Now().ends); left < 0 {
+		log.Error("the certificate has expired: the other hosts refuse it", "cert", files.Cert)
+	}
+	return i, nil
+}
+
+// Client is the configuration for connections to a server of that role on that
+// node, or on any if node is empty. host is the host of the server's address, which its
+// certificate must be for as well.
+func (i *Identity) Client(role Role, node, host string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ServerName: host,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair := i.held.Now().pair
+			return &pair, nil
+		},
+		// Verified below, with the authority as it is at that moment.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			leaf, err := i.verify(s.PeerCertificates, role, x509.ExtKeyUsageServerAuth)
+			if err != nil {
+				return err
+			}
+			if err := leaf.VerifyHostname(host); err != nil {
+				return seedbed.Errorf(seedbed.ErrForbidden, "its certificate is not for %s: issue it with --host %s", host, host)
+			}
+			if name := leaf.Subject.CommonName; node != "" && name != node {
+				return seedbed.Errorf(seedbed.ErrForbidden, "its certificate is of node %.80q, want %s", name, node)
+			}
+			return nil
+		},
+	}
+}
+
+// server is the configuration for connections of callers of that role.
+func (i *Identity) server(role Role) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair := i.held.Now().pair
+			return &pair, nil
+		},
+		// Verified below, with the authority as it is at that moment. A session that
+		// goes on from a ticket would have been verified in the past.
+		ClientAuth:             tls.RequireAnyClientCert,
+		SessionTicketsDisabled: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			_, err := i.verify(s.PeerCertificates, role, x509.ExtKeyUsageClientAuth)
+			return err
+		},
+	}
+}
+
+// verify is the peer's certificate, when it is one of that role.
+func (i *Identity) verify(chain []*x509.Certificate, role Role, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
+	if len(chain) == 0 {
+		return nil, seedbed.Errorf(seedbed.ErrUnauthenticated, "there is no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	leaf := chain[0]
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: i.held.Now().authority, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
+	if err != nil {
+		return nil, notTrusted(leaf, err)
+	}
+	return leaf, checkSubject(leaf, role)
+}
+
+// notTrusted says what is wrong with a certificate that could not be verified.
+func notTrusted(leaf *x509.Certificate, err error) error {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q is valid from %s to %s, or its authority's has expired",
+			leaf.Subject.CommonName, leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q was not signed by the authority of this installation (cluster.ca)", leaf.Subject.CommonName)
+	}
+	return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q: %v", leaf.Subject.CommonName, err)
+}
+
+// checkSubject refuses a certificate that is not of that role, or of no node.
+func checkSubject(c *x509.Certificate, role Role) error {
+	if o := c.Subject.Organization; len(o) != 1 || o[0] != role.organization() {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate of %.80q is of %.80q, want %s", c.Subject.CommonName, o, role.organization())
+	}
+	if err := seedbed.CheckName("node", c.Subject.CommonName); err != nil {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate's common name: %v", err)
+	}
+	return nil
+}

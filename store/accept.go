@@ -18,7 +18,7 @@ const (
 )
 
 // Accept writes everything that one request asks for, in one transaction: the
-// delivery, the claims, the instance or image, the queued job and its first
+// delivery, the instance or image with what it claims, the queued job and its first
 // event. Nothing is written when any of it is refused.
 //
 // A delivery that was accepted before gives the receipt of its job with
@@ -27,7 +27,8 @@ const (
 // a MAC, the caller may draw another and try again). A network without a free
 // address gives ErrFull, an image that is not active or anything that does not
 // exist ErrInvalid. Removing an instance that a job works on gives ErrInUse
-// with that job as Holder.
+// with that job as Holder, unless that one makes it: then it is cancelled, and the
+// removal follows it.
 func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
 	a.Job.JobOptions = seedbed.JobOptionsOf(ctx).Over(a.Job.JobOptions)
 	if err := checkAcceptance(a); err != nil {
@@ -82,7 +83,12 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			if err != nil {
 				return err
 			}
-			return emit(ctx, tx, told...)
+			if err := emit(ctx, tx, told...); err != nil || a.Job.Kind != seedbed.JobRemove || !a.Job.Blocked {
+				return err
+			}
+			receipt.Cancels = a.Job.After
+			receipt.State, err = db.cancelFollowed(ctx, tx, a.Job)
+			return err
 		})
 	}
 	if err != nil {
@@ -147,9 +153,17 @@ func checkInstance(i *seedbed.Instance) error {
 	if err := checkServed(*i); err != nil {
 		return within(fmt.Sprintf("instance %q", i.Name), err)
 	}
-	for _, n := range i.NICs {
+	for at, n := range i.NICs {
 		if n.MAC == (seedbed.MAC{}) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NIC %d has no MAC address", i.Name, n.Index)
+		}
+		for _, other := range i.NICs[:at] {
+			if n.MAC == other.MAC {
+				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same MAC address %s: want another for one of them", i.Name, other.Index, n.Index, n.MAC)
+			}
+			if n.Addr.IsValid() && n.Addr == other.Addr && n.Network == other.Network {
+				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same address %s: want another for one of them", i.Name, other.Index, n.Index, n.Addr)
+			}
 		}
 	}
 	return nil
@@ -182,7 +196,11 @@ func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptanc
 	if err := insertJob(ctx, tx, a.Job); err != nil {
 		return err
 	}
-	if err := db.insertInstance(ctx, tx, a.Job.ID, *a.Instance); err != nil {
+	hook := ""
+	if a.Delivery != nil {
+		hook = a.Delivery.Hook
+	}
+	if err := db.insertInstance(ctx, tx, a.Job.ID, *a.Instance, hook); err != nil {
 		return err
 	}
 	if a.Script != nil {
@@ -190,8 +208,8 @@ func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptanc
 			return err
 		}
 	}
-	if err := noteOwner(ctx, tx, *a); err != nil || a.Compose == nil {
-		return err
+	if a.Compose == nil {
+		return nil
 	}
 	if p := pileOf(ctx); p != nil { // it reads what was written
 		if err := p.flush(ctx, tx); err != nil {
@@ -210,33 +228,19 @@ func acceptSubject(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 		if err := take(ctx, tx, c, a.Image.Name); err != nil {
 			return err
 		}
-		return insertImage(ctx, tx, *a.Image)
+		return insertImage(ctx, tx, *a.Image, a.Job.Node)
 	case seedbed.JobRemove:
 		return acceptRemove(ctx, tx, a)
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		return acceptSwitch(ctx, tx, &a.Job)
 	case seedbed.JobRebuild:
 		return acceptRebuild(ctx, tx, a)
+	case seedbed.JobResize:
+		return acceptResize(ctx, tx, &a.Job)
 	case seedbed.JobOVA:
 		return acceptOVA(ctx, tx, a)
 	case seedbed.JobOVARemove:
 		return acceptOVARemove(ctx, tx, &a.Job)
 	}
 	return acceptVolumeJob(ctx, tx, &a.Job)
-}
-
-func acceptRemove(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
-	j := &a.Job
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
-	err := setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)
-	if err != nil {
-		return err
-	}
-	if err := idle(ctx, tx, j.Instance); err != nil {
-		return err
-	}
-	if err := tx.QueryRowContext(ctx, `SELECT name, node FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node); err != nil {
-		return err
-	}
-	return confirmed(ctx, tx, *a)
 }

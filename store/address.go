@@ -108,13 +108,13 @@ func noneFree(n seedbed.Network) error {
 
 // takenAddrs are the addresses of a network that somebody has.
 func takenAddrs(ctx context.Context, tx *sql.Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
-	keys, err := list(ctx, tx, value[string], `SELECT key FROM claim WHERE kind = $1 AND key LIKE $2 ESCAPE '\'`, claimIP, likePrefix(ipKey(n.Name, "")))
+	texts, err := list(ctx, tx, value[string], `SELECT addr FROM nic WHERE network = $1`, n.Name)
 	if err != nil {
 		return nil, err
 	}
-	taken := make(map[netip.Addr]bool, len(keys))
-	for _, k := range keys {
-		a, err := netip.ParseAddr(strings.TrimPrefix(k, ipKey(n.Name, "")))
+	taken := make(map[netip.Addr]bool, len(texts))
+	for _, text := range texts {
+		a, err := netip.ParseAddr(text)
 		if err != nil {
 			return nil, err
 		}
@@ -122,9 +122,6 @@ func takenAddrs(ctx context.Context, tx *sql.Tx, n seedbed.Network) (map[netip.A
 	}
 	return taken, nil
 }
-
-// ipKey is the claim's key of an address; networks may have equal addresses.
-func ipKey(network, addr string) string { return network + "/" + addr }
 
 // likePrefix is a LIKE pattern, with ESCAPE '\', of what starts with s.
 func likePrefix(s string) string {

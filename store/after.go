@@ -11,6 +11,9 @@ import (
 // acceptAfter looks at the job that a new one comes after, and has it wait.
 func acceptAfter(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 	j.Blocked = false
+	if j.Kind.Forward() { // a removal finds for itself what it follows
+		j.After = ""
+	}
 	if j.After == "" {
 		return nil
 	}
@@ -63,13 +66,19 @@ func (db *DB) giveUp(ctx context.Context, tx *sql.Tx, j seedbed.Job, why string)
 }
 
 // endDependents lets the jobs start that waited for j to succeed, or ends them
-// when it did not, with those that wait for them in turn.
+// when it did not, with those that wait for them in turn. A removal follows any end.
 func (db *DB) endDependents(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
 	waiting, err := list(ctx, tx, scanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobColumns, j.ID)
 	if err != nil {
 		return err
 	}
 	for _, w := range waiting {
+		if w.Kind == seedbed.JobRemove {
+			if err := db.afterMaking(ctx, tx, w, j); err != nil {
+				return err
+			}
+			continue
+		}
 		if j.State != seedbed.JobSucceeded {
 			if err := db.giveUp(ctx, tx, w, fmt.Sprintf("job %s, which was to succeed before, is %s", j.ID.Short(), j.State)); err != nil {
 				return err

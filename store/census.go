@@ -37,7 +37,7 @@ func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, er
 			c.Jobs[l.state] = l.n
 		}
 		return tx.QueryRowContext(ctx, `
-			SELECT (SELECT COUNT(*) FROM job WHERE state <> 'succeeded' AND ended >= $1), (SELECT COUNT(*) FROM image WHERE dropped = 0),
+			SELECT (SELECT COUNT(*) FROM job WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= $1), (SELECT COUNT(*) FROM image WHERE dropped = 0),
 				(SELECT COUNT(*) FROM profile) + (SELECT COUNT(*) FROM provisioner_profile), (SELECT COUNT(*) FROM network)`,
 			micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
 	})

@@ -5,20 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"seedbed"
 )
 
-// The kinds of claim.
-const (
-	claimName  = "name"
-	claimMAC   = "mac"
-	claimIP    = "ip"
-	claimImage = "image"
-)
+// claimImage is the kind of claim that an image's name is. What an instance is
+// alone in, its ID, name, MACs and addresses, its own rows claim by their keys.
+const claimImage = "image"
 
-// take makes a claim for holder, an instance's ID or an image's name. When
-// another has it the error names who.
+// take makes a claim for holder, an image's name. When another has it the error
+// names who.
 func take(ctx context.Context, tx *sql.Tx, c seedbed.Claim, holder string) error {
 	made, err := put(ctx, tx, intoClaim, c.Kind, c.Key, c.Job, holder)
 	if err != nil || made {
@@ -26,47 +23,62 @@ func take(ctx context.Context, tx *sql.Tx, c seedbed.Claim, holder string) error
 	}
 	var by seedbed.JobID
 	var state seedbed.JobState
-	var subject string
-	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state, job.subject FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
-		c.Kind, c.Key).Scan(&by, &state, &subject)
+	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
+		c.Kind, c.Key).Scan(&by, &state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errAgain // it was released between the two statements
 	}
 	if err != nil {
 		return err
 	}
-	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state, subject), Holder: by}
+	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state), Holder: by}
 }
 
-// freeID refuses an ID that another instance than that of job has, with the job that made it as Holder.
-// Where rows are gathered nothing is read: the instance's own key refuses it, and
-// each write is then made by itself.
-func freeID(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, job seedbed.JobID) error {
+// The rows by which an instance claims something.
+const (
+	holdsID   = `FROM instance WHERE id = $1`
+	holdsName = `FROM instance WHERE name = $1`
+	holdsMAC  = `FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.mac = $1`
+	holdsAddr = `FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 AND nic.addr = $2`
+)
+
+// unclaimed refuses what job asks for its instance when another has it already,
+// with the job that made that one as Holder; message is put together of it. Where
+// rows are gathered nothing is read: their keys refuse it, and each write is then
+// made by itself.
+func unclaimed(ctx context.Context, tx *sql.Tx, job seedbed.JobID, holds string, message func(held) string, args ...any) error {
 	if pileOf(ctx) != nil {
 		return nil
 	}
-	by, err := one(ctx, tx, value[seedbed.JobID], nil, `SELECT job FROM claim WHERE holder = $1 AND kind = $2 AND job <> $3`, id, claimName, job)
-	if err != nil || by == "" {
+	by, err := one(ctx, tx, func(r row) (h held, err error) {
+		err = r.Scan(&h.name, &h.job, &h.state)
+		return h, err
+	}, nil, `SELECT i.name, job.id, job.state FROM (SELECT instance.id, instance.name `+holds+`) AS i
+		JOIN job ON job.instance = i.id AND job.kind IN ('`+string(seedbed.JobCreate)+`', '`+string(seedbed.JobAdopt)+`')
+		WHERE job.id <> $`+strconv.Itoa(len(args)+1)+` ORDER BY job.created DESC LIMIT 1`, append(args, job)...)
+	if err != nil || by.job == "" {
 		return err
 	}
-	return &seedbed.Error{Kind: seedbed.ErrExists, Holder: by, Msg: fmt.Sprintf("UUID %s is another instance's already (job %s)", id, by.Short())}
+	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: message(by), Holder: by.job}
 }
 
-func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState, subject string) string {
-	live := !state.Terminal()
-	switch c.Kind {
-	case claimName:
-		if live {
-			return fmt.Sprintf("instance %q is being made by job %s", c.Key, by.Short())
-		}
-		return fmt.Sprintf("instance %q exists already (made by job %s)", c.Key, by.Short())
-	case claimImage:
-		if live {
-			return fmt.Sprintf("image %q is being imported by job %s", c.Key, by.Short())
-		}
-		return fmt.Sprintf("image %q exists already (imported by job %s)", c.Key, by.Short())
-	case claimMAC:
-		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", c.Key, subject, by.Short())
+// held is the instance that has something, with the job that made it.
+type held struct {
+	name  string
+	job   seedbed.JobID
+	state seedbed.JobState
+}
+
+func nameTaken(h held) string {
+	if !h.state.Terminal() {
+		return fmt.Sprintf("instance %q is being made by job %s", h.name, h.job.Short())
 	}
-	return fmt.Sprintf("address %s is instance %q's already (job %s)", c.Key, subject, by.Short())
+	return fmt.Sprintf("instance %q exists already (made by job %s)", h.name, h.job.Short())
+}
+
+func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState) string {
+	if !state.Terminal() {
+		return fmt.Sprintf("image %q is being imported by job %s", c.Key, by.Short())
+	}
+	return fmt.Sprintf("image %q exists already (imported by job %s)", c.Key, by.Short())
 }

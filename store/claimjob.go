@@ -13,7 +13,7 @@ import (
 
 // claiming is what differs between databases where jobs are claimed.
 type claiming struct {
-	// among tells whether kind is one of the list $5, which begins and ends with a comma.
+	// among tells whether kind is one of the list $4, which begins and ends with a comma.
 	among string
 	// lock keeps two who claim at the same time from the same row.
 	lock string
@@ -22,28 +22,28 @@ type claiming struct {
 	alone string
 }
 
-// query takes the next job for owner $1 until $2, at time $3 of the clock that
-// leases are measured by and $4 of the wall clock, among the kinds $5 unless that
-// is empty; no row when there is none. With limits, nodes on which $6 jobs run and
-// pools on which $7 do are left out.
-func (c claiming) query(limits bool) string {
+// query takes the next job for owner $1 and $2 microseconds of the clock that
+// leases are measured by, which is now at clock, and at $3 of the wall clock, among the kinds $4
+// unless that is empty; no row when there is none. $5 is for clock, and for only, a further
+// condition. With limits, nodes on which $6 jobs run and pools on which $7 do are left out.
+func (c claiming) query(limits bool, clock, only string) string {
 	free := ""
 	if limits {
-		const busy = ` NOT IN (SELECT %s FROM job WHERE owner <> '' AND lease_until > $3 AND %s <> '' GROUP BY %s HAVING COUNT(*) >= `
+		const busy = ` NOT IN (SELECT %s FROM job WHERE owner <> '' AND lease_until > CLOCK AND %s <> '' GROUP BY %s HAVING COUNT(*) >= `
 		free = ` AND node` + strings.ReplaceAll(busy, "%s", "node") + `$6) AND pool` + strings.ReplaceAll(busy, "%s", "pool") + `$7)`
 	}
-	return `
+	return strings.ReplaceAll(`
 		UPDATE job
 		SET state = CASE WHEN cancel = 1 THEN 'undoing' WHEN state = 'queued' THEN 'running' ELSE state END,
 			error = CASE WHEN cancel = 1 AND error = '' THEN 'cancelled' ELSE error END,
 			attempts = CASE WHEN state = 'queued' AND stage = '' THEN 0 WHEN state = 'running' AND cancel = 1 THEN 1 ELSE attempts + 1 END,
-			owner = $1, epoch = epoch + 1, lease_until = $2, started = COALESCE(started, $4)
+			owner = $1, epoch = epoch + 1, lease_until = CLOCK + $2, started = COALESCE(started, $3)
 		WHERE id = (
 			SELECT id FROM job
-			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= $3) AND blocked = 0
-				AND ($5 = '' OR ` + c.among + `)` + free + `
-			ORDER BY priority DESC, created, id LIMIT 1` + c.lock + `)
-		RETURNING ` + jobColumns
+			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= CLOCK) AND blocked = 0
+				AND ($4 = '' OR `+c.among+`)`+free+`
+			ORDER BY priority DESC, created, id LIMIT 1`+c.lock+`)`+only+`
+		RETURNING `+jobColumns, "CLOCK", clock)
 }
 
 // ClaimJob is ClaimNext for who can run any kind, without limits.
@@ -69,6 +69,11 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		kinds += ","
 	}
 	limits := c.PerNode > 0 || c.PerPool > 0
+	if !limits {
+		if claimed, err := db.claimAtOnce(ctx, c, kinds); !errors.Is(err, errLeftOut) {
+			return claimed, err
+		}
+	}
 	var claimed *seedbed.Job
 	err := db.own(ctx, "claim job", func(tx *sql.Tx) error {
 		claimed = nil
@@ -81,11 +86,11 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		if err != nil {
 			return err
 		}
-		args := []any{c.Owner, micros(clock.Add(c.Lease)), micros(clock), micros(now()), kinds}
+		args := []any{c.Owner, c.Lease.Microseconds(), micros(now()), kinds, micros(clock)}
 		if limits {
 			args = append(args, orNone(c.PerNode), orNone(c.PerPool))
 		}
-		j, err := scanJob(tx.QueryRowContext(ctx, db.dialect.claim.query(limits), args...))
+		j, err := scanJob(tx.QueryRowContext(ctx, db.dialect.claim.query(limits, `CAST($5 AS bigint)`, ""), args...))
 		if errors.Is(err, sql.ErrNoRows) {
 			return errUnchanged
 		}
@@ -102,6 +107,38 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		return nil, err
 	}
 	return claimed, nil
+}
+
+// claimNow reads the clock itself, and fails unless the endpoints are those of the text $5.
+var claimNow = postgres.claim.query(false, `CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS bigint)`,
+	` AND 1 / CASE WHEN $5 = `+endpointsText+` THEN 1 ELSE 0 END = 1`)
+
+// claimAtOnce claims with one statement, which is a transaction by itself, where
+// nobody is to be told of it; else it gives errLeftOut. It does so also when the answer
+// did not come: a job that was claimed all the same is given out again with the end of its lease.
+func (db *DB) claimAtOnce(ctx context.Context, c seedbed.Claiming, kinds string) (*seedbed.Job, error) {
+	if !db.dialect.volleys {
+		return nil, errLeftOut
+	}
+	told, err := db.knownEndpoints(ctx)
+	if err != nil || told.want(seedbed.EventJobStarted) {
+		return nil, errLeftOut
+	}
+	ctx, cancel := context.WithTimeout(ctx, db.dialect.limit)
+	defer cancel()
+	j, err := scanJob(db.write.QueryRowContext(ctx, claimNow, c.Owner, c.Lease.Microseconds(), micros(now()), kinds, told.text))
+	switch {
+	case err == nil:
+		db.wake()
+		db.tellSoon()
+		return &j, nil
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case ctx.Err() == nil:
+		db.known.forget() // perhaps the endpoints are others by now
+		return nil, errLeftOut
+	}
+	return nil, db.fail(ctx, "claim job", err)
 }
 
 // orNone is a limit as the query takes it.

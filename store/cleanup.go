@@ -90,8 +90,8 @@ func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbe
 }
 
 // DropMapping takes back the addresses of an instance, if it is still one that
-// StaleMappings shows, and tells whether it did: it is served no more, its NICs
-// with their claims and leases are deleted, and its state is gone. Its name and
+// StaleMappings shows, and tells whether it did: it is served no more, its NICs,
+// which claim its MACs and addresses, and leases are deleted, and its state is gone. Its name and
 // volumes stay its own until it is removed.
 func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (dropped bool, err error) {
 	err = db.update(ctx, "drop mapping", func(tx *sql.Tx) error {
@@ -115,7 +115,6 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		for _, query := range []string{
 			`DELETE FROM nic WHERE instance = $1`,
 			`DELETE FROM lease WHERE instance = $1`,
-			`DELETE FROM claim WHERE kind IN ('mac', 'ip') AND holder = $1`,
 		} {
 			if err := exec(ctx, tx, query, id); err != nil {
 				return err

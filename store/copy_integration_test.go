@@ -34,6 +34,8 @@ func everything(t *testing.T, db *DB) {
 	}
 	do(db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), NAT: true,
 		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")}))(t)
+	must(db.EnsureNode(ctx, "node"))
+	must(db.NoteNode(ctx, "node", seedbed.NodeReport{CPUs: 4}, "", time.Now()))
 	do(acceptImport(ctx, db, "debian"))(t)
 	j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
 	must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))

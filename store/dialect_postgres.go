@@ -25,7 +25,7 @@ import (
 var postgres = dialect{
 	goose:      goose.DialectPostgres,
 	migrations: "migrations/postgres",
-	claim:      claiming{among: `strpos($5, ',' || kind || ',') > 0`, lock: ` FOR UPDATE SKIP LOCKED`, alone: `SELECT pg_advisory_xact_lock(7300010)`},
+	claim:      claiming{among: `strpos($4, ',' || kind || ',') > 0`, lock: ` FOR UPDATE SKIP LOCKED`, alone: `SELECT pg_advisory_xact_lock(7300010)`},
 	clock:      `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
 	announce:   `SELECT pg_notify('` + channel + `', $1)`,
 	lanes:      2,

@@ -18,7 +18,7 @@ import (
 var sqlite = dialect{
 	goose:      goose.DialectSQLite3,
 	migrations: "migrations/sqlite",
-	claim:      claiming{among: `instr($5, ',' || kind || ',') > 0`},
+	claim:      claiming{among: `instr($4, ',' || kind || ',') > 0`},
 	tries:      1,
 	cause:      sqliteCause,
 }

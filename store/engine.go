@@ -92,22 +92,27 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 				return orConflict(err, "job %s has made its images already", id.Short())
 			}
 		}
-		if err := exec(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1`, id); err != nil {
-			return err
-		}
-		j.Cancel = true
-		if err := addEvent(ctx, tx, id, seedbed.Event{Level: "warn", Stage: j.Stage, Msg: "cancel requested", Progress: j.Progress}); err != nil {
-			return err
-		}
-		if j.Epoch == 0 {
-			return db.giveUp(ctx, tx, j, "cancelled")
-		}
-		clock, err := db.leaseClock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, micros(clock), id)
+		return db.cancel(ctx, tx, j, "cancel requested")
 	})
+}
+
+// cancel marks a job whose row is locked, and says so in its history.
+func (db *DB) cancel(ctx context.Context, tx *sql.Tx, j seedbed.Job, said string) error {
+	if err := exec(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1`, j.ID); err != nil {
+		return err
+	}
+	j.Cancel = true
+	if err := addEvent(ctx, tx, j.ID, seedbed.Event{Level: "warn", Stage: j.Stage, Msg: said, Progress: j.Progress}); err != nil {
+		return err
+	}
+	if j.Epoch == 0 {
+		return db.giveUp(ctx, tx, j, "cancelled")
+	}
+	clock, err := db.leaseClock(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, micros(clock), j.ID)
 }
 
 // orConflict is err, or when there is none an ErrConflict with that text.

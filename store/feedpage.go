@@ -85,7 +85,7 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 	if err := checkNode(node); err != nil {
 		return err
 	}
-	return db.update(ctx, "record applied revision", func(tx *sql.Tx) error {
+	err := db.update(ctx, "record applied revision", func(tx *sql.Tx) error {
 		if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 			return err
 		}
@@ -97,7 +97,15 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 		}
 		return orConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
 	})
+	if err == nil {
+		db.applied.ring()
+	}
+	return err
 }
+
+// AppliedHint is closed when this process next records what a node has applied.
+// It is only a hint, as [DB.Hint] is.
+func (db *DB) AppliedHint() <-chan struct{} { return db.applied.next() }
 
 // Applied returns the revision that node said it serves, and when; 0 and the
 // zero time for a node that said nothing yet.

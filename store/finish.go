@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"seedbed"
 )
@@ -14,12 +15,28 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", clean(string(o.State), 80))
 	}
+	unsure := false
+	if quick, ok := endStride(ref, o); ok {
+		err := db.stride(ctx, "finish job", quick)
+		if unsure = errors.Is(err, errUnsure); !unsure && !errors.Is(err, errLeftOut) {
+			return err
+		}
+	}
+	return db.longFinish(ctx, ref, o, unsure)
+}
+
+// longFinish is Finish in a transaction that waits for each answer. An end that is
+// unsure is looked for first.
+func (db *DB) longFinish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome, unsure bool) error {
 	write := db.own
 	if o.Drop || o.ImageState != "" { // rows that others remember
 		write = db.update
 	}
 	return write(ctx, "finish job", func(tx *sql.Tx) error {
 		j, err := hold(ctx, tx, ref)
+		if unsure && errors.Is(err, seedbed.ErrStale) && j.Epoch == ref.Epoch && j.State == o.State {
+			return errUnchanged // nobody else ends a job of that epoch so
+		}
 		if err != nil {
 			return err
 		}
@@ -36,7 +53,7 @@ func (db *DB) end(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outc
 	if err := db.settle(ctx, tx, j, o); err != nil {
 		return err
 	}
-	if err := endRebuild(ctx, tx, j); err != nil {
+	if err := endRebuild(ctx, tx, j, o); err != nil {
 		return err
 	}
 	if err := endScript(ctx, tx, j, o); err != nil {

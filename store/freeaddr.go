@@ -15,7 +15,7 @@ import (
 const freeLeast = 1024
 
 // nextOf gives out an address that was free when it was last read. One that was
-// taken since shows when the claims are written.
+// taken since shows when the NICs are written.
 func (db *DB) nextOf(ctx context.Context, p *pile, n seedbed.Network) (netip.Addr, error) {
 	a := db.next.pop(n.Name)
 	if !a.IsValid() {

@@ -7,10 +7,10 @@ import (
 	"seedbed"
 )
 
-const imageColumns = `name, pool, state, size, source, format, sha256, firmware, created`
+const imageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
 
 func scanImage(r row) (i seedbed.Image, err error) {
-	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, toTime{&i.Created})
+	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, toTime{&i.Created})
 	return i, err
 }
 
@@ -45,15 +45,15 @@ func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
 	return all, err
 }
 
-// insertImage adds the image of an import job. A dropped row of the name, kept
+// insertImage adds the image of an import job, which is where that job runs. A dropped row of the name, kept
 // for those who still refer to it, becomes the new image.
-func insertImage(ctx context.Context, tx *sql.Tx, i seedbed.Image) error {
+func insertImage(ctx context.Context, tx *sql.Tx, i seedbed.Image, node string) error {
 	made, err := affect(ctx, tx, `
-		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
-			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware, created = excluded.created, dropped = 0
+			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware, node = excluded.node, created = excluded.created, dropped = 0
 		WHERE image.dropped = 1`,
-		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, i.Firmware, micros(orNow(i.Created)))
+		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, i.Firmware, node, micros(orNow(i.Created)))
 	if err == nil && made == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "image %q exists already", i.Name)
 	}

@@ -10,12 +10,15 @@ import (
 	"seedbed"
 )
 
-// insertInstance makes the claims of a new instance, and adds it with its NICs and volumes.
-func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID, i seedbed.Instance) error {
-	if err := take(ctx, tx, seedbed.Claim{Kind: claimName, Key: i.Name, Job: job}, string(i.ID)); err != nil {
+// insertInstance adds the new instance of a job with its NICs and volumes; hook is
+// the one that asked, if any did.
+func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID, i seedbed.Instance, hook string) error {
+	if err := unclaimed(ctx, tx, job, holdsName, nameTaken, i.Name); err != nil {
 		return err
 	}
-	if err := freeID(ctx, tx, i.ID, job); err != nil {
+	if err := unclaimed(ctx, tx, job, holdsID, func(h held) string {
+		return fmt.Sprintf("UUID %s is instance %q's already (job %s)", i.ID, h.name, h.job.Short())
+	}, i.ID); err != nil {
 		return err
 	}
 	ready, err := seedbed.ParseReady(string(i.Ready))
@@ -38,7 +41,7 @@ func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID,
 		i.ID, i.Name, i.Profile, i.Image, i.Node, seedbed.InstanceProvisioning, i.VCPUs, i.Memory, ready, flag(i.Held), blob(i.UserData),
 		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
 		blob(i.VendorData), source, asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
-		flag(i.Protected), cmp.Or(i.Kind, seedbed.KindNative), follow, i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, 1, made, made)
+		flag(i.Protected), cmp.Or(i.Kind, seedbed.KindNative), follow, i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,10 @@ func imageOnce(ctx context.Context, tx *sql.Tx, name string) (seedbed.Image, err
 }
 
 func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
-	if err := take(ctx, tx, seedbed.Claim{Kind: claimMAC, Key: n.MAC.String(), Job: job}, string(id)); err != nil {
+	mac := n.MAC.String()
+	if err := unclaimed(ctx, tx, job, holdsMAC, func(h held) string {
+		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", mac, h.name, h.job.Short())
+	}, mac); err != nil {
 		return err
 	}
 	network, err := lockOnce(ctx, tx, n.Network)
@@ -116,12 +122,14 @@ func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id s
 	if err != nil {
 		return err
 	}
-	if err := take(ctx, tx, seedbed.Claim{Kind: claimIP, Key: ipKey(n.Network, addr.String()), Job: job}, string(id)); err != nil {
+	if err := unclaimed(ctx, tx, job, holdsAddr, func(h held) string {
+		return fmt.Sprintf("address %s is instance %q's already (job %s)", addr, h.name, h.job.Short())
+	}, n.Network, addr.String()); err != nil {
 		if !n.Addr.IsValid() && errors.Is(err, seedbed.ErrExists) {
 			err = errAgain // a volley was quicker
 		}
 		return err
 	}
-	_, err = put(ctx, tx, intoNIC, id, n.Index, n.MAC.String(), n.Network, addr.String())
+	_, err = put(ctx, tx, intoNIC, id, n.Index, mac, n.Network, addr.String())
 	return err
 }

@@ -85,11 +85,17 @@ func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error)
 }
 
 // SetInstanceState changes the state from one to another, and tells whether it
-// did: false when the instance was in another state or is no more.
+// did: false when the instance was in another state, is no more, or has a job that
+// has not ended, whoever runs it.
 func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
 	err = db.update(ctx, "set instance state", func(tx *sql.Tx) error {
-		n, err := affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND state = $4`,
-			to, micros(now()), id, from)
+		// The row is locked first, so that a job that is accepted at the same time is seen.
+		changed = false
+		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
+		if err == nil && n == 1 {
+			n, err = affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
+				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.`+live+`)`, to, micros(now()), id)
+		}
 		changed = n == 1
 		if err == nil && n == 0 {
 			return errUnchanged
@@ -109,21 +115,20 @@ func setState(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, to seedbed
 	return err
 }
 
-// dropInstance forgets an instance and releases its claims. Were it still
+// dropInstance forgets an instance, and with it what it claimed. Were it still
 // served, it is retracted.
 func dropInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep int) error {
 	if err := retractAll(ctx, tx, id, keep); err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind <> $1 AND holder = $2`, claimImage, id); err != nil {
-		return err
-	}
 	if err := exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
 		return err
 	}
-	// A create job that was kept when it failed has its script still.
-	if err := exec(ctx, tx, `DELETE FROM job_script WHERE EXISTS (SELECT 1 FROM job WHERE job.id = job_script.job AND job.instance = $1)`, id); err != nil {
-		return err
+	// A create job that was kept when it failed has its script still, and a rebuild what it has to know.
+	for _, table := range []string{"job_script", "rebuild"} {
+		if err := exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
+			return err
+		}
 	}
 	return exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
 }

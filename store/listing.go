@@ -42,11 +42,16 @@ func upTo(limit int) int64 {
 }
 
 // instancesWhere is what asks for the instances of a query. A range in place of
-// LIKE is what an index can follow in both databases.
+// LIKE is what an index can follow in both databases. What is said of the state
+// without an argument is what the partial indexes say, as for jobs.
 func instancesWhere(q seedbed.InstanceQuery) *where {
 	w := &where{}
-	if q.State != "" {
-		w.and("state = %s", q.State)
+	switch q.State {
+	case "":
+	case seedbed.InstanceProvisioning:
+		w.and("state = 'provisioning'")
+	default:
+		w.and("state = %s AND state <> 'provisioning'", q.State)
 	}
 	if q.Profile != "" {
 		w.and("profile = %s", q.Profile)
@@ -97,11 +102,14 @@ func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []s
 // argument say what the partial indexes say, which SQLite wants word for word.
 func jobsWhere(q seedbed.JobQuery) *where {
 	w := &where{}
-	if q.State != "" {
+	switch q.State {
+	case "":
+	case seedbed.JobSucceeded:
 		w.and("state = %s", q.State)
-		if q.State != seedbed.JobSucceeded {
-			w.and("state <> 'succeeded'")
-		}
+	case seedbed.JobFailed, seedbed.JobRolledBack, seedbed.JobIncomplete:
+		w.and("state = %s AND state IN ('failed', 'rolled_back', 'rollback_incomplete')", q.State)
+	default:
+		w.and("state = %s AND "+live, q.State)
 	}
 	if q.Kind != "" {
 		w.and("kind = %s", q.Kind)
@@ -119,7 +127,11 @@ func jobsWhere(q seedbed.JobQuery) *where {
 func (db *DB) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
 	err = db.view(ctx, "list jobs", func(tx *sql.Tx) error {
 		w := jobsWhere(q)
-		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY created DESC, id DESC LIMIT $%d`, len(w.args)+1)
+		created := "created"
+		if q.State != "" && !q.State.Terminal() {
+			created += " + 0" // these are few, and found as such, not among all by age
+		}
+		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.args)+1)
 		all, err = list(ctx, tx, scanJob, query, append(w.args, upTo(q.Limit))...)
 		return err
 	})

@@ -120,7 +120,7 @@ func checkSubject(ctx context.Context, tx *sql.Tx, node string, id seedbed.Insta
 		return err
 	}
 	_, err := one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrNotFound, "node %q was never heard of", clean(node, 80)), `
-		SELECT 1 FROM feed_node WHERE node = $1 UNION ALL SELECT 1 FROM instance WHERE node = $1 LIMIT 1`, node)
+		SELECT 1 FROM node WHERE name = $1 UNION ALL SELECT 1 FROM feed_node WHERE node = $1 UNION ALL SELECT 1 FROM instance WHERE node = $1 LIMIT 1`, node)
 	return err
 }
 

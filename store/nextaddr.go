@@ -66,11 +66,11 @@ func (db *DB) nextFree(ctx context.Context, tx *sql.Tx, n seedbed.Network) (neti
 		if a == n.Gateway {
 			continue
 		}
-		if pileOf(ctx) != nil { // one that is taken shows when the claims are written
+		if pileOf(ctx) != nil { // one that is taken shows when the NICs are written
 			db.next.gave(n.Name, a)
 			return a, nil
 		}
-		taken, err := value[bool](tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM claim WHERE kind = $1 AND key = $2)`, claimIP, ipKey(n.Name, a.String())))
+		taken, err := value[bool](tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nic WHERE network = $1 AND addr = $2)`, n.Name, a.String()))
 		if err != nil {
 			return netip.Addr{}, err
 		}

@@ -71,6 +71,7 @@ type DB struct {
 	memo    memo
 	asks    asks
 	steps   asks
+	strides asks
 	next    nextAddr
 	known   known
 	numbers numbers
@@ -81,6 +82,8 @@ type DB struct {
 	hint chan struct{}
 	// revised is rung for what user-data is made from.
 	revised bell
+	// applied is rung for what a node has applied.
+	applied bell
 	// sinceCut counts each instance's events since they were last cut.
 	sinceCut map[seedbed.InstanceID]int
 }

@@ -82,7 +82,7 @@ func acceptOVA(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 		if err := take(ctx, tx, seedbed.Claim{Kind: claimImage, Key: v.Image, Job: a.Job.ID}, v.Image); err != nil {
 			return err
 		}
-		if err := insertImage(ctx, tx, o.Images[i]); err != nil {
+		if err := insertImage(ctx, tx, o.Images[i], a.Job.Node); err != nil {
 			return err
 		}
 		err := exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,

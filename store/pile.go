@@ -32,7 +32,7 @@ type pile struct {
 
 // pileOrder is the order in which tables are written: each after those that it
 // refers to, and jobs first (see acceptCreate).
-var pileOrder = []string{intoJob, intoClaim, intoInstance, intoNIC, intoVolume, intoHookInstance, intoDelivery, intoEvent, intoAudit,
+var pileOrder = []string{intoJob, intoInstance, intoNIC, intoVolume, intoDelivery, intoEvent, intoAudit,
 	intoSystem, intoNetworkTemplate, intoStorageTemplate, intoUserData, intoScript}
 
 // The tables and columns of rows that may be gathered.
@@ -40,13 +40,12 @@ const (
 	intoJob      = `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`
 	intoClaim    = `claim (kind, key, job, holder)`
 	intoInstance = `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
-		vendor_data, datasource, metadata, tags, spot, password, protected, kind, follow, source, params, system, token, revision, created, changed)`
-	intoNIC          = `nic (instance, idx, mac, network, addr)`
-	intoVolume       = `volume (pool, name, instance, idx, size, image)`
-	intoHookInstance = `hook_instance (instance, hook, made)`
-	intoDelivery     = `delivery (hook, id, sha256, received, job, peer, headers, payload)`
-	intoEvent        = `job_event (job, seq, at, level, stage, msg, progress)`
-	intoAudit        = `audit (at, actor, role, peer, request, what, before, asked)`
+		vendor_data, datasource, metadata, tags, spot, password, protected, kind, follow, source, params, system, token, hook, revision, created, changed)`
+	intoNIC      = `nic (instance, idx, mac, network, addr)`
+	intoVolume   = `volume (pool, name, instance, idx, size, image)`
+	intoDelivery = `delivery (hook, id, sha256, received, job, peer, headers, payload)`
+	intoEvent    = `job_event (job, seq, at, level, stage, msg, progress)`
+	intoAudit    = `audit (at, actor, role, peer, request, what, before, asked)`
 )
 
 type pileKey struct{}
@@ -82,7 +81,11 @@ var yielding = map[string]bool{intoJob: true, intoClaim: true, intoDelivery: tru
 // insertRows is the statement that adds n rows of so many columns.
 func insertRows(into string, n, columns int, numbered bool) string {
 	var b strings.Builder
-	b.WriteString("INSERT INTO " + into + " VALUES ")
+	b.WriteString("INSERT ")
+	if !numbered && n > 1 {
+		b.WriteString("OR FAIL ") // who adds many goes back to before them all: SQLite need not keep what undoes the statement
+	}
+	b.WriteString("INTO " + into + " VALUES ")
 	for at := range n * columns {
 		switch {
 		case at == 0:

@@ -47,7 +47,8 @@ type preparedConn struct {
 	ready map[string]*readyStmt
 }
 
-// readyMost bounds the statements that a connection keeps; their texts are ours.
+// readyMost bounds the statements that a connection keeps. Their texts are ours; those
+// of a migration are more than that, and make room for those that are run again.
 const readyMost = 256
 
 // readyStmt is a statement, busy while rows of it are read.
@@ -56,8 +57,8 @@ type readyStmt struct {
 	busy bool
 }
 
-// take gives the statement for query; nil when it has to be run without one:
-// it is in use, or there are too many.
+// take gives the statement for query; nil when it has to be run without one,
+// because it is in use.
 func (c *preparedConn) take(ctx context.Context, query string) (*readyStmt, error) {
 	if s := c.ready[query]; s != nil {
 		if s.busy {
@@ -66,7 +67,7 @@ func (c *preparedConn) take(ctx context.Context, query string) (*readyStmt, erro
 		return s, nil
 	}
 	if len(c.ready) >= readyMost {
-		return nil, nil
+		c.clear()
 	}
 	s, err := c.PrepareContext(ctx, query)
 	if err != nil {
@@ -74,6 +75,16 @@ func (c *preparedConn) take(ctx context.Context, query string) (*readyStmt, erro
 	}
 	c.ready[query] = &readyStmt{Stmt: s}
 	return c.ready[query], nil
+}
+
+// clear lets go of the statements that are not in use.
+func (c *preparedConn) clear() {
+	for query, s := range c.ready {
+		if !s.busy {
+			s.Stmt.Close() // what is wrong with it shows when it is run again
+			delete(c.ready, query)
+		}
+	}
 }
 
 // ExecContext implements driver.ExecerContext.

@@ -8,8 +8,7 @@ import (
 	"seedbed"
 )
 
-// holdQuota refuses a create that its hook has no room for, and notes whose the
-// instance is. With a quota the hook's row is locked, so that those who create
+// holdQuota refuses a create that its hook has no room for. With a quota the hook's row is locked, so that those who create
 // at the same time count each other.
 func holdQuota(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
 	q, hook := a.Delivery.Quota, a.Delivery.Hook
@@ -25,7 +24,7 @@ func holdQuota(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
 		return err
 	}
 	if q.Instances > 0 {
-		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM hook_instance WHERE hook = $1`, hook))
+		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM instance WHERE hook = $1 AND hook <> ''`, hook))
 		if err != nil {
 			return err
 		}
@@ -45,13 +44,4 @@ func holdQuota(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
 		}
 	}
 	return nil
-}
-
-// noteOwner writes down which hook the new instance is of.
-func noteOwner(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
-	if a.Delivery == nil || a.Instance == nil {
-		return nil
-	}
-	_, err := put(ctx, tx, intoHookInstance, a.Instance.ID, a.Delivery.Hook, micros(now()))
-	return err
 }

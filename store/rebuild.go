@@ -25,14 +25,14 @@ func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 	if err := readSpec(a.Job, &spec); err != nil {
 		return err
 	}
-	if spec.Own {
+	if spec.Own && a.Rebuild.Kind != seedbed.KindProvisioner {
 		if err := notComposed(ctx, tx, a.Job.Instance); err != nil {
 			return within(fmt.Sprintf("rebuild instance %q", a.Job.Subject), err)
 		}
 	}
 	next := *a.Rebuild
 	next.ID, next.Name = a.Job.Instance, a.Job.Subject
-	token, err := one(ctx, tx, value[string], nil, `SELECT token FROM instance WHERE id = $1`, next.ID)
+	token, err := tokenOf(ctx, tx, next.ID)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,49 @@ func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 	if err := checkImages(ctx, tx, next); err != nil {
 		return err
 	}
+	if a.Script != nil {
+		if err := insertScriptRun(ctx, tx, a.Job.ID, *a.Script); err != nil {
+			return err
+		}
+	}
 	return putSide(ctx, tx, a.Job.ID, seedbed.RebuildNext, next)
+}
+
+// addRebuilt adds what either side of a rebuild has beyond what its instance has
+// now: until the job has ended, it may become that or this again.
+func addRebuilt(ctx context.Context, tx *sql.Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
+	vcpus, memory, disk := now.VCPUs, now.Memory, disksOf(now)
+	for _, which := range []seedbed.RebuildSide{seedbed.RebuildNext, seedbed.RebuildBefore} {
+		s, err := side(ctx, tx, job, which)
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			vcpus, memory, disk = max(vcpus, s.VCPUs), max(memory, s.Memory), max(disk, disksOf(*s))
+		}
+	}
+	has.VCPUs += int64(vcpus - now.VCPUs)
+	has.Memory += memory - now.Memory
+	has.Disk += disk - disksOf(now)
+	return nil
+}
+
+// resumableRebuild holds the room that a rebuild takes which goes on, unless its
+// instance is what it makes of it already.
+func resumableRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	before, err := side(ctx, tx, j.ID, seedbed.RebuildBefore)
+	if err != nil || before != nil {
+		return err
+	}
+	next, err := nextOf(ctx, tx, j.ID)
+	if err != nil {
+		return err
+	}
+	token, err := tokenOf(ctx, tx, next.ID)
+	if err != nil {
+		return err
+	}
+	return holdTokenQuota(ctx, tx, token, *next)
 }
 
 // checkRebuild looks at what a rebuild job makes of its instance.
@@ -150,6 +192,9 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			if err := exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1 AND side = $2`, j.ID, seedbed.RebuildBefore); err != nil {
 				return err
 			}
+			if err := exchangeDomain(ctx, tx, j, to); err != nil {
+				return err
+			}
 			return remake(ctx, tx, *before)
 		case before != nil:
 			return exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`, micros(now()), j.Instance)
@@ -163,6 +208,9 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			return err
 		}
 		if err := putSide(ctx, tx, j.ID, seedbed.RebuildBefore, was); err != nil {
+			return err
+		}
+		if err := exchangeDomain(ctx, tx, j, to); err != nil {
 			return err
 		}
 		return remake(ctx, tx, *next)
@@ -198,7 +246,8 @@ func remake(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 
 // rebuildsOf are the instances that live jobs rebuild from or to an image.
 func rebuildsOf(ctx context.Context, tx *sql.Tx, image string) ([]string, error) {
-	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild ORDER BY job, side`)
+	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
+		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+live+`) ORDER BY job, side`)
 	var names []string
 	for _, i := range all {
 		if slices.Contains(imagesOf(i), image) {
@@ -209,7 +258,7 @@ func rebuildsOf(ctx context.Context, tx *sql.Tx, image string) ([]string, error)
 	return slices.Compact(names), err
 }
 
-// noReturn refuses the last stage of a rebuild to a job that was asked to be cancelled.
+// noReturn refuses a last stage without a way back to a job that was asked to be cancelled.
 func noReturn(j seedbed.Job) error {
 	if j.Cancel {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s was asked to be cancelled", j.ID.Short())
@@ -217,18 +266,44 @@ func noReturn(j seedbed.Job) error {
 	return nil
 }
 
-// endRebuild forgets what a rebuild job had to know.
-func endRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
-	if j.Kind != seedbed.JobRebuild {
+// endRebuild forgets what a rebuild job had to know, unless it can be taken up
+// again: nobody else knows of the former disks that it could not remove.
+func endRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
 		return nil
 	}
 	return exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1`, j.ID)
 }
 
-// uncancellable says why a rebuild cannot be cancelled any more; nil when it can.
+// reclaim makes the former disks the instance's own again that failed rebuilds of
+// it have left, so that its removal takes them along. What they are clones of does
+// not matter by then.
+func reclaim(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
+	left, err := list(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
+		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND rebuild.side = $2 ORDER BY job.created`, id, seedbed.RebuildBefore)
+	if err != nil {
+		return err
+	}
+	for _, was := range left {
+		for _, v := range was.Volumes {
+			err := exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size)
+				SELECT $1, $2, $3, COALESCE(MAX(idx) + 1, 0), $4 FROM volume WHERE instance = $3 ON CONFLICT DO NOTHING`, v.Pool, v.Name, id, v.Size)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// uncancellable says why a rebuild or a resize cannot be cancelled any more; nil when it can.
 func uncancellable(j seedbed.Job) error {
-	if j.Kind == seedbed.JobRebuild && j.Stage == finalRebuild && j.State == seedbed.JobRunning {
+	switch {
+	case j.State == seedbed.JobUndoing:
+	case j.Kind == seedbed.JobRebuild && j.Stage == finalRebuild:
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has rebuilt its instance already, and removes the former disks", j.ID.Short())
+	case j.Kind == seedbed.JobResize && j.Stage == finalResize:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s makes the disk larger already, and nothing makes it small again", j.ID.Short())
 	}
 	return nil
 }

@@ -68,7 +68,15 @@ func resumable(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
 	if err == nil && state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to go on with %s job %s", j.Subject, state, j.Kind, j.ID.Short())
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case j.Kind == seedbed.JobResize:
+		return resumableResize(ctx, tx, j)
+	case j.Kind == seedbed.JobRebuild:
+		return resumableRebuild(ctx, tx, j)
+	}
+	return nil
 }
 
 func resumableImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, missing error) error {

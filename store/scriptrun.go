@@ -39,25 +39,32 @@ func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml stri
 }
 
 // SetScriptDomain keeps what the script of a running create job has made for its
-// instance's domain, in place of what it made before.
+// instance's domain, in place of what it made before. That of a rebuild job is
+// the instance's once it is exchanged.
 func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error {
 	return db.update(ctx, "keep the script's domain", func(tx *sql.Tx) error {
-		j, err := creating(ctx, tx, ref, seedbed.JobRunning)
+		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
 		if err != nil {
 			return err
 		}
-		return exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, j.Instance, xml)
+		if j.Kind == seedbed.JobRebuild {
+			return changeRun(ctx, tx, j.ID, func(run *seedbed.ScriptRun) error { run.XML = xml; return nil })
+		}
+		return putScriptDomain(ctx, tx, j.Instance, xml)
 	})
 }
 
-// AddVolume makes a volume one of the instance of a running create job, as its
-// last. It may be repeated. Errors: ErrExists for a name that another volume of
-// the pool has, ErrConflict while the job is undone.
+// AddVolume makes a volume one of the instance of a running create job, or of
+// those that a rebuild job makes, as its last. It may be repeated. Errors: ErrExists for a name that another volume of
+// the pool has, ErrForbidden for one that the instance's token has no room for, ErrConflict while the job is undone.
 func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error {
 	return db.update(ctx, "add volume", func(tx *sql.Tx) error {
-		j, err := creating(ctx, tx, ref, seedbed.JobRunning)
+		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
 		if err != nil {
 			return err
+		}
+		if j.Kind == seedbed.JobRebuild {
+			return addNext(ctx, tx, j, v)
 		}
 		inst, err := oneInstance(ctx, tx, j.Instance)
 		if err != nil {
@@ -73,6 +80,9 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 		for _, w := range inst.Volumes {
 			v.Index = max(v.Index, w.Index+1)
 		}
+		if err := holdTokenDisk(ctx, tx, inst, v); err != nil {
+			return err
+		}
 		inst.Volumes = []seedbed.Volume{v}
 		if err := checkImages(ctx, tx, inst); err != nil {
 			return err
@@ -86,13 +96,16 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 	})
 }
 
-// DropVolume takes a volume from the instance of a create job; those after it
-// move up. One that it does not have is taken already.
+// DropVolume takes a volume from the instance of a create job, or from those that
+// a rebuild job makes; those after it move up. One that it does not have is taken already.
 func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error {
 	return db.update(ctx, "drop volume", func(tx *sql.Tx) error {
-		j, err := creating(ctx, tx, ref, seedbed.JobRunning, seedbed.JobUndoing)
+		j, err := scripted(ctx, tx, ref, seedbed.JobRunning, seedbed.JobUndoing)
 		if err != nil {
 			return err
+		}
+		if j.Kind == seedbed.JobRebuild {
+			return dropNext(ctx, tx, j, pool, name)
 		}
 		inst, err := oneInstance(ctx, tx, j.Instance)
 		if err != nil {
@@ -118,19 +131,10 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 	})
 }
 
-// creating holds a create job that is in one of the states.
-func creating(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
-	j, err := hold(ctx, tx, ref)
-	if err == nil && (j.Kind != seedbed.JobCreate || !slices.Contains(states, j.State)) {
-		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
-	}
-	return j, err
-}
-
 // endScript forgets what a job carried its script out by, which may hold
 // secrets, when the job has ended and cannot go on.
 func endScript(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
-	if j.Kind != seedbed.JobCreate || o.State == seedbed.JobFailed {
+	if j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
 		return nil
 	}
 	return exec(ctx, tx, `DELETE FROM job_script WHERE job = $1`, j.ID)

@@ -20,7 +20,20 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 			return err
 		}
 	}
-	if s.Image != nil || s.Images != nil || s.Flattened { // rows that others remember
+	unsure := false
+	if quick, ok := stepStride(ref, s); ok {
+		err := db.stride(ctx, "write stage", quick)
+		if unsure = errors.Is(err, errUnsure); !unsure && !errors.Is(err, errLeftOut) {
+			return err
+		}
+	}
+	return db.longStep(ctx, ref, s, unsure)
+}
+
+// longStep is Step in a transaction that waits for each answer. A step that is
+// unsure is looked for first.
+func (db *DB) longStep(ctx context.Context, ref seedbed.JobRef, s seedbed.Step, unsure bool) error {
+	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that others remember
 		return db.update(ctx, "write stage", func(tx *sql.Tx) error {
 			events, err := step(ctx, tx, ref, s)
 			if err != nil {
@@ -30,8 +43,26 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 		})
 	}
 	return db.share(ctx, "write stage", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+		if unsure {
+			if done, err := stepped(ctx, tx, ref, s); done || err != nil {
+				return nil, orUnchanged(err)
+			}
+		}
 		return step(ctx, tx, ref, s)
 	})
+}
+
+// stepped tells whether s, which does not leave a job where it was, was written already.
+func stepped(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) (bool, error) {
+	j, err := hold(ctx, tx, ref)
+	if err != nil || j.Stage != clean(s.Next, 80) {
+		return false, err
+	}
+	if s.Done == "" {
+		return true, nil
+	}
+	n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM job_stage WHERE job = $1 AND name = $2 AND state = $3`, j.ID, s.Done, seedbed.StageDone))
+	return n > 0, err
 }
 
 // step is Step in its transaction, with what there is to tell of it.
@@ -73,6 +104,11 @@ func step(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) (
 	}
 	if s.Flattened {
 		if err := flattened(ctx, tx, j); err != nil {
+			return nil, err
+		}
+	}
+	if s.Resized != nil {
+		if err := resized(ctx, tx, j, *s.Resized); err != nil {
 			return nil, err
 		}
 	}

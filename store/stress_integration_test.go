@@ -87,7 +87,10 @@ func TestPostgresStress(t *testing.T) {
 		t.Errorf("the follower serves %d of %d", served, len(instances))
 	}
 	for what, query := range map[string]string{
-		"claims of nobody":                  `SELECT COUNT(*) FROM claim WHERE kind <> 'image' AND holder NOT IN (SELECT id FROM instance)`,
+		"NICs of nobody":                    `SELECT COUNT(*) FROM nic WHERE instance NOT IN (SELECT id FROM instance)`,
+		"volumes of nobody":                 `SELECT COUNT(*) FROM volume WHERE instance NOT IN (SELECT id FROM instance)`,
+		"NICs on no network":                `SELECT COUNT(*) FROM nic WHERE network NOT IN (SELECT name FROM network)`,
+		"events and deliveries of no job":   `SELECT COUNT(*) FROM (SELECT job FROM job_event UNION ALL SELECT job FROM delivery) AS part WHERE job NOT IN (SELECT id FROM job)`,
 		"blobs in use and marked unused":    `SELECT COUNT(*) FROM blob WHERE unused_since IS NOT NULL AND sha256 IN (SELECT blob FROM feed WHERE blob IS NOT NULL)`,
 		"leases without a NIC":              `SELECT COUNT(*) FROM lease WHERE mac NOT IN (SELECT mac FROM nic)`,
 		"revisions that are not the node's": `SELECT COUNT(*) FROM feed_node n WHERE n.revision <> (SELECT MAX(f.revision) FROM feed f WHERE f.node = n.node)`,

@@ -26,7 +26,9 @@ type ask struct {
 	// held is set for a write of a job's holder: nothing of it is gathered, and it
 	// may change what memo remembers.
 	held bool
-	err  error
+	// stride is set where that says what is written, in place of fn.
+	stride *stride
+	err    error
 	// told is closed when err is known, unless there are some in lead: then this
 	// one commits for those, of which it is the first.
 	told chan struct{}
@@ -47,8 +49,10 @@ func (a *ask) safely(ctx context.Context, tx *sql.Tx) (told []notice, err error)
 const (
 	// togetherMost bounds a transaction.
 	togetherMost = 64
-	// laneLeast is how many wait before another transaction begins beside one.
-	laneLeast = 24
+	// laneLeast is how many wait before another transaction begins beside one, and
+	// strideLeast how many strides: one statement is written while another flushes.
+	laneLeast   = 24
+	strideLeast = 4
 	// togetherLimit bounds one transaction for many, none of whose own time counts.
 	togetherLimit = 20 * time.Second
 )
@@ -94,10 +98,14 @@ func (db *DB) join(q *asks, a *ask, what string) error {
 	if ctx.Err() != nil {
 		return db.fail(ctx, what, ctx.Err())
 	}
+	least := laneLeast
+	if a.stride != nil {
+		least = strideLeast
+	}
 	a.told = make(chan struct{})
 	q.mu.Lock()
 	q.waiting = append(q.waiting, a)
-	q.appoint(db.dialect.lanes)
+	q.appoint(db.dialect.lanes, least)
 	q.mu.Unlock()
 	<-a.told
 	if len(a.lead) > 0 {
@@ -107,20 +115,23 @@ func (db *DB) join(q *asks, a *ask, what string) error {
 			close(other.told)
 		}
 		q.leading--
-		q.appoint(db.dialect.lanes)
+		q.appoint(db.dialect.lanes, least)
 		q.mu.Unlock()
 	}
-	if a.err != nil && !errors.Is(a.err, errUnchanged) {
-		return db.fail(ctx, what, a.err)
+	if a.err == nil || errors.Is(a.err, errUnchanged) {
+		return nil
 	}
-	return nil
+	if errors.Is(a.err, errLeftOut) || errors.Is(a.err, errUnsure) {
+		return a.err
+	}
+	return db.fail(ctx, what, a.err)
 }
 
 // appoint lets the first that waits commit for as many as one transaction
 // takes: at once when nobody does, and beside others only for enough.
-func (q *asks) appoint(lanes int) {
+func (q *asks) appoint(lanes, least int) {
 	n := min(len(q.waiting), togetherMost)
-	if n == 0 || q.leading > 0 && (q.leading >= lanes || n < laneLeast) {
+	if n == 0 || q.leading > 0 && (q.leading >= lanes || n < least) {
 		return
 	}
 	q.leading++
@@ -134,8 +145,12 @@ func (q *asks) appoint(lanes int) {
 func (db *DB) settleTogether(batch []*ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), togetherLimit)
 	defer cancel()
+	if batch[0].stride != nil {
+		db.settleStrides(ctx, batch)
+		return
+	}
 	apart := false
-	if db.dialect.volleys && !batch[0].held {
+	if db.dialect.volleys {
 		batch, apart = db.volley(ctx, batch)
 	}
 	if len(batch) > 0 {

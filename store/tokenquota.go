@@ -31,31 +31,66 @@ func holdToken(ctx context.Context, tx *sql.Tx, asker *seedbed.Change, a *seedbe
 // holdTokenQuota refuses an instance for which its token has no room, besides
 // what the token's other instances have.
 func holdTokenQuota(ctx context.Context, tx *sql.Tx, token string, i seedbed.Instance) error {
-	if token == "" {
-		return nil
-	}
-	t, err := one(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
-	if err != nil || t.Quota == (seedbed.TokenQuota{}) { // or it was revoked meanwhile
+	most, has, err := tokenUse(ctx, tx, token, i.ID)
+	if err != nil || most == (seedbed.TokenQuota{}) {
 		return err
 	}
-	var has seedbed.TokenQuota
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(vcpus), 0) AS bigint), CAST(COALESCE(SUM(memory), 0) AS bigint) FROM instance WHERE token = $1 AND token <> '' AND id <> $2`,
-		token, i.ID).Scan(&has.Instances, &has.VCPUs, &has.Memory)
+	return overQuota(token, most, has, seedbed.TokenQuota{Instances: 1, VCPUs: int64(i.VCPUs), Memory: i.Memory, Disk: disksOf(i)})
+}
+
+// holdTokenDisk refuses a volume more for an instance, whose others i has, when its
+// token has no room for it. What else the instance takes was looked at when its job was accepted.
+func holdTokenDisk(ctx context.Context, tx *sql.Tx, i seedbed.Instance, v seedbed.Volume) error {
+	token, err := tokenOf(ctx, tx, i.ID)
 	if err != nil {
 		return err
 	}
+	most, has, err := tokenUse(ctx, tx, token, i.ID)
+	if err != nil || most.Disk == 0 {
+		return err
+	}
+	err = overQuota(token, seedbed.TokenQuota{Disk: most.Disk}, seedbed.TokenQuota{Disk: has.Disk + disksOf(i)}, seedbed.TokenQuota{Disk: v.Size})
+	if err == nil {
+		return nil
+	}
+	return within(fmt.Sprintf("volume %s of instance %q", v.Name, i.Name), err)
+}
+
+// tokenOf is by which token an instance was made; empty without one.
+func tokenOf(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) (string, error) {
+	return one(ctx, tx, value[string], nil, `SELECT token FROM instance WHERE id = $1`, id)
+}
+
+func disksOf(i seedbed.Instance) (sum seedbed.Bytes) {
+	for _, v := range i.Volumes {
+		sum += v.Size
+	}
+	return sum
+}
+
+// tokenUse is a token's quota, and what its instances but one have or were
+// promised. Its row is locked. Without a quota both are nothing.
+func tokenUse(ctx context.Context, tx *sql.Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
+	if token == "" {
+		return most, has, nil
+	}
+	t, err := one(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
+	if err != nil || t.Quota == most { // or it was revoked meanwhile
+		return most, has, err
+	}
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(vcpus), 0) AS bigint), CAST(COALESCE(SUM(memory), 0) AS bigint) FROM instance WHERE token = $1 AND token <> '' AND id <> $2`,
+		token, but).Scan(&has.Instances, &has.VCPUs, &has.Memory)
+	if err != nil {
+		return most, has, err
+	}
 	if t.Quota.Disk > 0 {
 		has.Disk, err = value[seedbed.Bytes](tx.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(volume.size), 0) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
-			WHERE instance.token = $1 AND instance.token <> '' AND instance.id <> $2`, token, i.ID))
+			WHERE instance.token = $1 AND instance.token <> '' AND instance.id <> $2`, token, but))
 		if err != nil {
-			return err
+			return most, has, err
 		}
 	}
-	wants := seedbed.TokenQuota{Instances: 1, VCPUs: int64(i.VCPUs), Memory: i.Memory}
-	for _, v := range i.Volumes {
-		wants.Disk += v.Size
-	}
-	return overQuota(token, t.Quota, has, wants)
+	return t.Quota, has, addGrowth(ctx, tx, token, but, &has)
 }
 
 // overQuota says, with all numbers, what is too much; nil when nothing is.

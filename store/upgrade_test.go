@@ -137,6 +137,17 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	if !errors.Is(err, seedbed.ErrExists) {
 		t.Errorf("profile of the same name: %v", err)
 	}
+	// What the instance claimed once stands in its own rows, with the hook that it is of.
+	_, err = db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
+		Instance: &seedbed.Instance{ID: seedbed.NewInstanceID(), Name: "web1", Node: "n", VCPUs: 1, Memory: seedbed.GiB}})
+	if e, ok := errors.AsType[*seedbed.Error](err); !ok || e.Kind != seedbed.ErrExists || e.Holder != firstCreate {
+		t.Errorf("instance of the same name: %v", err)
+	}
+	var hook string
+	var claims int
+	if err := db.read.QueryRow(`SELECT hook, (SELECT COUNT(*) FROM claim) FROM instance`).Scan(&hook, &claims); err != nil || hook != "demo" || claims != 1 {
+		t.Errorf("the instance is of hook %q, and %d things are claimed (%v): want demo, and the image alone", hook, claims, err)
+	}
 	// The job that was cut off is taken over where it was, and takes the instance with it.
 	j := do(db.ClaimJob(ctx, "new", time.Hour))(t)
 	if j == nil || j.ID != firstLive || j.Epoch != 5 || j.Stage != "destroy" {

@@ -92,7 +92,7 @@ func (db *DB) without(p *pile, sent []*ask, err error) (others, out []*ask) {
 		db.known.forget()
 		return nil, sent
 	}
-	if strings.Contains(e.Detail, "=("+claimIP+", ") { // it is not free any more
+	if e.TableName == "nic" && keyOf(e) == "network, addr" { // it is not free any more
 		for _, n := range p.networks {
 			db.next.met(n.Name)
 		}
@@ -118,17 +118,36 @@ func (db *DB) without(p *pile, sent []*ask, err error) (others, out []*ask) {
 
 // holders are the writes, by their place in the volley, whose key was there already.
 func (p *pile) holders(e *pgconn.PgError) (all []int) {
-	for _, into := range []string{intoClaim, intoDelivery} {
-		if !strings.HasPrefix(into, e.TableName+" (") {
+	for into, rows := range p.rows {
+		table, columns, _ := strings.Cut(strings.TrimSuffix(into, ")"), " (")
+		if table != e.TableName {
 			continue
 		}
-		for at, row := range p.rows[into] {
-			if strings.Contains(e.Detail, fmt.Sprintf("=(%v, %v)", row[0], row[1])) {
+		var key []int
+		for name := range strings.SplitSeq(keyOf(e), ", ") {
+			if c := slices.Index(strings.Fields(strings.ReplaceAll(columns, ",", " ")), name); c >= 0 {
+				key = append(key, c)
+			}
+		}
+		for at, row := range rows {
+			var values []string
+			for _, c := range key {
+				values = append(values, fmt.Sprint(row[c]))
+			}
+			if len(key) > 0 && strings.Contains(e.Detail, "=("+strings.Join(values, ", ")+")") {
 				all = append(all, slices.IndexFunc(p.ends, func(end map[string]int) bool { return at < end[into] }))
 			}
 		}
 	}
 	return all
+}
+
+// keyOf are the columns of the key that a row was refused by: the server's text,
+// in any language, has "(hook, id)=(ci, 42)" in it.
+func keyOf(e *pgconn.PgError) string {
+	columns, _, _ := strings.Cut(e.Detail, ")=(")
+	_, columns, _ = strings.Cut(columns, "(")
+	return columns
 }
 
 // send writes what p has gathered; refused tells that nothing of it was written.

@@ -11,15 +11,13 @@ import (
 // pileTypes are the columns' types of the tables that are gathered: text, bigint
 // (i) or bytea.
 var pileTypes = map[string]string{
-	intoJob:          "ttttttttt" + "itiii",
-	intoClaim:        "tttt",
-	intoInstance:     "ttttttiitibttbttttt" + "ittt" + "ttt" + "iii",
-	intoNIC:          "tittt",
-	intoVolume:       "tttiit",
-	intoHookInstance: "tti",
-	intoDelivery:     "ttbitt" + "tb",
-	intoEvent:        "tiittti",
-	intoAudit:        "ittttttt",
+	intoJob:      "ttttttttt" + "itiii",
+	intoInstance: "ttttttiitibttbttttt" + "ittt" + "tttt" + "iii",
+	intoNIC:      "tittt",
+	intoVolume:   "tttiit",
+	intoDelivery: "ttbitt" + "tb",
+	intoEvent:    "tiittti",
+	intoAudit:    "ittttttt",
 
 	intoSystem:          "itiiiittti" + "tiiii",
 	intoNetworkTemplate: "ittiii",
@@ -71,9 +69,13 @@ func columns(types string, rows [][]any) ([][]byte, error) {
 }
 
 func element(b []byte, kind byte, v any) ([]byte, error) {
-	v, err := driver.DefaultParameterConverter.ConvertValue(v)
-	if err != nil {
-		return nil, err
+	switch v.(type) {
+	case string, int64, []byte, nil:
+	default:
+		var err error
+		if v, err = driver.DefaultParameterConverter.ConvertValue(v); err != nil {
+			return nil, err
+		}
 	}
 	switch v := v.(type) {
 	case nil:

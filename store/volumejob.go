@@ -15,7 +15,7 @@ import (
 // on an image that is; ok is false for a job of another kind.
 func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	switch j.Kind {
-	case seedbed.JobFlatten, seedbed.JobForget:
+	case seedbed.JobFlatten, seedbed.JobForget, seedbed.JobResize:
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
 		var input seedbed.SnapshotJob
 		if err := json.Unmarshal(j.Spec, &input); err != nil {
@@ -61,7 +61,12 @@ func acceptVolumeJob(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 
 // idle refuses with ErrInUse an instance that a job works on.
 func idle(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
-	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND `+live+` ORDER BY created LIMIT 1`, id)
+	return idleBut(ctx, tx, id, "")
+}
+
+// idleBut is idle for what may meet one other job.
+func idleBut(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, but seedbed.JobID) error {
+	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+live+` ORDER BY created LIMIT 1`, id, but)
 	if err != nil || other.ID == "" {
 		return err
 	}

@@ -84,7 +84,14 @@ func testCreateRefused(b *bench) {
 		"bad tag":           func(i *seedbed.Instance) { i.Tags = map[string]string{"a b": "c"} },
 		"bad spot":          func(i *seedbed.Instance) { i.Spot = &seedbed.Spot{Action: "pause", Time: day} },
 		"many NICs":         func(i *seedbed.Instance) { i.NICs = make([]seedbed.NIC, 100) },
-		"unknown ready":     func(i *seedbed.Instance) { i.Ready = "soon" },
+		"a MAC twice": func(i *seedbed.Instance) {
+			i.NICs = append(i.NICs, seedbed.NIC{Index: 1, MAC: i.NICs[0].MAC, Network: "default"})
+		},
+		"an address twice": func(i *seedbed.Instance) {
+			i.NICs[0].Addr = netip.MustParseAddr("10.99.0.9")
+			i.NICs = append(i.NICs, seedbed.NIC{Index: 1, MAC: newMAC(), Network: "default", Addr: i.NICs[0].Addr})
+		},
+		"unknown ready": func(i *seedbed.Instance) { i.Ready = "soon" },
 	} {
 		a := createOf("web1")
 		a.Delivery = delivery("msg_"+strings.ReplaceAll(name, " ", ""), "x")
@@ -247,18 +254,13 @@ func testImageNotActive(b *bench) {
 func testRemove(b *bench) {
 	ctx := context.Background()
 	b.world()
-	making, i := b.running("web1")
-	_, err := b.Accept(ctx, removeOf(i.ID))
-	b.want(err, seedbed.ErrInUse, `instance "web1"`, making.ID.Short())
-	b.equal(holder(err), making.ID)
-	b.equal(get(b.Instance(ctx, i.ID))(b), i)
-	b.must(b.Finish(ctx, making.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	i := b.instance("web1")
 	a := removeOf(i.ID)
 	get(b.Accept(ctx, a))(b)
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRemoving)
 	j := get(b.Job(ctx, a.Job.ID))(b)
 	b.equal([]string{j.Subject, j.Node}, []string{"web1", node})
-	_, err = b.Accept(ctx, removeOf(i.ID))
+	_, err := b.Accept(ctx, removeOf(i.ID))
 	b.want(err, seedbed.ErrInUse)
 	b.equal(holder(err), j.ID)
 	_, err = b.Accept(ctx, removeOf(seedbed.NewInstanceID()))

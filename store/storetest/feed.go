@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -16,6 +17,7 @@ var feedCases = map[string]func(*bench){
 	"applied":             testApplied,
 	"interleaved":         testInterleaved,
 	"another's instance":  testForeignPublish,
+	"what a node may see": testNodeDocuments,
 }
 
 func (b *bench) generation() string {
@@ -101,6 +103,59 @@ func testBlobs(b *bench) {
 	b.want(err, seedbed.ErrNotFound, "none")
 	_, err = b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: make([]byte, seedbed.MaxDocument+1)})
 	b.want(err, seedbed.ErrInvalid)
+}
+
+// A node may have the documents that its own records name, and tells of its own guests.
+func testNodeDocuments(b *bench) {
+	ctx := context.Background()
+	b.world()
+	j, i := b.running("web1")
+	k, two := b.running("web2")
+	docs := func(user, vendor string) seedbed.Documents {
+		return seedbed.Documents{UserData: []byte(user), VendorData: []byte(vendor)}
+	}
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), docs("one", "both")))(b)
+	get(b.Publish(ctx, k.Ref(), "node2", guestOf(two), docs("two", "both")))(b)
+	sum := func(data string) string {
+		s := sha256.Sum256([]byte(data))
+		return hex.EncodeToString(s[:])
+	}
+	for at, want := range map[string]map[string]bool{
+		node:    {"one": true, "two": false, "both": true, "none": false},
+		"node2": {"one": false, "two": true, "both": true, "none": false},
+		"node3": {"one": false, "two": false, "both": false, "none": false},
+	} {
+		for data, may := range want {
+			got, err := b.NodeBlob(ctx, at, sum(data))
+			if may {
+				b.equal(string(got), data)
+				b.want(err, nil)
+			} else {
+				b.want(err, seedbed.ErrNotFound, sum(data))
+			}
+		}
+	}
+	ids := []seedbed.InstanceID{i.ID, two.ID, seedbed.NewInstanceID()}
+	b.equal(get(b.NodeGuests(ctx, node, ids))(b), []seedbed.InstanceID{i.ID})
+	b.equal(get(b.NodeGuests(ctx, "node2", ids))(b), []seedbed.InstanceID{two.ID})
+	b.equal(len(get(b.NodeGuests(ctx, "node3", ids))(b)), 0)
+	b.equal(len(get(b.NodeGuests(ctx, node, nil))(b)), 0)
+	_, err := b.NodeGuests(ctx, node, make([]seedbed.InstanceID, 100_000))
+	b.want(err, seedbed.ErrInvalid)
+
+	// What it says of a guest that has gone may still be on its way; documents it needs no more.
+	get(b.Retract(ctx, j.Ref(), node, i.ID))(b)
+	b.equal(get(b.NodeGuests(ctx, node, ids))(b), []seedbed.InstanceID{i.ID})
+	_, err = b.NodeBlob(ctx, node, sum("one"))
+	b.want(err, seedbed.ErrNotFound)
+	// Where another node serves it now, that one alone tells of it.
+	get(b.Publish(ctx, j.Ref(), "node2", guestOf(i), docs("one", "both")))(b)
+	b.equal(len(get(b.NodeGuests(ctx, node, ids))(b)), 0)
+	own := get(b.NodeGuests(ctx, "node2", ids))(b)
+	slices.Sort(own)
+	both := []seedbed.InstanceID{i.ID, two.ID}
+	slices.Sort(both)
+	b.equal(own, both)
 }
 
 func testApplied(b *bench) {

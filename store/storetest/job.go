@@ -123,4 +123,9 @@ func testInstanceState(b *bench) {
 	b.equal(now.State, seedbed.InstanceStopped)
 	b.equal(now.Revision, i.Revision+1)
 	b.equal(get(b.SetInstanceState(ctx, seedbed.NewInstanceID(), seedbed.InstanceRunning, seedbed.InstanceStopped))(b), false)
+	// What a job works on, or will, is the job's to say.
+	get(b.Accept(ctx, removeOf(i.ID)))(b)
+	was := get(b.Instance(ctx, i.ID))(b)
+	b.equal(get(b.SetInstanceState(ctx, i.ID, was.State, seedbed.InstanceRunning))(b), false)
+	b.equal(get(b.Instance(ctx, i.ID))(b), was)
 }

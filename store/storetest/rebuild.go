@@ -19,6 +19,7 @@ var rebuildCases = map[string]func(*bench){
 	"rebuild undone":      testRebuildUndone,
 	"rebuild refused":     testRebuildRefused,
 	"rebuild's last step": testRebuildFinal,
+	"rebuild that failed": testRebuildFailed,
 }
 
 // rebuildOf asks for an instance to be made of the image other.
@@ -158,4 +159,34 @@ func testRebuildFinal(b *bench) {
 	b.must(b.CancelJob(ctx, k.ID))
 	b.want(b.Step(ctx, k.Ref(), seedbed.Step{Done: "ready", Next: "delete", Final: true}), seedbed.ErrConflict, "cancelled")
 	b.equal(get(b.Job(ctx, k.ID))(b).Stage, "ready")
+}
+
+// What a rebuild that failed has to know stays for who takes it up again, holds no
+// image, and goes with the instance, whose removal takes the former disks along.
+func testRebuildFailed(b *bench) {
+	ctx := context.Background()
+	j, before, next := b.rebuilding()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
+	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Next: "delete", Final: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "in use"}))
+	get(b.ResumeJob(ctx, j.ID))(b)
+	j = b.claim()
+	b.equal(get(b.Rebuilding(ctx, j.ID))(b).Before.Volumes, before.Volumes)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "in use"}))
+	get(b.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: before.Image}}))(b)
+	b.claim()
+
+	a := removeOf(next.ID)
+	get(b.Accept(ctx, a))(b)
+	var names []string
+	for _, v := range get(b.Instance(ctx, next.ID))(b).Volumes {
+		names = append(names, v.Name)
+	}
+	b.equal(names, []string{next.Volumes[0].Name, next.Volumes[1].Name, before.Volumes[0].Name})
+	k := b.claim()
+	b.equal(k.ID, a.Job.ID)
+	b.must(b.Finish(ctx, k.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	_, err := b.Rebuilding(ctx, j.ID)
+	b.want(err, seedbed.ErrNotFound)
 }

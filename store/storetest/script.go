@@ -22,6 +22,7 @@ var scriptCases = map[string]func(*bench){
 	"a run":            testScriptRun,
 	"volumes":          testScriptVolumes,
 	"hook of profiles": testHookOfProvisioner,
+	"rebuild":          testScriptRebuild,
 }
 
 func testScriptOptions(b *bench) {
@@ -134,4 +135,66 @@ func testHookOfProvisioner(b *bench) {
 	b.want(b.DeleteProvisionerProfile(ctx, "build"), seedbed.ErrInUse, `used by hook "forge"`)
 	b.must(b.DeleteHook(ctx, "forge"))
 	b.must(b.DeleteProvisionerProfile(ctx, "build"))
+}
+
+// The volumes that a rebuild's script makes, and its document, become the
+// instance's when it is exchanged, and go again when it is exchanged back.
+func testScriptRebuild(b *bench) {
+	ctx := context.Background()
+	b.world()
+	made, run := scriptedOf("web1")
+	get(b.Accept(ctx, made))(b)
+	j := b.claim()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "create", Total: 1}))
+	former := seedbed.Volume{Pool: "default", Name: "web1_sda", Size: seedbed.GiB}
+	b.must(b.AddVolume(ctx, j.Ref(), former))
+	b.must(b.SetScriptDomain(ctx, j.Ref(), "<former/>"))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "create", InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+
+	before := get(b.InstanceByName(ctx, "web1"))(b)
+	for _, undone := range []bool{true, false} {
+		a := rebuildOf(before)
+		a.Rebuild.Volumes, a.Rebuild.Image, a.Script = nil, "", &run
+		get(b.Accept(ctx, a))(b)
+		k := b.claim()
+		b.equal(get(b.ScriptRun(ctx, k.ID))(b), run)
+		b.must(b.Step(ctx, k.Ref(), seedbed.Step{Next: "create", Total: 2}))
+		next := seedbed.Volume{Pool: "default", Name: "web1_sda-" + k.ID.Short(), Size: seedbed.GiB}
+		other := seedbed.Volume{Pool: "default", Name: "web1_sdb-" + k.ID.Short(), Size: seedbed.GiB, Image: "debian"}
+		for range 2 {
+			b.must(b.AddVolume(ctx, k.Ref(), other))
+			b.must(b.AddVolume(ctx, k.Ref(), next))
+		}
+		b.want(b.AddVolume(ctx, k.Ref(), former), seedbed.ErrExists, "web1_sda of pool default")
+		_, err := b.Accept(ctx, imageRemoveOf("debian"))
+		b.want(err, seedbed.ErrInUse, "the rebuild of instance web1")
+		for range 2 {
+			b.must(b.DropVolume(ctx, k.Ref(), other.Pool, other.Name))
+		}
+		b.must(b.SetScriptDomain(ctx, k.Ref(), "<next/>"))
+		b.equal(get(b.ScriptDomain(ctx, before.ID))(b), "<former/>")
+		b.equal(get(b.Instance(ctx, before.ID))(b).Volumes, []seedbed.Volume{former})
+		b.equal(get(b.Rebuilding(ctx, k.ID))(b).Next.Volumes, []seedbed.Volume{next})
+
+		for range 2 {
+			b.must(b.Exchange(ctx, k.Ref(), seedbed.RebuildNext))
+			b.equal(get(b.ScriptDomain(ctx, before.ID))(b), "<next/>")
+			b.equal(get(b.Instance(ctx, before.ID))(b).Volumes, []seedbed.Volume{next})
+		}
+		out := seedbed.Outcome{State: seedbed.JobSucceeded}
+		if undone {
+			b.must(b.Undo(ctx, k.Ref(), "boom"))
+			for range 2 {
+				b.must(b.Exchange(ctx, k.Ref(), seedbed.RebuildBefore))
+				b.equal(get(b.ScriptDomain(ctx, before.ID))(b), "<former/>")
+				b.equal(get(b.Instance(ctx, before.ID))(b).Volumes, []seedbed.Volume{former})
+			}
+			b.must(b.DropVolume(ctx, k.Ref(), next.Pool, next.Name))
+			out = seedbed.Outcome{State: seedbed.JobRolledBack, Error: "boom", InstanceState: seedbed.InstanceRunning}
+		}
+		b.must(b.Finish(ctx, k.Ref(), out))
+		_, err = b.ScriptRun(ctx, k.ID)
+		b.want(err, seedbed.ErrNotFound)
+	}
 }

@@ -33,6 +33,7 @@ type Store interface {
 	OVAs
 	ScriptRuns
 	Hooks
+	Nodes
 	Hint() <-chan struct{}
 }
 
@@ -103,6 +104,8 @@ type Engine interface {
 type Feed interface {
 	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
 	Blob(ctx context.Context, sha256 string) ([]byte, error)
+	NodeBlob(ctx context.Context, node, sha256 string) ([]byte, error)
+	NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error)
 	SetApplied(ctx context.Context, node string, revision int64, at time.Time) error
 	Applied(ctx context.Context, node string) (int64, time.Time, error)
 }
@@ -158,6 +161,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"job", jobCases},
 		{"lease", leaseCases},
 		{"journal", journalCases},
+		{"step", stepCases},
 		{"queue", queueCases},
 		{"output", outputCases},
 		{"finish", finishCases},
@@ -168,6 +172,9 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"hook", hookCases},
 		{"volume", volumeCases},
 		{"rebuild", rebuildCases},
+		{"resize", resizeCases},
+		{"token quota", tokenQuotaCases},
+		{"removal", removalCases},
 		{"outbox", outboxCases},
 		{"access", accessCases},
 		{"template", templateCases},
@@ -177,6 +184,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"listing", listingCases},
 		{"takeover", catalogueTakeoverCases},
 		{"native", nativeCases},
+		{"node", nodeCases},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

@@ -148,7 +148,9 @@ func (l *slotLog) check(t *testing.T) {
 // nobody is a worker that does not answer, so that a cleanup ends at once.
 type nobody struct{}
 
-func (nobody) Inventory(context.Context) (seedbed.Inventory, error) {
+func (nobody) Nodes() []seedbed.Node { return []seedbed.Node{{Name: "lab"}} }
+
+func (nobody) Inventory(context.Context, string) (seedbed.Inventory, error) {
 	return seedbed.Inventory{}, seedbed.Errorf(seedbed.ErrUnavailable, "not here")
 }
 
@@ -161,7 +163,7 @@ func crons(t *testing.T, clients ...*Client) *slotLog {
 	t.Cleanup(func() { db.Close() })
 	log := &slotLog{ran: map[time.Time][]string{}}
 	for i, c := range clients {
-		cleaner := provision.NewCleaner(provision.CleanupConfig{Node: "lab"}, db, nobody{})
+		cleaner := provision.NewCleaner(provision.CleanupConfig{}, db, nobody{})
 		cron, err := provision.NewCron("@every 1s", slots{db, fmt.Sprint(i), log}, c, cleaner)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"seedbed"
+)
+
+// NodeBlob is Blob for a document that a record which node serves names; else it is
+// seedbed.ErrNotFound, as one that does not exist.
+func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
+	err = db.view(ctx, "read blob", func(tx *sql.Tx) error {
+		data, err = one(ctx, tx, func(r row) (b []byte, err error) {
+			err = r.Scan(toBlob{&b})
+			return b, err
+		}, seedbed.Errorf(seedbed.ErrNotFound, "no record of node %q names a blob %q", clean(node, 80), clean(sha256, 80)), `
+			SELECT data FROM blob WHERE sha256 = $1 AND (EXISTS (SELECT 1 FROM feed WHERE blob = $1 AND node = $2)
+				OR EXISTS (SELECT 1 FROM feed WHERE vendor = $1 AND node = $2))`, sha256, node)
+		return err
+	})
+	return data, err
+}
+
+// NodeGuests are those of ids that node serves, or has served not long ago and
+// no other node serves now.
+func (db *DB) NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) (own []seedbed.InstanceID, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if len(ids) > MaxGuestEvents {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d instances at once: want at most %d", len(ids), MaxGuestEvents)
+	}
+	places, args := make([]string, len(ids)), []any{node}
+	for i, id := range ids {
+		places[i] = fmt.Sprintf("$%d", i+2)
+		args = append(args, id)
+	}
+	err = db.view(ctx, "read whose guests", func(tx *sql.Tx) error {
+		own, err = list(ctx, tx, value[seedbed.InstanceID], `SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
+			AND (record IS NOT NULL OR NOT EXISTS (SELECT 1 FROM feed AS other WHERE other.instance = feed.instance AND other.record IS NOT NULL))`, args...)
+		return err
+	})
+	return own, err
+}

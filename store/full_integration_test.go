@@ -1,0 +1,71 @@
+//go:build integration
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// A file system that is really full refuses writes, lets reads go on, loses
+// nothing that was acknowledged, and once it has room all goes on by itself.
+func TestFileSystemFull(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), Config{Path: filepath.Join(dir, "seedbed.db"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []seedbed.JobID
+	for n := 0; err == nil && n < 100_000; n++ {
+		var id seedbed.JobID
+		if id, err = acceptImport(t.Context(), db, fmt.Sprintf("image%d", n)); err == nil {
+			kept = append(kept, id)
+		}
+	}
+	if !errors.Is(err, seedbed.ErrUnavailable) || len(kept) == 0 {
+		t.Fatalf("after %d jobs: %v", len(kept), err)
+	}
+	check := func() {
+		t.Helper()
+		for _, id := range kept {
+			do(db.Job(t.Context(), id))(t)
+		}
+	}
+	check()
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	kept = append(kept, do(acceptImport(t.Context(), db, "last"))(t))
+	check()
+	if n := len(do(db.Images(t.Context()))(t)); n != len(kept) {
+		t.Errorf("%d images of %d jobs", n, len(kept))
+	}
+	var ok string
+	if err := db.read.QueryRow(`PRAGMA integrity_check`).Scan(&ok); err != nil || ok != "ok" {
+		t.Errorf("integrity: %q %v", ok, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

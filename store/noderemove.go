@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"seedbed"
+)
+
+// cordonTime is how long after it was cordoned an instance may still be accepted
+// for a node: control hosts place by what they knew a second ago.
+const cordonTime = 2 * time.Second
+
+// RemoveNode forgets a hypervisor that is cordoned and has nothing left: it gives
+// ErrInUse for one with instances, with live jobs, or with images that no other node
+// can reach, and ErrConflict for one that is not cordoned. It waits for up to two
+// seconds when that was done only now, so that no instance comes after it.
+func (db *DB) RemoveNode(ctx context.Context, name string) error {
+	if err := db.awaitCordon(ctx, name); err != nil {
+		return err
+	}
+	return db.update(ctx, "remove node", func(tx *sql.Tx) error {
+		was, err := holdNode(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if !was.Cordoned {
+			return notCordoned(name)
+		}
+		if err := emptyNode(ctx, tx, name); err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE image SET node = '' WHERE node = $1`, name); err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
+			return err
+		}
+		return exec(ctx, tx, `DELETE FROM node WHERE name = $1`, name)
+	})
+}
+
+// awaitCordon waits until nobody places instances on the node any more.
+func (db *DB) awaitCordon(ctx context.Context, name string) error {
+	var since time.Time
+	err := db.view(ctx, "read node", func(tx *sql.Tx) (err error) {
+		since, err = one(ctx, tx, func(r row) (at time.Time, err error) {
+			err = r.Scan(toTime{&at})
+			return at, err
+		}, noNode(name), `SELECT cordoned FROM node WHERE name = $1`, name)
+		if err == nil && since.IsZero() {
+			err = notCordoned(name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(min(cordonTime-now().Sub(since), cordonTime)) // whatever another host's clock says
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func notCordoned(name string) error {
+	return seedbed.Errorf(seedbed.ErrConflict, "node %q may be given new instances: cordon it first (seedbed node cordon %s)", name, name)
+}
+
+func emptyNode(ctx context.Context, tx *sql.Tx, name string) error {
+	instances, err := list(ctx, tx, value[string], `SELECT name FROM instance WHERE node = $1 ORDER BY name LIMIT 6`, name)
+	if err != nil {
+		return err
+	}
+	if len(instances) > 0 {
+		return seedbed.Errorf(seedbed.ErrInUse, "node %q has instance %s: remove them first (seedbed vm list)", name, quoted(instances))
+	}
+	images, err := imagesAt(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	if len(images) > 0 {
+		return seedbed.Errorf(seedbed.ErrInUse, "node %q has image %s, which no other node can reach: remove them first (seedbed image remove)", name, quoted(images))
+	}
+	job, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE node = $1 AND `+live+` ORDER BY created LIMIT 1`, name)
+	if err != nil || job.ID == "" {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: job.ID,
+		Msg: "node \"" + name + "\" is to run " + string(job.Kind) + " job " + job.ID.Short() + ": wait for its end" + orCancel(job)}
+}
+
+// imagesAt are the images that are on that node alone, by name.
+func imagesAt(ctx context.Context, tx *sql.Tx, node string) ([]string, error) {
+	nodes, err := list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node`)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, i := range all {
+		elsewhere := slices.ContainsFunc(nodes, func(n seedbed.Node) bool {
+			pool, known := n.Pool(i.Pool)
+			return n.Name != node && known && pool.Shared
+		})
+		private := slices.ContainsFunc(nodes, func(n seedbed.Node) bool { // of those that disagree none is believed
+			pool, known := n.Pool(i.Pool)
+			return known && !pool.Shared
+		})
+		if !elsewhere || private {
+			names = append(names, i.Name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// acceptRemove completes the row of a removal. One whose instance is still being
+// made follows the job that makes it, which is then cancelled.
+func acceptRemove(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	j := &a.Job
+	// The job's row is locked before the instance's, as by whoever holds the job.
+	making, err := one(ctx, tx, scanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+live+` RETURNING `+jobColumns, j.Instance, seedbed.JobCreate)
+	if err != nil {
+		return err
+	}
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
+	if err := setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing); err != nil {
+		return err
+	}
+	if err := idleBut(ctx, tx, j.Instance, making.ID); err != nil {
+		return err
+	}
+	if err := reclaim(ctx, tx, j.Instance); err != nil {
+		return err
+	}
+	if err := tx.QueryRowContext(ctx, `SELECT name, node FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node); err != nil {
+		return err
+	}
+	j.After, j.Blocked = making.ID, making.ID != ""
+	return confirmed(ctx, tx, *a)
+}
+
+// cancelFollowed cancels the job that a removal follows, and gives the removal's
+// state. It comes after all else that the removal writes: a job that nobody has
+// begun ends here and now, and the removal with it.
+func (db *DB) cancelFollowed(ctx context.Context, tx *sql.Tx, removal seedbed.Job) (seedbed.JobState, error) {
+	making, err := readJob(ctx, tx, removal.After)
+	if err == nil && !making.Cancel {
+		err = db.cancel(ctx, tx, making, fmt.Sprintf("cancel requested by the removal of the instance (job %s)", removal.ID.Short()))
+	}
+	if err != nil {
+		return "", err
+	}
+	removal, err = readJob(ctx, tx, removal.ID)
+	return removal.State, err
+}
+
+var errGone = errors.New("the instance is no more")
+
+// afterMaking has a removal go on once the job has ended that made its instance,
+// whatever became of that. Where it took the instance along nothing is left to do.
+func (db *DB) afterMaking(ctx context.Context, tx *sql.Tx, removal, made seedbed.Job) error {
+	err := setState(ctx, tx, removal.Instance, seedbed.InstanceRemoving, errGone)
+	gone := errors.Is(err, errGone)
+	if err != nil && !gone {
+		return err
+	}
+	e := seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has ended: it is %s", made.ID.Short(), made.State)}
+	if gone {
+		e.Msg += ", and nothing of the instance is left to remove"
+	}
+	if err := addEvent(ctx, tx, removal.ID, e); err != nil {
+		return err
+	}
+	if gone {
+		return db.end(ctx, tx, removal, seedbed.Outcome{State: seedbed.JobSucceeded})
+	}
+	return exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, removal.ID)
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"seedbed"
+)
+
+// finalResize is the stage of a resize from which there is no way back: a guest
+// may use the new room at once.
+const finalResize = "grow"
+
+// acceptResize completes the row of a resize job. What changes of the machine
+// takes a domain that is off, and all of it the room that the instance's token has.
+func acceptResize(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+	if err := acceptVolumeJob(ctx, tx, j); err != nil {
+		return err
+	}
+	var spec seedbed.ResizeSpec
+	if err := readSpec(*j, &spec); err != nil {
+		return err
+	}
+	inst, err := oneInstance(ctx, tx, j.Instance)
+	if err != nil {
+		return err
+	}
+	next, err := spec.Of(inst)
+	if err != nil {
+		return err
+	}
+	if spec.Machine() && inst.State != seedbed.InstanceStopped {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop); a disk can grow while it runs", inst.Name, inst.State)
+	}
+	return holdTokenQuota(ctx, tx, inst.Token, next)
+}
+
+// given is a number, or NULL for zero.
+func given(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
+
+// resized notes what a stage of a resize job has changed. It may be repeated.
+func resized(ctx context.Context, tx *sql.Tx, j seedbed.Job, s seedbed.ResizeSpec) error {
+	if j.Kind != seedbed.JobResize {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s resizes nothing: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	n, err := affect(ctx, tx, `
+		UPDATE instance SET vcpus = COALESCE($1, vcpus), memory = COALESCE($2, memory), revision = revision + 1, changed = $3 WHERE id = $4`,
+		given(int64(s.VCPUs)), given(int64(s.Memory)), micros(now()), j.Instance)
+	if err != nil || n == 0 {
+		return orConflict(err, "job %s: its instance is no more", j.ID.Short())
+	}
+	if s.Size == 0 {
+		return nil
+	}
+	n, err = affect(ctx, tx, `UPDATE volume SET size = $1 WHERE instance = $2 AND pool = $3 AND name = $4 AND size <= $1`, int64(s.Size), j.Instance, s.Pool, s.Volume)
+	if err != nil || n == 0 {
+		return orConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s", j.ID.Short(), clean(s.Volume, 80), clean(s.Pool, 80), s.Size)
+	}
+	return nil
+}
+
+// addGrowth adds what jobs that have not ended will give the token's instances
+// but one: that counts from the time when it was accepted.
+func addGrowth(ctx context.Context, tx *sql.Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
+	jobs, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE kind IN ($1, $2) AND `+live+` AND instance <> $3
+		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		inst, err := oneInstance(ctx, tx, j.Instance)
+		if err != nil {
+			return err
+		}
+		if j.Kind == seedbed.JobRebuild {
+			if err := addRebuilt(ctx, tx, j.ID, inst, has); err != nil {
+				return err
+			}
+			continue
+		}
+		next, err := grown(inst, j)
+		if err != nil {
+			return err
+		}
+		has.VCPUs += int64(next.VCPUs - inst.VCPUs)
+		has.Memory += next.Memory - inst.Memory
+		has.Disk += disksOf(next) - disksOf(inst)
+	}
+	return nil
+}
+
+// grown is the instance once a resize job has ended that was accepted before; a
+// part of that it may have done.
+func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
+	var spec seedbed.ResizeSpec
+	if err := readSpec(j, &spec); err != nil {
+		return inst, err
+	}
+	if next, err := spec.Of(inst); err == nil {
+		return next, nil
+	}
+	return inst, nil // as it is already
+}
+
+// resumableResize holds the room that a resize takes which goes on.
+func resumableResize(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	inst, err := oneInstance(ctx, tx, j.Instance)
+	if err != nil {
+		return err
+	}
+	next, err := grown(inst, j)
+	if err != nil {
+		return err
+	}
+	return holdTokenQuota(ctx, tx, inst.Token, next)
+}

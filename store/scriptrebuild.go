@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"seedbed"
+)
+
+// scripted holds a create or rebuild job that is in one of the states.
+func scripted(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
+	j, err := hold(ctx, tx, ref)
+	if err == nil && (j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || !slices.Contains(states, j.State)) {
+		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
+	}
+	return j, err
+}
+
+// putNext writes what a rebuild job makes of its instance once more, with other volumes.
+func putNext(ctx context.Context, tx *sql.Tx, job seedbed.JobID, next seedbed.Instance) error {
+	return exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, asJSON{next}, job, seedbed.RebuildNext)
+}
+
+// addNext adds a volume to those that a rebuild makes. No other instance, and no
+// side of another rebuild, has its name: that ends with the start of the job's ID.
+func addNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, v seedbed.Volume) error {
+	next, err := nextOf(ctx, tx, j.ID)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(next.Volumes, func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }) {
+		return errUnchanged
+	}
+	if len(next.Volumes) >= maxVolumes {
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d volumes: no instance has more", next.Name, len(next.Volumes))
+	}
+	taken, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM volume WHERE pool = $1 AND name = $2`, v.Pool, v.Name)
+	if err == nil && taken > 0 {
+		err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is an instance's already", v.Name, v.Pool)
+	}
+	if err != nil {
+		return err
+	}
+	v.Index = len(next.Volumes)
+	if err := checkImages(ctx, tx, seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
+		return err
+	}
+	if err := holdTokenDisk(ctx, tx, *next, v); err != nil {
+		return err
+	}
+	next.Volumes = append(next.Volumes, v)
+	return putNext(ctx, tx, j.ID, *next)
+}
+
+// dropNext takes a volume from those that a rebuild makes; those after it move up.
+func dropNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, pool, name string) error {
+	next, err := nextOf(ctx, tx, j.ID)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(slices.Clone(next.Volumes), func(v seedbed.Volume) bool { return v.Pool == pool && v.Name == name })
+	if len(left) == len(next.Volumes) {
+		return errUnchanged
+	}
+	for i := range left {
+		left[i].Index = i
+	}
+	next.Volumes = left
+	return putNext(ctx, tx, j.ID, *next)
+}
+
+// changeRun changes what a job carries its script out by; a job without a script has none.
+func changeRun(ctx context.Context, tx *sql.Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
+	runs, err := list(ctx, tx, func(r row) (run seedbed.ScriptRun, err error) {
+		err = r.Scan(toJSON{&run})
+		return run, err
+	}, `SELECT run FROM job_script WHERE job = $1`, job)
+	if err != nil || len(runs) == 0 {
+		return err
+	}
+	if err := change(&runs[0]); err != nil {
+		return err
+	}
+	return exec(ctx, tx, `UPDATE job_script SET run = $1 WHERE job = $2`, asJSON{runs[0]}, job)
+}
+
+// exchangeDomain makes the document that a script made for an instance's domain that of
+// one side of a rebuild, as far as its script has made one.
+func exchangeDomain(ctx context.Context, tx *sql.Tx, j seedbed.Job, to seedbed.RebuildSide) error {
+	return changeRun(ctx, tx, j.ID, func(run *seedbed.ScriptRun) error {
+		if run.XML == "" {
+			return nil
+		}
+		xml := run.Former
+		if to == seedbed.RebuildNext {
+			former, err := list(ctx, tx, value[string], `SELECT xml FROM instance_script WHERE instance = $1`, j.Instance)
+			if err != nil {
+				return err
+			}
+			run.Former = ""
+			if len(former) > 0 {
+				run.Former = former[0]
+			}
+			xml = run.XML
+		}
+		if xml == "" {
+			return exec(ctx, tx, `DELETE FROM instance_script WHERE instance = $1`, j.Instance)
+		}
+		return putScriptDomain(ctx, tx, j.Instance, xml)
+	})
+}
+
+func putScriptDomain(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, xml string) error {
+	return exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, id, xml)
+}

@@ -1,0 +1,285 @@
+package storetest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"seedbed"
+)
+
+// Nodes are the hypervisors.
+type Nodes interface {
+	Nodes(context.Context) ([]seedbed.Node, error)
+	Node(ctx context.Context, name string) (seedbed.Node, error)
+	EnsureNode(ctx context.Context, name string) error
+	AddNode(context.Context, seedbed.Node) (seedbed.Node, error)
+	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
+	RemoveNode(ctx context.Context, name string) error
+	NodeUse(context.Context) ([]seedbed.NodeUse, error)
+	NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error
+}
+
+var nodeCases = map[string]func(*bench){
+	"nodes":                         testNodes,
+	"node of the wrong form":        testBadNode,
+	"node that is noted":            testNotedNode,
+	"node of two that disagree":     testDisputedNode,
+	"events of a node":              testNodeEvents,
+	"node removed":                  testRemovedNode,
+	"node removed, image elsewhere": testRemovedNodeShared,
+	"use of nodes":                  testNodeUse,
+	"image of a node":               testImageNode,
+	"changes of nodes in the audit": testNodeAudit,
+}
+
+func testNodes(b *bench) {
+	ctx := context.Background()
+	b.equal(get(b.Nodes(ctx))(b), []seedbed.Node{})
+	b.must(b.EnsureNode(ctx, "node1"))
+	here := get(b.Node(ctx, "node1"))(b)
+	b.equal(here, seedbed.Node{Name: "node1"}, cmpopts.IgnoreFields(seedbed.Node{}, "Created"))
+	if here.Created.IsZero() {
+		b.Error("it was made at no time")
+	}
+	two := get(b.AddNode(ctx, seedbed.Node{Name: "a2", Worker: "https://a2.example:7375", Cordoned: true,
+		Problem: "said", Seen: day, Report: seedbed.NodeReport{CPUs: 4}}))(b)
+	b.equal(two, seedbed.Node{Name: "a2", Worker: "https://a2.example:7375", Cordoned: true}, cmpopts.IgnoreFields(seedbed.Node{}, "Created"))
+	b.equal(get(b.Nodes(ctx))(b), []seedbed.Node{two, here})
+	_, err := b.AddNode(ctx, seedbed.Node{Name: "a2"})
+	b.want(err, seedbed.ErrExists, `node "a2" exists`)
+
+	changed := get(b.ChangeNode(ctx, "a2", func(n *seedbed.Node) error {
+		n.Name, n.Worker, n.Cordoned, n.Problem, n.Seen = "b2", "https://10.0.0.2:7375", false, "x", day
+		return nil
+	}))(b)
+	want := two
+	want.Worker, want.Cordoned = "https://10.0.0.2:7375", false
+	b.equal(changed, want)
+	b.equal(get(b.Node(ctx, "a2"))(b), want)
+	b.must(b.EnsureNode(ctx, "a2")) // it stays as it is
+	b.equal(get(b.Node(ctx, "a2"))(b), want)
+	_, err = b.ChangeNode(ctx, "a2", func(*seedbed.Node) error { return seedbed.Errorf(seedbed.ErrConflict, "not so") })
+	b.want(err, seedbed.ErrConflict, "not so")
+	for _, name := range []string{"none", "A2", "\x00"} {
+		_, err = b.Node(ctx, name)
+		b.want(err, seedbed.ErrNotFound, "does not exist")
+		_, err = b.ChangeNode(ctx, name, func(*seedbed.Node) error { return nil })
+		b.want(err, seedbed.ErrNotFound, "does not exist")
+		b.want(b.RemoveNode(ctx, name), seedbed.ErrNotFound, "does not exist")
+		b.want(b.NoteNode(ctx, name, seedbed.NodeReport{}, "", day), seedbed.ErrNotFound, "does not exist")
+	}
+}
+
+func testBadNode(b *bench) {
+	ctx := context.Background()
+	b.must(b.EnsureNode(ctx, "node1"))
+	b.want(b.EnsureNode(ctx, ""), seedbed.ErrInvalid, "want 1 to 253")
+	_, err := b.AddNode(ctx, seedbed.Node{Name: "a/b"})
+	b.want(err, seedbed.ErrInvalid, `node name "a/b"`)
+	_, err = b.AddNode(ctx, seedbed.Node{Name: "b", Worker: "hv2:7375"})
+	b.want(err, seedbed.ErrInvalid, `worker "hv2:7375"`, "https://")
+	_, err = b.ChangeNode(ctx, "node1", func(n *seedbed.Node) error {
+		n.Worker = "http://hv2:7375"
+		return nil
+	})
+	b.want(err, seedbed.ErrInvalid, "http://hv2:7375")
+	pools := make([]seedbed.PoolInfo, 8192)
+	b.want(b.NoteNode(ctx, "node1", seedbed.NodeReport{Pools: pools}, "", day), seedbed.ErrInvalid, "the report")
+	b.equal(len(get(b.Nodes(ctx))(b)), 1)
+}
+
+var report = seedbed.NodeReport{CPUs: 8, Load: 0.25, Memory: 64 * seedbed.GiB, MemoryFree: 60 * seedbed.GiB, Domains: 3, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+	Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: seedbed.GiB, Free: seedbed.MiB}, {Name: "vms", Type: "ceph", Shared: true}}}
+
+func testNotedNode(b *bench) {
+	ctx := context.Background()
+	b.must(b.EnsureNode(ctx, "node1"))
+	b.must(b.NoteNode(ctx, "node1", report, "", day))
+	n := get(b.Node(ctx, "node1"))(b)
+	b.equal(n, seedbed.Node{Name: "node1", Report: report, Seen: day}, cmpopts.IgnoreFields(seedbed.Node{}, "Created"))
+	b.equal(get(b.Nodes(ctx))(b), []seedbed.Node{n})
+
+	// What went wrong leaves what was said before; what is late is nothing.
+	later := day.Add(time.Minute)
+	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{}, "no answer", later))
+	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{CPUs: 1}, "", day.Add(-time.Second)))
+	n.Problem = "no answer"
+	b.equal(get(b.Node(ctx, "node1"))(b), n)
+	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{CPUs: 9}, "", later.Add(time.Second)))
+	n.Problem, n.Seen, n.Report = "", later.Add(time.Second), seedbed.NodeReport{CPUs: 9}
+	b.equal(get(b.Node(ctx, "node1"))(b), n)
+
+	changed := get(b.ChangeNode(ctx, "node1", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b)
+	n.Cordoned = true
+	b.equal(changed, n)
+	b.must(b.NoteNode(ctx, "node1", report, "", later.Add(time.Hour)))
+	b.equal(get(b.Node(ctx, "node1"))(b).Cordoned, true)
+}
+
+// A problem is one only when nobody has had an answer for a while.
+func testDisputedNode(b *bench) {
+	ctx := context.Background()
+	b.endpoint("all", "node.*")
+	b.must(b.EnsureNode(ctx, "node1"))
+	at := day
+	for range 4 { // one reaches it every 15 s, and the other never
+		b.must(b.NoteNode(ctx, "node1", report, "", at))
+		b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{}, "refused", at.Add(14*time.Second)))
+		at = at.Add(15 * time.Second)
+	}
+	b.equal(get(b.Node(ctx, "node1"))(b).Problem, "")
+	b.equal(b.told("all"), []string{"1 node.up node1 pending"})
+	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{}, "refused", at.Add(10*time.Second)))
+	b.equal(get(b.Node(ctx, "node1"))(b).Problem, "refused")
+}
+
+func testNodeEvents(b *bench) {
+	ctx := context.Background()
+	b.endpoint("all", "node.*")
+	b.endpoint("down", seedbed.EventNodeDown)
+	b.must(b.EnsureNode(ctx, "node1"))
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
+	note := func(name, problem string, after time.Duration) {
+		b.Helper()
+		b.must(b.NoteNode(ctx, name, report, problem, day.Add(after)))
+	}
+	note("node2", "no certificate", 0) // it never answered: it cannot stop
+	note("node1", "", 0)
+	note("node1", "", time.Minute)
+	note("node1", "no route", 2*time.Minute)
+	note("node1", "no route", 3*time.Minute)
+	note("node1", "refused", 4*time.Minute) // another reason is no news
+	note("node2", "", 4*time.Minute)
+	note("node1", "", 5*time.Minute)
+	b.equal(b.told("all"), []string{"1 node.up node1 pending", "2 node.down node1 pending", "3 node.up node2 pending", "4 node.up node1 pending"})
+	b.equal(b.told("down"), []string{"1 node.down node1 pending"})
+	b.equal(get(b.Node(ctx, "node1"))(b).Problem, "")
+	down := get(b.OutgoingDeliveries(ctx, "down", "", 0))(b)[0]
+	for _, want := range []string{`"node":"node1"`, `"problem":"no route"`, `"seen":"` + day.Add(time.Minute).Format(time.RFC3339) + `"`} {
+		if !strings.Contains(string(down.Data), want) {
+			b.Errorf("%s does not tell %s", down.Data, want)
+		}
+	}
+}
+
+func testRemovedNode(b *bench) {
+	ctx := context.Background()
+	b.must(b.EnsureNode(ctx, node))
+	b.network("default", "seedbed0", "10.99.0.0/24")
+	a := importOf("debian")
+	get(b.Accept(ctx, a))(b)
+	j := b.claim()
+	b.want(b.RemoveNode(ctx, node), seedbed.ErrConflict, "cordon it first", "seedbed node cordon "+node)
+	b.cordon(node)
+	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `image "debian"`)
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB}}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	i := b.instance("web1")
+	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `instance "web1"`, "vm list")
+	get(b.Accept(ctx, removeOf(i.ID)))(b)
+	j = b.claim()
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `image "debian"`, "no other node", "image remove")
+
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
+	b.cordon("node2")
+	began := time.Now()
+	b.must(b.RemoveNode(ctx, "node2"))
+	if took := time.Since(began); took < time.Second { // what was placed before it was cordoned may still come
+		b.Errorf("removed %s after it was cordoned", took)
+	}
+	_, err := b.Node(ctx, "node2")
+	b.want(err, seedbed.ErrNotFound)
+	b.equal(len(get(b.Nodes(ctx))(b)), 1)
+}
+
+// cordon has a node take no new instances.
+func (b *bench) cordon(name string) {
+	b.Helper()
+	get(b.ChangeNode(context.Background(), name, func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b)
+}
+
+func testRemovedNodeShared(b *bench) {
+	ctx := context.Background()
+	b.must(b.EnsureNode(ctx, node))
+	a := importOf("debian")
+	get(b.Accept(ctx, a))(b)
+	shared := seedbed.NodeReport{Pools: []seedbed.PoolInfo{{Name: "default", Shared: true}}}
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
+	b.must(b.NoteNode(ctx, "node2", shared, "", day))
+	b.cordon(node)
+	err := b.RemoveNode(ctx, node)
+	b.want(err, seedbed.ErrInUse, "import job "+a.Job.ID.Short())
+	b.equal(holder(err), a.Job.ID)
+	j := b.claim()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB}}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.equal(get(b.Image(ctx, "debian"))(b).Node, node)
+	b.must(b.RemoveNode(ctx, node))
+	b.equal(get(b.Image(ctx, "debian"))(b).Node, "")
+}
+
+// An image is where the job that makes it runs; what nobody knows of is on the first node.
+func testImageNode(b *bench) {
+	ctx := context.Background()
+	unknown := importOf("unknown")
+	unknown.Job.Node = ""
+	get(b.Accept(ctx, unknown))(b)
+	get(b.Accept(ctx, importOf("debian")))(b)
+	b.must(b.EnsureNode(ctx, "first"))
+	late := importOf("late")
+	late.Job.Node = ""
+	get(b.Accept(ctx, late))(b)
+	b.must(b.EnsureNode(ctx, "second"))
+	got := map[string]string{}
+	for _, i := range get(b.Images(ctx))(b) {
+		got[i.Name] = i.Node
+	}
+	b.equal(got, map[string]string{"debian": node, "late": "", "unknown": "first"})
+	b.equal(get(b.Image(ctx, "debian"))(b).Node, node)
+}
+
+func testNodeAudit(b *bench) {
+	ctx := seedbed.WithChange(context.Background(), &seedbed.Change{Actor: "token ci", Role: seedbed.RoleAdmin, Request: "POST /api/v1/nodes"})
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
+	get(b.ChangeNode(ctx, "node2", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b)
+	get(b.ChangeNode(ctx, "node2", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b) // as it was
+	b.must(b.NoteNode(ctx, "node2", report, "", day))                                                 // the machinery's
+	b.must(b.RemoveNode(ctx, "node2"))
+	b.want(b.RemoveNode(ctx, "node2"), seedbed.ErrNotFound)
+	var what []string
+	for _, e := range get(b.Audit(ctx, 0, 0))(b) {
+		what = append(what, e.Actor+": "+e.What)
+	}
+	b.equal(what, []string{"token ci: remove node", "token ci: change node", "token ci: add node node2"})
+}
+
+func testNodeUse(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.equal(get(b.NodeUse(ctx))(b), []seedbed.NodeUse{})
+	made := func(name string, asked time.Time, state seedbed.InstanceState) {
+		b.Helper()
+		a := createOf(name)
+		a.Job.Created = asked
+		get(b.Accept(ctx, a))(b)
+		j := b.claim()
+		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: state}))
+	}
+	made("web1", time.Now().Add(-time.Hour), seedbed.InstanceRunning) // its node's report tells of it
+	made("web2", time.Time{}, seedbed.InstanceRunning)
+	made("web3", time.Now().Add(-time.Hour), seedbed.InstanceStopped)
+	other := createOf("web4") // and this is not made yet
+	other.Job.Created = time.Now().Add(-time.Hour)
+	other.Instance.Node, other.Instance.VCPUs, other.Instance.Memory = "node2", 5, 3*seedbed.GiB
+	get(b.Accept(ctx, other))(b)
+	b.equal(get(b.NodeUse(ctx))(b), []seedbed.NodeUse{
+		{Node: node, Instances: 3, Running: 2, VCPUs: 6, Memory: 3 * seedbed.GiB, ComingVCPUs: 2, ComingMemory: seedbed.GiB},
+		{Node: "node2", Instances: 1, VCPUs: 5, Memory: 3 * seedbed.GiB, ComingVCPUs: 5, ComingMemory: 3 * seedbed.GiB},
+	})
+}

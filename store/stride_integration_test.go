@@ -1,0 +1,115 @@
+//go:build integration
+
+package store
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// claimed is a job that runs, in stage one.
+func claimed(t *testing.T, db *DB, image string) seedbed.Job {
+	t.Helper()
+	do(acceptImport(t.Context(), db, image))(t)
+	j := do(db.ClaimJob(t.Context(), "one", time.Hour))(t)
+	if err := db.Step(t.Context(), j.Ref(), seedbed.Step{Next: "one", Total: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return *j
+}
+
+// A job's row that somebody has locked holds up that job's own steps, and nobody else's.
+func TestPostgresStepOfALockedJob(t *testing.T) {
+	db := postgresServer(t).fresh(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	locked, free := claimed(t, db, "debian"), claimed(t, db, "alpine")
+	other := do(db.write.BeginTx(ctx, db.dialect.writing))(t)
+	defer other.Rollback()
+	do(other.ExecContext(ctx, `UPDATE job SET cancel = 1 WHERE id = $1`, locked.ID))(t)
+	first := make(chan error, 1)
+	step := seedbed.Step{Done: "one", Next: "two"}
+	go func() { first <- db.Step(ctx, locked.Ref(), step) }()
+	// It waits for the lock: the server says so.
+	for waiting := 0; waiting == 0; {
+		err := db.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Step(ctx, free.Ref(), step); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	if j := do(db.Job(ctx, locked.ID))(t); j.Stage != "two" || j.Done != 1 || !j.Cancel {
+		t.Errorf("job %+v", j)
+	}
+}
+
+// Whoever is to be told of a stage is, from the moment on that another process has
+// written down, and so is who is to be told of a claim and of an end.
+func TestPostgresStepIsTold(t *testing.T) {
+	s := postgresServer(t)
+	name := s.Database(t, s.template)
+	ctx, db, another := t.Context(), s.use(t, name), s.use(t, name)
+	j := claimed(t, db, "debian") // by now it is known that nobody is told
+	do(another.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",
+		Events: []string{seedbed.EventJobStarted, seedbed.EventJobStage, seedbed.EventJobSucceeded}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
+	if err := db.Step(ctx, j.Ref(), seedbed.Step{Done: "one", Next: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Step(ctx, j.Ref(), seedbed.Step{Done: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+		t.Fatal(err)
+	}
+	do(acceptImport(ctx, db, "alpine"))(t)
+	do(db.ClaimJob(ctx, "one", time.Hour))(t)
+	told := map[string]int{}
+	for _, o := range do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t) {
+		told[o.Type]++
+	}
+	for _, kind := range []string{seedbed.EventJobStarted, seedbed.EventJobStage, seedbed.EventJobSucceeded} {
+		if told[kind] != 1 {
+			t.Errorf("%s was told %d times: %v", kind, told[kind], told)
+		}
+	}
+}
+
+// A step or end of which nobody knows whether it was written is written once.
+func TestPostgresUnsureStride(t *testing.T) {
+	db := postgresServer(t).fresh(t)
+	ctx := t.Context()
+	j := claimed(t, db, "debian")
+	events := func() int { return len(do(db.Events(ctx, j.ID, 0, 0))(t)) }
+	for _, step := range []seedbed.Step{{Done: "one", Next: "two"}, {Done: "two"}} {
+		step.Events = []seedbed.Event{{Level: "info", Stage: step.Done, Msg: "it is over"}}
+		for range 2 {
+			before := events()
+			if err := db.longStep(ctx, j.Ref(), step, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.longStep(ctx, j.Ref(), step, true); err != nil || events() > before+1 {
+				t.Fatalf("%v; %d events more", err, events()-before)
+			}
+		}
+	}
+	before := events()
+	for range 2 {
+		if err := db.longFinish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := do(db.Job(ctx, j.ID))(t); now.State != seedbed.JobSucceeded || now.Done != 2 || events() != before+1 {
+		t.Errorf("job %+v with %d events more", now, events()-before)
+	}
+}

@@ -23,19 +23,16 @@ func TestNames(t *testing.T) {
 			t.Errorf("split(%q) is ok", other)
 		}
 	}
-	for _, c := range []struct {
-		node, name string
-		want       bool
-	}{
-		{"n", buildingName("n"), true},
-		{"n.example", buildingName("n.example"), true},
-		{"n", buildingName("n.example"), false},
-		{"n.example", buildingName("n"), false},
-		{"n", "seedbed-building.n.", false},
-		{"n", "seedbed-volume.n.X", false},
+	for name, want := range map[string]string{
+		buildingName("n"):         "n",
+		buildingName("n.example"): "n.example",
+		"seedbed-building.n.":     "",
+		"seedbed-building.n":      "",
+		"seedbed-building..X":     "",
+		"seedbed-volume.n.X":      "",
 	} {
-		if got := builtBy(c.node, c.name); got != c.want {
-			t.Errorf("builtBy(%q, %q): %v", c.node, c.name, got)
+		if got, ok := builder(name); got != want || ok != (want != "") {
+			t.Errorf("builder(%q): %q, %v", name, got, ok)
 		}
 	}
 }

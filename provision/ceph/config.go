@@ -25,6 +25,7 @@ const (
 	DefaultWatcherFor = 45 * time.Second
 	DefaultReserve    = 1 * seedbed.GiB
 	DefaultScratch    = "/var/tmp"
+	DefaultAbandoned  = 24 * time.Hour
 )
 
 // Config is one pool.
@@ -40,7 +41,7 @@ type Config struct {
 	User string
 	// Keyring is the file with the user's key; empty means /etc/ceph/ceph.client.<user>.keyring.
 	Keyring string
-	// Node is this host's name. What it left unfinished is swept when it opens the pool; others' is left alone.
+	// Node is this host's name. What it left unfinished is swept when it opens the pool; others' once it is abandoned.
 	Node string
 	// Lock is the path of a file that is held while the pool is open, so that one
 	// process of the node has it. It is made when it is missing.
@@ -53,6 +54,9 @@ type Config struct {
 	// WatcherFor is how long a removal waits for an image's last user to go;
 	// zero means DefaultWatcherFor. Ceph keeps a dead client for 30 s.
 	WatcherFor time.Duration
+	// Abandoned is how long after it began something unfinished of another node counts as
+	// abandoned, when nobody has it open; zero means DefaultAbandoned.
+	Abandoned time.Duration
 	// Reserve is the free space below which nothing new is made; zero means DefaultReserve.
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept in RBD's trash; zero removes it at once.
@@ -75,6 +79,7 @@ func (c Config) complete() (Config, error) {
 	c.Scratch = cmp.Or(c.Scratch, DefaultScratch)
 	c.Timeout = cmp.Or(max(c.Timeout, 0), DefaultTimeout)
 	c.WatcherFor = cmp.Or(max(c.WatcherFor, 0), DefaultWatcherFor)
+	c.Abandoned = cmp.Or(max(c.Abandoned, 0), DefaultAbandoned)
 	c.Reserve = cmp.Or(max(c.Reserve, 0), DefaultReserve)
 	c.Trash = max(c.Trash, 0)
 	for _, f := range []struct{ what, value string }{{"Ceph pool", c.Pool}, {"user", c.User}, {"node", c.Node}} {

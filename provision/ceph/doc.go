@@ -3,7 +3,7 @@
 //
 //	seedbed-image.<name>              images; their snapshot @seedbed is what volumes are cloned from
 //	seedbed-volume.<name>             volumes: clones (format 2) of an image, or blank
-//	seedbed-building.<node>.<random>  what that node has not finished; swept when it opens the pool
+//	seedbed-building.<node>.<random>  what that node has not finished; swept when it opens the pool, or by others once abandoned
 //	RBD's trash                       volumes that were removed, until their time is over
 //
 // The tag that says whose an image is stands in its image-meta, under the key

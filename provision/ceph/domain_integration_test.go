@@ -106,6 +106,7 @@ func TestDomain(t *testing.T) {
 	if err := p.RemoveVolume(ctx, v.Name, id); err == nil {
 		t.Error("the volume of a running guest was removed")
 	}
+	growLive(t, d, p, v)
 	if err := d.DestroyDomain(ctx, id); err != nil {
 		t.Fatal(err)
 	}
@@ -114,5 +115,24 @@ func TestDomain(t *testing.T) {
 	}
 	if err := p.RemoveVolume(ctx, v.Name, id); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// growLive makes the disk of a guest that runs larger, as the worker does: QEMU
+// has the image open and goes first, so that the guest knows.
+func growLive(t *testing.T, d *libvirt.Driver, p *Pool, v seedbed.VolumeInfo) {
+	t.Helper()
+	const size = 16 * seedbed.MiB
+	for range 2 {
+		if err := d.ResizeDisk(t.Context(), v.Instance, v.Disk, size); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.ResizeVolume(t.Context(), v.Name, v.Instance, size); err != nil || got.Size != size {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	out, err := exec.Command("virsh", "-q", "-c", libvirt.DefaultURI, "domblkinfo", string(v.Instance), "vda").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), fmt.Sprint(int64(size))) {
+		t.Errorf("the guest's disk: %v\n%s", err, out)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A file that was not uploaded is first
-// copied to the scratch directory, so that what is checked is what is used;
-// qemu-img, in a process that can be killed, then writes the disk into an RBD
-// image, leaving out zeros. Progress counts the bytes of a file that is copied
-// twice, once for each half of the work.
+// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen,
+// or first copied to the scratch directory, so that what is checked is what is used
+// (image.Source); qemu-img, in a process that can be killed, then writes the disk
+// into an RBD image, leaving out zeros. Progress counts the bytes of a file that is
+// copied twice, once for each half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
@@ -43,7 +43,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 
 // lookOwn finds the image of that name: nil when there is none, ErrConflict when it is another job's, or going.
 func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name string) (*tag, error) {
-	have, err := p.look(ctx, s, roleImage, name)
+	have, err := p.look(ctx, s, roleImage, name, job)
 	switch {
 	case have == nil || err != nil:
 		return nil, err
@@ -55,31 +55,35 @@ func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name 
 
 // importFile makes the image. An ErrInvalid of its own is a predicate of the file.
 func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
-	private, sum, drop, err := p.copyIn(ctx, src, progress)
+	ctx, from, err := p.private(ctx, src, progress)
 	if err != nil {
 		return nil, err
 	}
-	defer drop()
-	path := procPath(private)
-	info, err := image.Inspect(ctx, path)
+	defer from.Close()
+	made, err := p.convert(ctx, from, tag{Role: roleImage, Name: spec.Name, Job: job, Firmware: src.Firmware}, func(percent float64) { progress(from.Written(percent)) })
 	if err != nil {
-		return nil, err
+		return nil, image.Cause(ctx, err)
 	}
-	room, err := image.Measure(ctx, path, info.Format)
-	if err != nil {
-		return nil, err
-	}
-	t := tag{Role: roleImage, Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum, Firmware: src.Firmware}
-	made, err := p.fill(ctx, t, path, room, func(percent float64) { progress(src.Second(percent)) })
-	if err != nil {
-		return nil, err
-	}
-	progress(src.Second(100))
+	progress(from.Written(100))
 	return made, nil
 }
 
-// fill makes the RBD image of the file at path, its snapshot, and its name.
-func (p *Pool) fill(ctx context.Context, t tag, path string, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
+// convert makes the RBD image of a checked file.
+func (p *Pool) convert(ctx context.Context, from *image.Private, t tag, report func(float64)) (*tag, error) {
+	info, err := image.Inspect(ctx, from.Path())
+	if err != nil {
+		return nil, err
+	}
+	room, err := image.Measure(ctx, from.Path(), info.Format)
+	if err != nil {
+		return nil, err
+	}
+	t.Size, t.Format = int64(info.Size), string(info.Format)
+	return p.fill(ctx, t, from, room, report)
+}
+
+// fill makes the RBD image of the file, its snapshot, and its name.
+func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
 	from, to := buildingName(p.cfg.Node), t.Role.rbdName(t.Name)
 	defer p.making(from)()
 	defer func() {
@@ -100,14 +104,17 @@ func (p *Pool) fill(ctx context.Context, t tag, path string, room seedbed.Bytes,
 	if err != nil {
 		return nil, err
 	}
-	if err := image.Write(ctx, path, image.Format(t.Format), p.cfg.qemuTarget(from), report); err != nil {
+	if err := image.Write(ctx, src.Path(), image.Format(t.Format), p.cfg.qemuTarget(from), report); err != nil {
 		return nil, unanswered(err)
+	}
+	if t.SHA256, err = src.Digest(func() { report(100) }); err != nil {
+		return nil, err
 	}
 	return call(ctx, p, "finish image "+t.Name, to, func(ctx context.Context, s *session) (*tag, error) {
 		if have, err := p.lookOwn(ctx, s, t.Job, t.Name); err != nil {
 			return nil, err
 		} else if have != nil { // made by the same job at the same time
-			return have, p.unmake(ctx, s, from, from)
+			return have, p.delete(ctx, s, from) // it has no snapshot yet
 		}
 		if err := s.takeSnapshot(from); err != nil {
 			return nil, err

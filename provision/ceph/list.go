@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ceph/go-ceph/rbd"
 
@@ -89,10 +90,15 @@ func (p *Pool) tags(ctx context.Context, s *session, r role) ([]*tag, error) {
 // Info implements worker.Lister. Free is what the monitors say can still be
 // written (max_avail), after replication.
 func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
-	return call(ctx, p, "ask for the room", "", func(_ context.Context, s *session) (seedbed.PoolInfo, error) {
+	info := seedbed.PoolInfo{Name: p.cfg.Name, Type: Type, Shared: true}
+	err := p.do(ctx, "ask for the room", "", func(_ context.Context, s *session) error {
 		size, free, err := p.room(s)
-		return seedbed.PoolInfo{Name: p.cfg.Name, Type: Type, Size: size, Free: free}, err
+		if err == nil {
+			info.Size, info.Free = size, free
+		}
+		return err
 	})
+	return info, err
 }
 
 func (p *Pool) room(s *session) (size, free seedbed.Bytes, err error) {
@@ -107,9 +113,16 @@ func (p *Pool) room(s *session) (size, free seedbed.Bytes, err error) {
 	return size, free, err
 }
 
+// roomFor is how long the room in a pool counts for what takes none at once, such
+// as a clone: the managers do not report it more often.
+const roomFor = time.Second
+
 // need refuses with ErrFull what would leave less than the reserve. A full pool
 // would make writes hang instead of fail.
 func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
+	if bytes == 0 && p.roomy() {
+		return nil
+	}
 	_, free, err := p.room(s)
 	if err != nil {
 		return err
@@ -118,7 +131,17 @@ func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
 		return seedbed.Errorf(seedbed.ErrFull, "%s is needed in Ceph pool %s, which has %s free and keeps a reserve of %s",
 			human(bytes), p.cfg.Pool, human(free), human(p.cfg.Reserve))
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sawRoom = time.Now()
 	return nil
+}
+
+// roomy tells whether the reserve was there a moment ago.
+func (p *Pool) roomy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.sawRoom) < roomFor
 }
 
 // Health implements worker.Checker: whether the cluster answers, the room in
@@ -144,9 +167,10 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 		room.OK, room.Detail = true, fmt.Sprintf("%s free of %s in Ceph pool %s", human(info.Free), human(info.Size), p.cfg.Pool)
 	}
 	if n := p.gate.Stuck(); n > 0 {
-		room.OK = false
 		room.Detail += fmt.Sprintf("; %d calls have not come back", n)
-		room.Hint = "look at the cluster's health (ceph -s), or restart seedbed-worker"
+		if room.OK { // else there is a reason
+			room.OK, room.Hint = false, "look at the cluster's health (ceph -s), or restart seedbed-worker"
+		}
 	}
 	tool := seedbed.Check{Name: image.Tool + " with rbd", OK: true, Detail: "installed"}
 	if err := command.Installed(image.Tool); err != nil {

@@ -48,9 +48,11 @@ func (s *session) setTag(name string, t tag) error {
 }
 
 // look finds what has a name: nil when nothing has, ErrConflict when it is a
-// stranger's. What this node has left unfinished under the name is removed. The
-// caller's call has the RBD name as its key.
-func (p *Pool) look(ctx context.Context, s *session, r role, name string) (*tag, error) {
+// stranger's. What this node has left unfinished under the name is removed, and
+// what another has that does not go on with it: with a job, which is this node's alone
+// by now, what was made for that, and what is abandoned. The caller's call has the
+// RBD name as its key.
+func (p *Pool) look(ctx context.Context, s *session, r role, name string, job seedbed.JobID) (*tag, error) {
 	rbdName := r.rbdName(name)
 	t, there, err := s.readTag(rbdName)
 	switch {
@@ -60,11 +62,16 @@ func (p *Pool) look(ctx context.Context, s *session, r role, name string) (*tag,
 		return nil, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is left alone", p.cfg.Pool, rbdName, tagKey)
 	case t.State != stateBuilding:
 		return t, nil
-	case t.Node != p.cfg.Node:
-		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s %s in pool %s is being made by node %s", r, name, p.cfg.Name, t.Node)
+	case t.Node != p.cfg.Node && (job == "" || t.Job != job):
+		if gone, err := p.abandoned(s, rbdName); err != nil {
+			return nil, err
+		} else if !gone {
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s %s in pool %s is being made by node %s: if that does not come back, the name is free %s after it was given",
+				r, name, p.cfg.Name, t.Node, p.cfg.Abandoned)
+		}
 	}
-	p.log.Info("unfinished RBD image is removed", "pool", p.cfg.Name, "image", rbdName)
-	return nil, p.unready(ctx, s, rbdName)
+	p.log.Info("unfinished RBD image is removed", "pool", p.cfg.Name, "image", rbdName, "node", t.Node)
+	return nil, p.takeBack(ctx, s, rbdName, t.Node)
 }
 
 // delete removes an RBD image, waiting for those that use it; one that is absent is removed already.
@@ -98,7 +105,7 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 // own finds an instance's volume: nil when there is none of that name, ErrConflict
 // when it is another's. The caller's call has the RBD name as its key.
 func (p *Pool) own(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
-	have, err := p.look(ctx, s, roleVolume, name)
+	have, err := p.look(ctx, s, roleVolume, name, "")
 	if have != nil && (id == "" || have.Instance != id) {
 		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.cfg.Name, have.Instance, id)
 	}

@@ -58,7 +58,7 @@ func (p *Pool) discard(ctx context.Context, from string, t tag) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanFor)
 	defer cancel()
 	err := p.do(ctx, "discard "+from, to, func(ctx context.Context, s *session) error {
-		return p.unmake(ctx, s, from, to)
+		return p.unmake(ctx, s, from, to, p.cfg.Node)
 	})
 	if err != nil {
 		p.log.Warn("unfinished RBD image stays for now", "pool", p.cfg.Name, "image", from, "err", err)
@@ -66,8 +66,8 @@ func (p *Pool) discard(ctx context.Context, from string, t tag) {
 	}
 }
 
-// unmake is discard inside a call that has the final name as its key.
-func (p *Pool) unmake(ctx context.Context, s *session, from, to string) error {
+// unmake is discard inside a call that has the final name as its key, for what node has made.
+func (p *Pool) unmake(ctx context.Context, s *session, from, to, node string) error {
 	names, err := rbd.GetImageNames(s.io)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (p *Pool) unmake(ctx context.Context, s *session, from, to string) error {
 	case half:
 		// The directory has the new name: take away the old one's object, and what is not ready.
 		if err = ignore(s.io.Delete(idObject+from), enoent); err == nil {
-			return p.unready(ctx, s, to)
+			return p.unready(ctx, s, to, node)
 		}
 	}
 	if err != nil {
@@ -99,13 +99,13 @@ func (p *Pool) unmake(ctx context.Context, s *session, from, to string) error {
 	if err := p.delete(ctx, s, from); err != nil {
 		return err
 	}
-	return p.unready(ctx, s, to)
+	return p.unready(ctx, s, to, node)
 }
 
-// unready removes the image of that final name when this node has not finished it.
-func (p *Pool) unready(ctx context.Context, s *session, to string) error {
+// unready removes the image of that final name when node has not finished it.
+func (p *Pool) unready(ctx context.Context, s *session, to, node string) error {
 	t, there, err := s.readTag(to)
-	if err != nil || !there || !t.names(to) || t.State != stateBuilding || t.Node != p.cfg.Node {
+	if err != nil || !there || !t.names(to) || t.State != stateBuilding || t.Node != node {
 		return err
 	}
 	if err := p.dropSnapshot(s, to); err != nil {

@@ -43,6 +43,8 @@ type Pool struct {
 
 	mu     sync.Mutex
 	active map[string]bool // RBD names that a call of ours is making
+	// sawRoom is when more than the reserve was last seen to be free.
+	sawRoom time.Time
 
 	dirty chan struct{} // says that something unfinished may be left
 	stop  context.CancelFunc

@@ -14,6 +14,7 @@ import (
 const (
 	backoffFirst = time.Second
 	backoffLast  = 30 * time.Second
+	sweepEvery   = 24 * time.Hour
 )
 
 // soil has the pool swept soon.
@@ -24,11 +25,15 @@ func (p *Pool) soil() {
 	}
 }
 
-// clean sweeps when there is something to sweep, until ctx ends.
+// clean sweeps when there is something to sweep, and now and then for what other
+// nodes have abandoned, until ctx ends.
 func (p *Pool) clean(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-p.dirty:
+		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
@@ -47,8 +52,8 @@ func (p *Pool) clean(ctx context.Context) {
 	}
 }
 
-// sweep removes what calls of this node that have ended left unfinished, and
-// what had to go to RBD's trash because a clone was made of it meanwhile.
+// sweep removes what calls of this node that have ended left unfinished, what
+// other nodes have abandoned, and what had to go to RBD's trash because a clone was made of it meanwhile.
 func (p *Pool) sweep(ctx context.Context) error {
 	names, err := call(ctx, p, "list images", "", func(_ context.Context, s *session) ([]string, error) {
 		return rbd.GetImageNames(s.io)
@@ -71,17 +76,28 @@ func (p *Pool) sweep(ctx context.Context) error {
 func (p *Pool) sweepOne(ctx context.Context, name string) error {
 	if _, _, ok := split(name); ok {
 		return p.do(ctx, "sweep "+name, name, func(ctx context.Context, s *session) error {
-			return p.unready(ctx, s, name)
+			t, _, err := s.readTag(name)
+			if err != nil || !t.names(name) || t.State != stateBuilding {
+				return err
+			}
+			if due, err := p.due(s, name, t.Node); err != nil || !due {
+				return err
+			}
+			return p.takeBack(ctx, s, name, t.Node)
 		})
 	}
-	if !builtBy(p.cfg.Node, name) {
+	node, ok := builder(name)
+	if !ok {
 		return nil
 	}
-	t, err := call(ctx, p, "sweep "+name, "", func(_ context.Context, s *session) (*tag, error) {
-		t, _, err := s.readTag(name)
+	due := false
+	t, err := call(ctx, p, "sweep "+name, "", func(_ context.Context, s *session) (t *tag, err error) {
+		if due, err = p.due(s, name, node); err == nil && due {
+			t, _, err = s.readTag(name)
+		}
 		return t, err
 	})
-	if err != nil {
+	if err != nil || !due {
 		return err
 	}
 	// An image without a tag has got no further than its making; a clone starts with its image's tag.
@@ -93,10 +109,10 @@ func (p *Pool) sweepOne(ctx context.Context, name string) error {
 		if to == name {
 			return errors.Join(p.dropSnapshot(s, name), p.delete(ctx, s, name))
 		}
-		return p.unmake(ctx, s, name, to)
+		return p.unmake(ctx, s, name, to, node)
 	})
 	if err == nil {
-		p.log.Info("unfinished RBD image removed", "pool", p.cfg.Name, "image", name)
+		p.log.Info("unfinished RBD image removed", "pool", p.cfg.Name, "image", name, "node", node)
 	}
 	return err
 }

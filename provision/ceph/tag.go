@@ -25,6 +25,9 @@ type tag struct {
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
 	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // by the OVA that an image is from
 
+	// Made is the size that a volume was made with, once it has grown.
+	Made int64 `json:"made,omitempty"`
+
 	Flat      bool             `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
 	Snapshots []volumeSnapshot `json:"snapshots,omitempty"` // of a volume
 	// Trash is set for a volume in RBD's trash, and stays when it comes back.
@@ -43,7 +46,7 @@ const (
 type state string
 
 const (
-	stateBuilding state = "building" // not to be used; its node removes it
+	stateBuilding state = "building" // not to be used; its node removes it, or another when that has abandoned it
 	stateReady    state = "ready"
 	stateRemoving state = "removing" // an image whose removal has begun
 )
@@ -72,10 +75,14 @@ func split(rbdName string) (r role, name string, ok bool) {
 // buildingName is a name for something that node is about to make; no two are the same.
 func buildingName(node string) string { return building + node + "." + rand.Text() }
 
-// builtBy tells whether a name is one of buildingName(node). Nodes may have dots in their names; the random part has none.
-func builtBy(node, name string) bool {
-	rest, ok := strings.CutPrefix(name, building+node+".")
-	return ok && rest != "" && !strings.Contains(rest, ".")
+// builder is the node that a name is a buildingName of. Nodes may have dots in their names; the random part has none.
+func builder(name string) (node string, ok bool) {
+	rest, ok := strings.CutPrefix(name, building)
+	dot := strings.LastIndexByte(rest, '.')
+	if !ok || dot < 1 || dot == len(rest)-1 {
+		return "", false
+	}
+	return rest[:dot], true
 }
 
 func (t tag) marshal() (string, error) {
@@ -103,3 +110,8 @@ func (t *tag) names(rbdName string) bool {
 }
 
 func (t *tag) String() string { return fmt.Sprintf("%s %s", t.Role, t.Name) }
+
+// had tells whether the volume has that size, or had it before it grew.
+func (t *tag) had(size int64) bool {
+	return size == t.Size || t.Made != 0 && size >= t.Made && size < t.Size
+}

@@ -32,7 +32,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 			return seedbed.VolumeInfo{}, err
 		}
 		want := tag{Role: roleVolume, Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}
-		have, err := p.look(ctx, s, roleVolume, spec.Name)
+		have, err := p.look(ctx, s, roleVolume, spec.Name, "")
 		if err != nil {
 			return seedbed.VolumeInfo{}, err
 		}
@@ -40,7 +40,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 			have, err = p.makeVolume(ctx, s, want)
 		}
 		if errors.Is(err, errTaken) { // perhaps another node was asked for the same
-			have, err = p.look(ctx, s, roleVolume, spec.Name)
+			have, err = p.look(ctx, s, roleVolume, spec.Name, "")
 			if err == nil && have == nil {
 				err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s came and went while it was made", spec.Name, roleVolume.rbdName(spec.Name), p.cfg.Pool)
 			}
@@ -96,7 +96,7 @@ func (p *Pool) adopt(have *tag, want tag) error {
 	switch {
 	case have.Instance != want.Instance:
 		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.cfg.Name, have.Instance)
-	case have.Image != want.Image && !(have.Flat && want.Image == "") || have.Size != want.Size:
+	case have.Image != want.Image && !(have.Flat && want.Image == "") || !have.had(want.Size):
 		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
 			have.Name, p.cfg.Name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
 	}
@@ -171,7 +171,7 @@ func (p *Pool) undo(s *session, from string, t tag, why error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanFor)
 	defer cancel()
-	if err := p.unmake(ctx, s, from, t.Role.rbdName(t.Name)); err != nil {
+	if err := p.unmake(ctx, s, from, t.Role.rbdName(t.Name), p.cfg.Node); err != nil {
 		p.log.Warn("unfinished RBD image stays for now", "pool", p.cfg.Name, "image", from, "err", err)
 		p.soil()
 	}

@@ -49,8 +49,8 @@ func (p *Pool) adoptable(ctx context.Context, path string) (tag, error) {
 		return tag{}, seedbed.Errorf(seedbed.ErrNotFound, "disk file %s is not on the file system of pool %s", path, p.name)
 	}
 	dir, base := filepath.Split(path)
-	for _, kind := range []string{images, building, trash} {
-		if filepath.Clean(dir) == filepath.Join(p.path, kind) {
+	for _, kind := range []string{images, building, uploads, trash} {
+		if own := filepath.Join(p.path, kind); filepath.Clean(dir) == own || strings.HasPrefix(dir, own+"-") { // a node's, where nodes share the pool
 			return tag{}, seedbed.Errorf(seedbed.ErrConflict, "disk file %s is the pool's own", path)
 		}
 	}

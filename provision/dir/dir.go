@@ -8,13 +8,15 @@
 //	uploads/<id>            files that were uploaded and wait for their import
 //	.lock                   held by the one process that uses the pool
 //
+// In a pool that several nodes share each has a building-<node>/ and an uploads-<node>/
+// of its own, and .turn is locked while names are looked at and changed.
+//
 // A file is made in building/, synced, tagged, and then linked to its name, so
 // that what has a name is whole. The tag is a file of its own and not an
 // extended attribute, because some file systems have none for users.
 package dir
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,8 +24,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"seedbed"
 	"seedbed/provision/image"
@@ -47,6 +47,10 @@ type Config struct {
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept; zero removes it at once.
 	Trash time.Duration
+	// Shared says that other nodes use the same directory, on a file system that
+	// keeps flock(2) between hosts, such as NFS 4. Node is then this one's name.
+	Shared bool
+	Node   string
 	// Mapper maps volumes; nil for a pool that maps none.
 	Mapper *mapper.Host
 	Log    *slog.Logger
@@ -58,12 +62,17 @@ type Pool struct {
 	path    string
 	reserve seedbed.Bytes
 	keep    time.Duration
-	mapper  *mapper.Host
-	log     *slog.Logger
-	lock    *os.File
-	spool   *image.Spool
+	shared  bool
+	// building and uploads are where what is not finished is, and what was uploaded.
+	building, uploads string
+	mapper            *mapper.Host
+	log               *slog.Logger
+	locks             []*os.File
+	spool             *image.Spool
 	// turn is held while names are looked at and changed; never while data is copied.
 	turn chan struct{}
+	// among is the lock that comes with the turn where nodes share the pool; else nil.
+	among *os.File
 }
 
 const (
@@ -87,7 +96,14 @@ func Open(c Config) (*Pool, error) {
 	if c.Reserve <= 0 {
 		c.Reserve = DefaultReserve
 	}
-	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), mapper: c.Mapper, log: c.Log, turn: make(chan struct{}, 1)}
+	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), shared: c.Shared, mapper: c.Mapper, log: c.Log, turn: make(chan struct{}, 1)}
+	p.building, p.uploads = filepath.Join(p.path, building), filepath.Join(p.path, uploads)
+	if c.Shared {
+		if err := seedbed.CheckName("node", c.Node); err != nil {
+			return nil, err
+		}
+		p.building, p.uploads = p.building+"-"+c.Node, p.uploads+"-"+c.Node
+	}
 	for _, d := range []struct {
 		path string
 		mode fs.FileMode
@@ -95,21 +111,21 @@ func Open(c Config) (*Pool, error) {
 		{p.path, 0o711},
 		{filepath.Join(p.path, images), 0o711},
 		{filepath.Join(p.path, volumes), 0o711},
-		{filepath.Join(p.path, building), 0o700},
+		{p.building, 0o700},
 		{filepath.Join(p.path, trash), 0o700},
 	} {
 		if err := makeDir(d.path, d.mode); err != nil {
 			return nil, fmt.Errorf("open pool %s: %w", c.Name, err)
 		}
 	}
-	if err := p.takeLock(); err != nil {
+	if err := p.takeLocks(); err != nil {
 		return nil, err
 	}
-	if err := p.sweep(); err != nil {
+	if err := p.openSweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("sweep pool %s: %w", c.Name, err), p.Close())
 	}
 	var err error
-	if p.spool, err = image.OpenSpool(filepath.Join(p.path, uploads), p.need, p.log); err != nil {
+	if p.spool, err = image.OpenSpool(p.uploads, p.need, p.log); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the uploads of pool %s: %w", c.Name, err), p.Close())
 	}
 	return p, nil
@@ -130,40 +146,3 @@ func makeDir(path string, mode fs.FileMode) error {
 	}
 	return os.Chmod(path, mode) // whatever the umask
 }
-
-func (p *Pool) takeLock() error {
-	f, err := os.OpenFile(filepath.Join(p.path, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("open pool %s: %w", p.name, err)
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = seedbed.Errorf(seedbed.ErrInUse, "pool %s at %s is in use by another process: is a second seedbed-worker running?", p.name, p.path)
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	p.lock = f
-	return nil
-}
-
-// Close releases the pool's lock. No call may be running.
-func (p *Pool) Close() error {
-	// Closing alone would leave it to a child that is just being started and has the file open too.
-	return errors.Join(unix.Flock(int(p.lock.Fd()), unix.LOCK_UN), p.lock.Close())
-}
-
-// enter waits for the pool's turn; leave gives it back.
-func (p *Pool) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case p.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *Pool) leave() { <-p.turn }

@@ -179,15 +179,21 @@ func TestFullPool(t *testing.T) {
 		name          string
 		size, reserve seedbed.Bytes
 		disk          seedbed.Bytes
+		held          bool // somebody may be writing to the file
 		problem       string
 	}{
-		{"no room for the copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, "16.0 MiB is needed in pool default"},
-		{"no room for the conversion", 8 * seedbed.MiB, seedbed.MiB, 5 * seedbed.MiB, "and keeps a reserve of 1.0 MiB"},
+		{"no room for the copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, true, "16.0 MiB is needed in pool default"},
+		{"no room for the conversion", 8 * seedbed.MiB, seedbed.MiB, 5 * seedbed.MiB, true, "and keeps a reserve of 1.0 MiB"},
+		{"no room without a copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, false, "and keeps a reserve of 1.0 MiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := small(t, c.size, c.reserve)
-			_, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Path: random(t, c.disk)}, nil)
+			disk := random(t, c.disk)
+			if c.held {
+				holdOpen(t, disk)
+			}
+			_, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Path: disk}, nil)
 			if !errors.Is(err, seedbed.ErrFull) || !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("got %v; want an error with %q", err, c.problem)
 			}
@@ -196,6 +202,16 @@ func TestFullPool(t *testing.T) {
 			}
 		})
 	}
+}
+
+// holdOpen has a file open for writing until the end of the test, so that it is copied.
+func holdOpen(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
 }
 
 // fill leaves about room free bytes in the pool, in a file that the pool does not know.
@@ -212,6 +228,7 @@ func fill(t *testing.T, p *Pool, room seedbed.Bytes) {
 func TestNoSpaceInTheMiddle(t *testing.T) {
 	t.Parallel()
 	disk := random(t, 4*seedbed.MiB)
+	holdOpen(t, disk)
 	for _, room := range []seedbed.Bytes{0, 4 * seedbed.KiB, 64 * seedbed.KiB, 128 * seedbed.KiB, 1 * seedbed.MiB, 6 * seedbed.MiB} {
 		t.Run(room.String(), func(t *testing.T) {
 			t.Parallel()

@@ -8,10 +8,11 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A file that was not uploaded is first
-// copied into the pool, so that what is checked is what is used, and the disk is
-// then converted to qcow2: the pool needs room for both for a while. Progress counts
-// the bytes of a file that is copied twice, once for each half of the work.
+// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen,
+// or first copied into the pool, so that what is checked is what is used
+// (image.Source), and the disk is then converted to qcow2: the pool needs room for both
+// for a while. Progress counts the bytes of a file that is copied twice, once for each
+// half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
@@ -51,38 +52,47 @@ func (p *Pool) lookOwn(job seedbed.JobID, name string) (*tag, error) {
 
 // importFile makes the image. An ErrInvalid of its own is a predicate of the file.
 func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
-	private, sum, drop, err := p.copyIn(ctx, src, progress)
-	defer drop()
+	ctx, from, err := p.private(ctx, src, progress)
 	if err != nil {
 		return nil, err
 	}
-	info, err := image.Inspect(ctx, private)
+	defer from.Close()
+	made, err := p.importPrivate(ctx, from, tag{Name: spec.Name, Job: job, Firmware: src.Firmware}, func(percent float64) { progress(from.Written(percent)) })
+	if err != nil {
+		return nil, image.Cause(ctx, err)
+	}
+	progress(from.Written(100))
+	return made, nil
+}
+
+// importPrivate checks the file, converts it, and gives the result its name.
+func (p *Pool) importPrivate(ctx context.Context, from *image.Private, t tag, report func(float64)) (*tag, error) {
+	info, err := image.Inspect(ctx, from.Path())
 	if err != nil {
 		return nil, err
 	}
-	result, err := p.convert(ctx, private, info.Format, func(percent float64) { progress(src.Second(percent)) })
+	result, err := p.convert(ctx, from.Path(), info.Format, report)
 	if result != "" {
 		defer p.discard(result)
 	}
 	if err != nil {
 		return nil, err
 	}
-	t := tag{Name: spec.Name, Job: job, Size: int64(info.Size), Format: string(info.Format), SHA256: sum, Firmware: src.Firmware}
+	if t.SHA256, err = from.Digest(func() { report(100) }); err != nil {
+		return nil, err
+	}
+	t.Size, t.Format = int64(info.Size), string(info.Format)
 	if err := p.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer p.leave()
-	if have, err := p.lookOwn(job, spec.Name); err != nil || have != nil {
+	if have, err := p.lookOwn(t.Job, t.Name); err != nil || have != nil {
 		return have, err
 	}
-	if err := p.publish(result, images, 0o644, t); err != nil {
-		return nil, err
-	}
-	progress(src.Second(100))
-	return &t, nil
+	return &t, p.publish(result, images, 0o644, t)
 }
 
-// convert makes a qcow2 file of the private copy, when there is room for it.
+// convert makes a qcow2 file of the private one, when there is room for it.
 func (p *Pool) convert(ctx context.Context, private string, format image.Format, report func(float64)) (string, error) {
 	size, err := image.Measure(ctx, private, format)
 	if err != nil {

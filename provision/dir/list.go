@@ -51,14 +51,13 @@ func (p *Pool) list(ctx context.Context, kind string) ([]*tag, error) {
 
 // Info implements worker.Lister.
 func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
+	info := seedbed.PoolInfo{Name: p.name, Type: Type, Shared: p.shared}
 	if err := ctx.Err(); err != nil {
-		return seedbed.PoolInfo{}, err
+		return info, err
 	}
-	size, free, err := p.space()
-	if err != nil {
-		return seedbed.PoolInfo{}, err
-	}
-	return seedbed.PoolInfo{Name: p.name, Type: Type, Size: size, Free: free}, nil
+	var err error
+	info.Size, info.Free, err = p.space()
+	return info, err
 }
 
 // Health implements worker.Checker: the room in the pool, and the tool that it needs.

@@ -19,7 +19,7 @@ var unfinished = regexp.MustCompile(`^seedbed-[0-9A-Za-z]+\.(qcow2|part|json)$`)
 
 // temp makes an empty file in building/ that only root can read.
 func (p *Pool) temp(suffix string) (*os.File, error) {
-	return os.CreateTemp(filepath.Join(p.path, building), "seedbed-*"+suffix)
+	return os.CreateTemp(p.building, "seedbed-*"+suffix)
 }
 
 // tempPath is temp for a file that a tool writes.
@@ -100,7 +100,7 @@ func (p *Pool) withdraw(kind, name string) error {
 // sweep removes what crashes left: unfinished files, tags without a file, and the
 // second names of files that were being moved.
 func (p *Pool) sweep() error {
-	dir := filepath.Join(p.path, building)
+	dir := p.building
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

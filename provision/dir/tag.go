@@ -24,6 +24,9 @@ type tag struct {
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
 	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // by the OVA that an image is from
 
+	// Made is the size that a volume was made with, once it has grown.
+	Made int64 `json:"made,omitempty"`
+
 	Flat      bool       `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
 	Snapshots []snapshot `json:"snapshots,omitempty"` // inside a volume's file
 	// Trash is set for a volume in the trash, and stays when it comes back.

@@ -79,7 +79,7 @@ func (p *Pool) adopt(have *tag, want tag) (seedbed.VolumeInfo, error) {
 	switch {
 	case have.Instance != want.Instance:
 		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.name, have.Instance)
-	case have.Image != want.Image && !(have.Flat && want.Image == "") || have.Size != want.Size:
+	case have.Image != want.Image && !(have.Flat && want.Image == "") || !have.had(want.Size):
 		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
 			have.Name, p.name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
 	}

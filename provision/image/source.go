@@ -56,6 +56,7 @@ type Source struct {
 	archive *Archive
 	disk    string  // its file in the archive
 	digest  *digest // that it has by the manifest
+	copied  bool    // it was not private by itself
 }
 
 // OpenSource opens the file of spec, one that was uploaded in spool; it does not
@@ -154,12 +155,6 @@ func (s *Source) head() ([]byte, error) {
 	return head, nil
 }
 
-// Uploaded gives the file itself when it was uploaded and is the disk as a
-// whole: nobody else writes to it, and it needs no copy.
-func (s *Source) Uploaded() (file *os.File, sum string, ok bool) {
-	return s.file, s.spec.SHA256, s.spec.Upload != "" && s.archive == nil
-}
-
 // Copy writes the disk into dst, an empty file, leaving out what is zero, and
 // returns the SHA-256 digest of the file that it is in. ErrInvalid, a predicate of
 // the file, when it has another digest than the import wants, or than an OVA's
@@ -209,10 +204,11 @@ func (s *Source) expect(sum string) error {
 	return nil
 }
 
-// Second is how far the import is when the private copy is there, and that much of the second half.
-func (s *Source) Second(percent float64) seedbed.Progress {
+// written is how far the import is when so much of the image is written, once
+// there is a private file: a copy was the first half.
+func (s *Source) written(percent float64) seedbed.Progress {
 	part := seedbed.Bytes(percent / 100 * float64(s.Size))
-	if _, _, ok := s.Uploaded(); ok {
+	if !s.copied {
 		return seedbed.Progress{Done: part, Total: s.Size}
 	}
 	return seedbed.Progress{Done: s.Size + part, Total: 2 * s.Size}

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"seedbed"
@@ -61,4 +62,13 @@ func used(err error) error {
 		return seedbed.Errorf(seedbed.ErrInUse, "a domain has it open: switch the domain off first (seedbed vm stop)")
 	}
 	return room(err)
+}
+
+// Resize gives the qcow2 file at path that virtual size, which is not below the
+// one that it has. The tool refuses to make one smaller. ErrInUse while a domain
+// has the file open, ErrFull without room.
+func Resize(ctx context.Context, path string, size seedbed.Bytes) error {
+	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
+		Args: []string{"resize", "-q", "-f", string(QCOW2), "--", path, strconv.FormatInt(int64(size), 10)}})
+	return used(err)
 }

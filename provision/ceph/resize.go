@@ -1,0 +1,74 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed"
+)
+
+// Volume implements worker.Resizer.
+func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (seedbed.VolumeInfo, error) {
+	return call(ctx, p, "look at volume "+name, roleVolume.rbdName(name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+		have, err := p.there(ctx, s, name, id)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		return p.volume(s, have), nil
+	})
+}
+
+// ResizeVolume implements worker.Resizer.
+func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
+	return call(ctx, p, "resize volume "+name, roleVolume.rbdName(name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+		have, err := p.there(ctx, s, name, id)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if err := p.volume(s, have).CheckGrowth(size); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if err := p.cfg.Mapper.Free(p.cfg.Name, name); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if err := p.grow(s, have, size); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		return p.volume(s, have), nil
+	})
+}
+
+// grow gives the RBD image and then its tag that size. Whoever has it open, as a
+// domain's QEMU, may have done so already.
+func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) (err error) {
+	rbdName := roleVolume.rbdName(have.Name)
+	img, err := rbd.OpenImage(s.io, rbdName, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, img.Close()) }()
+	now, err := img.GetSize()
+	switch {
+	case err != nil:
+		return err
+	case now > uint64(size):
+		return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s has %s already, and would lose what is behind %s", p.cfg.Pool, rbdName, seedbed.Bytes(now), size)
+	case now < uint64(size):
+		if err := p.need(s, 0); err != nil {
+			return err
+		}
+		if err := img.Resize(uint64(size)); err != nil {
+			return err
+		}
+	}
+	if have.Size == int64(size) {
+		return nil
+	}
+	have.Made, have.Size = cmp.Or(have.Made, have.Size), int64(size)
+	return s.setTag(rbdName, *have)
+}

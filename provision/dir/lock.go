@@ -1,0 +1,128 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// The names of the locks. Of a pool that is shared, each node holds the first
+// together with the others, so that a node which takes the pool for its own is kept out.
+const (
+	lockFile = ".lock"
+	turnFile = ".turn"
+)
+
+// turnLook is how often the turn is looked for that another node has.
+const turnLook = 5 * time.Millisecond
+
+// takeLocks keeps every other process out that does not share the pool.
+func (p *Pool) takeLocks() error {
+	how, hint := unix.LOCK_EX, "is a second seedbed-worker running?"
+	if p.shared {
+		how, hint = unix.LOCK_SH, "does a node have it without shared: true?"
+	}
+	err := p.takeLock(filepath.Join(p.path, lockFile), how, hint)
+	if err == nil && p.shared {
+		err = p.takeLock(filepath.Join(p.building, lockFile), unix.LOCK_EX, "is a second seedbed-worker running, or has another host the same node name?")
+	}
+	if err == nil && p.shared {
+		if p.among, err = openLock(filepath.Join(p.path, turnFile)); err == nil {
+			p.locks = append(p.locks, p.among)
+		}
+	}
+	if err != nil {
+		err = errors.Join(fmt.Errorf("open pool %s: %w", p.name, err), p.Close())
+	}
+	return err
+}
+
+func openLock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+}
+
+func (p *Pool) takeLock(path string, how int, hint string) error {
+	f, err := openLock(path)
+	if err != nil {
+		return err
+	}
+	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = seedbed.Errorf(seedbed.ErrInUse, "%s is in use by another process: %s", p.path, hint)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	p.locks = append(p.locks, f)
+	return nil
+}
+
+// Close releases the pool's locks. No call may be running.
+func (p *Pool) Close() error {
+	var errs []error
+	for _, f := range p.locks {
+		// Closing alone would leave it to a child that is just being started and has the file open too.
+		errs = append(errs, unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// enter waits for the pool's turn, among the nodes too where they share it; leave gives it back.
+func (p *Pool) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for p.among != nil {
+		err := unix.Flock(int(p.among.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			<-p.turn
+			return fmt.Errorf("lock pool %s among its nodes: %w", p.name, err)
+		}
+		select {
+		case <-time.After(turnLook):
+		case <-ctx.Done():
+			<-p.turn
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (p *Pool) leave() {
+	if p.among != nil {
+		if err := unix.Flock(int(p.among.Fd()), unix.LOCK_UN); err != nil {
+			p.log.Error("the pool stays locked for other nodes", "pool", p.name, "err", err)
+		}
+	}
+	<-p.turn
+}
+
+// sweepTime bounds how long another node's turn holds up the opening of a pool.
+const sweepTime = time.Minute
+
+// openSweep sweeps with the turn: what another node is just making looks as if a
+// crash had left it.
+func (p *Pool) openSweep() error {
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	defer p.leave()
+	return p.sweep()
+}

@@ -1,0 +1,79 @@
+package dir
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/image"
+)
+
+// had tells whether the volume has that size, or had it before it grew.
+func (t *tag) had(size int64) bool {
+	return size == t.Size || t.Made != 0 && size >= t.Made && size < t.Size
+}
+
+// Volume implements worker.Resizer.
+func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (seedbed.VolumeInfo, error) {
+	if err := p.enter(ctx); err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("look at volume %s: %w", name, err)
+	}
+	defer p.leave()
+	have, err := p.there(name, id)
+	if err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	return p.volume(have), nil
+}
+
+// ResizeVolume implements worker.Resizer. A file that a domain has open is the
+// domain's to resize: QEMU's own lock keeps others out.
+func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
+	if err := p.enter(ctx); err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("resize volume %s: %w", name, err)
+	}
+	defer p.leave()
+	have, err := p.there(name, id)
+	if err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if err := p.grow(ctx, have, size); err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("resize volume %s in pool %s: %w", name, p.name, p.room(err))
+	}
+	return p.volume(have), nil
+}
+
+// grow gives the file and then its tag that size.
+func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
+	if err := p.volume(have).CheckGrowth(size); err != nil {
+		return err
+	}
+	if err := p.mapper.Free(p.name, have.Name); err != nil {
+		return err
+	}
+	path := p.file(volumes, have.Name)
+	info, err := image.Describe(ctx, path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Size > size:
+		return seedbed.Errorf(seedbed.ErrInvalid, "its file has %s already, and would lose what is behind %s", info.Size, size)
+	case info.Size < size:
+		if err := p.need(cloneRoom); err != nil {
+			return err
+		}
+		if err := image.Resize(ctx, path, size); err != nil {
+			return err
+		}
+		if err := syncPath(path); err != nil {
+			return err
+		}
+	}
+	if have.Size == int64(size) {
+		return nil
+	}
+	have.Made, have.Size = cmp.Or(have.Made, have.Size), int64(size)
+	return p.writeTag(path+tagSuffix, *have)
+}

@@ -50,6 +50,7 @@ type Driver struct {
 	overflow atomic.Bool // an event did not fit into raw
 	mu       sync.Mutex
 	known    map[seedbed.InstanceID]bool // tagged domains seen, for events of domains that are gone
+	found    found                       // for reports
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup

@@ -14,20 +14,20 @@ const deviceDir = "/dev/rbd"
 
 // device maps or unmaps a volume, as the script asks, and gives what it is told.
 func (s *session) device(ctx context.Context, m message) (string, error) {
-	v := volume{m.Args.Pool, m.Args.Name}
-	if err := errors.Join(seedbed.CheckName("pool", v.pool), seedbed.CheckName("volume", v.name)); err != nil {
+	v := volume{m.Args.Pool, m.Args.Name + s.start.Suffix}
+	if err := errors.Join(seedbed.CheckName("pool", v.pool), seedbed.CheckName("volume", m.Args.Name), seedbed.CheckName("volume", v.name)); err != nil {
 		return "", err
 	}
 	mapper, ok := s.mappers[v.pool]
 	if !ok {
 		return "", fmt.Errorf("pool %q has no volumes that this host could map", v.pool)
 	}
-	device := path.Join(deviceDir, v.pool, v.name)
+	device := path.Join(deviceDir, v.pool, m.Args.Name)
 	switch m.Call {
 	case "map_volume":
 		return device, s.mapVolume(ctx, mapper, v, device)
 	case "unmap_volume":
-		return fmt.Sprintf(`Unmapped RBD volume "%s" in pool "%s".`, v.name, v.pool), s.unmapVolume(ctx, v, device)
+		return fmt.Sprintf(`Unmapped RBD volume "%s" in pool "%s".`, m.Args.Name, v.pool), s.unmapVolume(ctx, v, device)
 	}
 	return "", fmt.Errorf("there is no call %q", clip(m.Call))
 }
@@ -51,7 +51,7 @@ func (s *session) mapVolume(ctx context.Context, mapper Mapper, v volume, device
 	host, err := mapper.MapVolume(ctx, s.call.Job, v.name, s.start.Instance)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
-		err = seedbed.Errorf(seedbed.ErrNotFound, `No volume with name "%s" is present in pool "%s".`, v.name, v.pool)
+		err = seedbed.Errorf(seedbed.ErrNotFound, `No volume with name "%s" is present in pool "%s".`, path.Base(device), v.pool)
 	case err == nil:
 		if err = s.box.AddDevice(device, host); err != nil {
 			err = errors.Join(err, mapper.UnmapVolume(ctx, v.name, s.start.Instance))
@@ -71,7 +71,7 @@ func (s *session) unmapVolume(ctx context.Context, asked volume, device string) 
 	v, there := s.mapped[device]
 	s.mu.Unlock()
 	if !there {
-		return seedbed.Errorf(seedbed.ErrNotFound, `Volume "%s" in pool "%s" is not mapped.`, asked.name, asked.pool)
+		return seedbed.Errorf(seedbed.ErrNotFound, `Volume "%s" in pool "%s" is not mapped.`, path.Base(device), asked.pool)
 	}
 	if err := s.box.RemoveDevice(device); err != nil {
 		return err

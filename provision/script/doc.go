@@ -8,8 +8,11 @@
 // it records before it does, and the sandbox has the device where PVC's scripts
 // look for it, at /dev/rbd/POOL/VOLUME, whatever the pool is.
 //
+// What a script prints comes by other ways than what its runner says, so the end
+// of a turn takes what is in the pipes by then: a turn has all the output of its step.
+//
 // A session ends with its script's process, with a turn that is cut off, with a
 // session of the same job that begins, when it is closed, and when no turn has
-// come for long. Then everything of it is taken back: processes, mounts,
-// devices, mappings.
+// come for long. From then on no turn finds it, and everything of it is taken
+// back: processes, mounts, devices, mappings.
 package script

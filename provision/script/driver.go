@@ -23,12 +23,20 @@ type Mapper interface {
 	MappedVolumes(id seedbed.InstanceID) []string
 }
 
-// Box is a sandbox that runs.
-type Box interface {
+// Devices are the block devices that a sandbox shows.
+type Devices interface {
 	// AddDevice has path inside be the host's block device.
 	AddDevice(path, device string) error
 	// RemoveDevice takes it away; ErrInUse while it is mounted inside.
 	RemoveDevice(path string) error
+}
+
+// Box is a sandbox that runs.
+type Box interface {
+	Devices
+	// Drain returns when all that was printed by now has come to the output; with
+	// rest, also the beginning of a line whose end was not printed.
+	Drain(rest bool)
 	// Wait returns when the process has ended: nil, or what ended it.
 	Wait() error
 	// Close ends everything inside, and takes all of it back. It may be repeated.
@@ -118,8 +126,10 @@ func (d *Driver) begin(ctx context.Context, call seedbed.Call, start seedbed.Scr
 	return s, nil
 }
 
-// end closes a session without a caller who would wait for it.
+// end closes a session without a caller who would wait for it. No turn finds it
+// after the return.
 func (d *Driver) end(s *session, why string) {
+	d.leave(s)
 	d.ends.Go(func() {
 		d.cfg.Log.Info("script ended", "job", s.call.Job, "reason", why)
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -130,11 +140,16 @@ func (d *Driver) end(s *session, why string) {
 	})
 }
 
+// leave has no more turns go to a session.
+func (d *Driver) leave(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.closing = true
+}
+
 // close takes back all of a session. One that could not be is kept for the next try.
 func (d *Driver) close(ctx context.Context, s *session) error {
-	d.mu.Lock()
-	s.closing = true
-	d.mu.Unlock()
+	d.leave(s)
 	if err := s.close(ctx); err != nil {
 		return err
 	}

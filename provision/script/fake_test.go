@@ -21,7 +21,9 @@ import (
 type box struct {
 	mu      sync.Mutex
 	devices map[string]string
-	busy    bool // devices are mounted inside
+	busy    bool     // devices are mounted inside
+	printed []string // lines that come to the output when it is drained
+	output  func(stream string, line []byte)
 	closed  int
 	err     error // what Wait gives
 	done    chan struct{}
@@ -42,6 +44,15 @@ func (b *box) RemoveDevice(path string) error {
 	}
 	delete(b.devices, path)
 	return nil
+}
+
+func (b *box) Drain(bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range b.printed {
+		b.output("stdout", []byte(line))
+	}
+	b.printed = nil
 }
 
 func (b *box) Wait() error {
@@ -119,6 +130,13 @@ func (r *runner) hear() (m map[string]any) {
 	return m
 }
 
+// print leaves a line where it is until it is asked for.
+func (r *runner) print(line string) {
+	r.box.mu.Lock()
+	defer r.box.mu.Unlock()
+	r.box.printed = append(r.box.printed, line)
+}
+
 func (r *runner) say(text string) { fmt.Fprintln(r.out, text) }
 
 // bench has sessions whose processes are play.
@@ -137,7 +155,7 @@ func newBench(t *testing.T, play func(r *runner)) *bench {
 	b.Driver = New(Config{
 		Mappers: map[string]Mapper{"default": b.m}, Idle: time.Minute, Limits: sandbox.Limits{Time: time.Hour, Memory: seedbed.GiB, Output: seedbed.MiB},
 		Start: func(_ context.Context, spec sandbox.Spec) (Box, error) {
-			one := &box{devices: map[string]string{}, done: make(chan struct{})}
+			one := &box{devices: map[string]string{}, output: spec.Output, done: make(chan struct{})}
 			b.mu.Lock()
 			b.boxes, b.specs = append(b.boxes, one), append(b.specs, spec)
 			b.mu.Unlock()

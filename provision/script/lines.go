@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"seedbed"
 )
@@ -12,20 +11,12 @@ import (
 // maxHeld is how many lines wait while no turn takes them.
 const maxHeld = 1024
 
-const (
-	// quiet is how long nothing must have come for a script's output to be complete,
-	// and quietMost how long that is waited for.
-	quiet     = 10 * time.Millisecond
-	quietMost = 200 * time.Millisecond
-)
-
 // lines are what a script puts out, on the way to whoever takes its turn.
 type lines struct {
 	mu   sync.Mutex
 	to   func(seedbed.OutputLine) // nil while there is no turn
 	held []seedbed.OutputLine
 	lost int
-	last time.Time
 }
 
 func newLines() *lines { return &lines{} }
@@ -39,7 +30,6 @@ func (l *lines) add(stream string, line []byte) {
 func (l *lines) line(line seedbed.OutputLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = time.Now()
 	switch {
 	case l.to != nil:
 		l.to(line)
@@ -71,18 +61,4 @@ func (l *lines) detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to = nil
-}
-
-// settle waits until what the script has written is surely here: what it says
-// over its channel overtakes what it prints.
-func (l *lines) settle() {
-	for until := time.Now().Add(quietMost); time.Now().Before(until); {
-		l.mu.Lock()
-		still := time.Since(l.last)
-		l.mu.Unlock()
-		if still >= quiet {
-			return
-		}
-		time.Sleep(quiet - still)
-	}
 }

@@ -127,6 +127,39 @@ func TestSessionMapsAgain(t *testing.T) {
 	b.m.stuck = false
 }
 
+// With a suffix the volumes are others in their pool, and the script knows nothing of it.
+func TestSessionSuffix(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(r *runner) {
+		r.hear()
+		r.say(`{"op":"ready","kind":"class"}`)
+		r.hear()
+		var told []string
+		for i, name := range []string{"map_volume", "unmap_volume", "unmap_volume"} {
+			r.say(fmt.Sprintf(`{"op":"call","id":%d,"name":%q,"args":{"pool":"default","name":"web3_sda"}}`, i+1, name))
+			told = append(told, r.hear()["message"].(string))
+			if i == 0 {
+				r.say(`{"op":"done","step":"setup"}`)
+				r.hear()
+			}
+		}
+		r.say(fmt.Sprintf(`{"op":"done","step":"create","xml":%q}`, strings.Join(told, "; ")))
+		r.hear()
+	})
+	start := *begin.Start
+	start.Suffix = "-0193c7f2"
+	b.must(seedbed.ScriptTurn{Start: &start})
+	b.must(step("setup"))
+	if names := b.m.MappedVolumes(instance); !slices.Equal(names, []string{"web3_sda-0193c7f2"}) || b.boxes[0].devices["/dev/rbd/default/web3_sda"] == "" {
+		t.Errorf("mapped is %v, inside %v", names, b.boxes[0].devices)
+	}
+	result, _ := b.must(step("create"))
+	want := `/dev/rbd/default/web3_sda; Unmapped RBD volume "web3_sda" in pool "default".; ERROR: Volume "web3_sda" in pool "default" is not mapped.`
+	if result.XML != want || len(b.m.MappedVolumes(instance)) != 0 {
+		t.Errorf("the script hears %q, mapped is %v", result.XML, b.m.MappedVolumes(instance))
+	}
+}
+
 // An image is shown by the volume that the engine names for it, under its own name.
 func TestSessionImage(t *testing.T) {
 	t.Parallel()

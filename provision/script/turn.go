@@ -15,10 +15,13 @@ const sayTime = 30 * time.Second
 
 // turn has the script go on until it has done what is asked for, fails, or calls
 // for a volume. An error leaves the session in no state to go on from.
-func (s *session) turn(ctx context.Context, t seedbed.ScriptTurn, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
+func (s *session) turn(ctx context.Context, t seedbed.ScriptTurn, output func(seedbed.OutputLine)) (result seedbed.ScriptResult, err error) {
 	s.wake()
 	s.lines.attach(output)
 	defer s.lines.detach()
+	// What the script says over its channel overtakes what it has printed before.
+	// A call comes from within a step, which may be within a line too.
+	defer func() { s.box.Drain(result.Call == nil) }()
 	ask, doing := s.begin(), "load"
 	switch {
 	case t.Start != nil:
@@ -37,20 +40,20 @@ func (s *session) turn(ctx context.Context, t seedbed.ScriptTurn, output func(se
 		ask, doing = message{Op: "step", Step: t.Step}, t.Step
 	}
 	if err := s.say(ask); err != nil {
-		return s.ended(doing, err), nil
+		return s.broken(doing, err)
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return seedbed.ScriptResult{}, context.Cause(ctx)
 		case <-s.stop:
-			return seedbed.ScriptResult{}, seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s was ended", s.call.Job.Short())
+			return seedbed.ScriptResult{}, s.gone()
 		case h, ok := <-s.heard:
 			if !ok {
 				h.err = errors.New("its process ended")
 			}
 			if h.err != nil {
-				return s.ended(doing, h.err), nil
+				return s.broken(doing, h.err)
 			}
 			result, done, err := s.hear(ctx, h.message)
 			if err != nil || done {
@@ -69,10 +72,8 @@ func (s *session) hear(ctx context.Context, m message) (result seedbed.ScriptRes
 	case "ready":
 		return seedbed.ScriptResult{Kind: m.Kind}, true, nil
 	case "done":
-		s.lines.settle()
 		return seedbed.ScriptResult{XML: m.XML}, true, nil
 	case "failed":
-		s.lines.settle()
 		return seedbed.ScriptResult{Failure: &seedbed.ScriptFailure{Step: m.Step, Class: m.Class, Message: m.Message, Traceback: m.Traceback}}, true, nil
 	}
 	switch m.Call {
@@ -95,7 +96,8 @@ func (s *session) hear(ctx context.Context, m message) (result seedbed.ScriptRes
 		text = "ERROR: " + err.Error()
 	}
 	if err := s.say(answer(m.ID, ok, text)); err != nil {
-		return s.ended("", err), true, nil
+		result, err = s.broken("", err)
+		return result, true, err
 	}
 	return result, false, nil
 }
@@ -133,6 +135,22 @@ func (s *session) log(m message) {
 	}
 }
 
+// gone is the error of a turn whose session was closed.
+func (s *session) gone() error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s was ended", s.call.Job.Short())
+}
+
+// broken is what comes of a turn whose channel broke. Where that was the session's
+// own doing, which closed it, the script has not failed.
+func (s *session) broken(doing string, cause error) (seedbed.ScriptResult, error) {
+	select {
+	case <-s.stop:
+		return seedbed.ScriptResult{}, s.gone()
+	default:
+		return s.ended(doing, cause), nil
+	}
+}
+
 // ended is the failure of a script whose process is no more, or is not to be
 // spoken with. It is the script's own: trying again would end the same way.
 func (s *session) ended(doing string, cause error) seedbed.ScriptResult {
@@ -147,7 +165,6 @@ func (s *session) ended(doing string, cause error) seedbed.ScriptResult {
 		}
 	case <-time.After(5 * time.Second):
 	}
-	s.lines.settle()
 	return seedbed.ScriptResult{Failure: &seedbed.ScriptFailure{
 		Step: doing, Class: "ProvisioningError", Message: fmt.Sprintf("the script did not come to its end: %s", why), Ended: true,
 	}}

@@ -2,9 +2,7 @@ package sandbox
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -26,10 +24,9 @@ type output struct {
 	limit string
 	notes int
 
-	files []*os.File // the reading ends
-	names []string
-	wait  sync.WaitGroup
-	once  sync.Once
+	streams []*stream
+	wait    sync.WaitGroup
+	once    sync.Once
 }
 
 func newOutput(s Spec) *output {
@@ -51,15 +48,22 @@ func (o *output) pipes(owner uint32) (stdout, stderr *os.File, err error) {
 			w[0].Close()
 			return nil, nil, fmt.Errorf("make a pipe for %s: %w", name, err)
 		}
-		o.files, o.names, w[i] = append(o.files, r), append(o.names, name), end
+		o.streams, w[i] = append(o.streams, newStream(o, name, r)), end
 	}
 	return w[0], w[1], nil
 }
 
 // read starts reading.
 func (o *output) read() {
-	for i, f := range o.files {
-		o.wait.Go(func() { o.follow(o.names[i], f) })
+	for _, s := range o.streams {
+		o.wait.Go(s.follow)
+	}
+}
+
+// drain takes what has been printed by now.
+func (o *output) drain(rest bool) {
+	for _, s := range o.streams {
+		s.drain(rest)
 	}
 }
 
@@ -67,46 +71,14 @@ func (o *output) read() {
 // the deadline is for a writer that the kernel has not let go of.
 func (o *output) finish() {
 	o.once.Do(func() {
-		for _, f := range o.files {
-			_ = f.SetReadDeadline(time.Now().Add(patience))
+		for _, s := range o.streams {
+			_ = s.file.SetReadDeadline(time.Now().Add(patience))
 		}
 		o.wait.Wait()
-		for _, f := range o.files {
-			f.Close()
+		for _, s := range o.streams {
+			s.file.Close()
 		}
 	})
-}
-
-func (o *output) follow(stream string, r io.Reader) {
-	buf := make([]byte, 0, 16*longest)
-	for {
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		rest := buf
-		for {
-			line, after, ok := bytes.Cut(rest, []byte{'\n'})
-			if !ok && len(rest) > longest {
-				cut := runeEnd(rest[:longest])
-				line, after, ok = rest[:cut], rest[cut:], true
-			}
-			if !ok {
-				break
-			}
-			o.line(stream, line)
-			rest = after
-		}
-		buf = buf[:copy(buf, rest)]
-		if err == nil {
-			continue
-		}
-		if len(buf) > 0 {
-			o.line(stream, buf)
-		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
-			o.note(fmt.Sprintf("%s was not read to its end: %v", stream, err))
-		}
-		return
-	}
 }
 
 // runeEnd is where b may be cut: before a last character that is not whole.

@@ -45,6 +45,11 @@ func (s *Sandbox) Wait() error {
 	return s.err
 }
 
+// Drain takes what the program has printed by now: all of it has come to
+// Spec.Output when Drain returns. With rest, that goes for the beginning of a
+// line whose end is not yet printed too, which becomes a line of its own.
+func (s *Sandbox) Drain(rest bool) { s.out.drain(rest) }
+
 // run waits for the program's end, or ends it, and then ends all the rest.
 func (s *Sandbox) run() {
 	defer close(s.exited)

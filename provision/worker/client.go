@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,10 +11,8 @@ import (
 	"seedbed"
 )
 
-const dialTime = 5 * time.Second
-
-// Client asks the worker that answers on a unix socket for effects. Its
-// methods may be called at the same time.
+// Client asks the worker that answers on a unix socket, or on another host over
+// TLS, for effects. Its methods may be called at the same time.
 //
 // Every method ends with its context: the worker is told to end the call, and
 // the method waits, for a few seconds at most, until it has. A context without a deadline gets one.
@@ -22,7 +21,8 @@ const dialTime = 5 * time.Second
 // middle of the call, or when the deadline passes (which is
 // context.DeadlineExceeded too); ErrStale when the call's epoch is not its job's newest.
 type Client struct {
-	socket  string
+	at      string // where the worker is, for messages: a path or a URL
+	dial    func(context.Context) (net.Conn, error)
 	http    *http.Client
 	grace   time.Duration
 	silence time.Duration
@@ -43,15 +43,21 @@ const (
 
 // NewClient makes a client of the worker's socket at path. Nothing is connected yet.
 func NewClient(path string) *Client {
-	var dialer net.Dialer
-	return &Client{socket: path, grace: deadlineGrace, silence: silenceTime, http: &http.Client{Transport: &http.Transport{
+	return newClient(path, socketDialer(path))
+}
+
+// NewRemoteClient makes a client of the worker that serves control hosts at url, such
+// as https://hv2.example:7375, over TLS as conf says, which decides whether it is the
+// right one. Nothing is connected yet. Calls of a URL of another form give ErrInvalid.
+func NewRemoteClient(url string, conf *tls.Config) *Client {
+	return newClient(url, tlsDialer(url, conf))
+}
+
+func newClient(at string, dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{at: at, dial: dial, grace: deadlineGrace, silence: silenceTime, http: &http.Client{Transport: &http.Transport{
 		// A connection per call: one that was kept would break with the worker's restart.
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, dialTime)
-			defer cancel()
-			return dialer.DialContext(ctx, "unix", path)
-		},
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
 
@@ -136,7 +142,7 @@ func (c *Client) Health(ctx context.Context) ([]seedbed.Check, error) {
 func (c *Client) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
 	_, err := ask[none](ctx, c, exchange{effect: watch, endless: true, event: event})
 	if err == nil {
-		err = seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s has stopped sending events", c.socket)
+		err = seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s has stopped sending events", c.at)
 	}
 	return err
 }
@@ -150,4 +156,11 @@ func (c *Client) cancel(ctx context.Context, id string, call seedbed.Call) error
 		return fmt.Errorf("cancel: %w", err)
 	}
 	return nil
+}
+
+// Supersede ends what the worker does for the call's job, and has it refuse what
+// comes under an earlier epoch: another worker goes on with the job. It returns
+// when all has ended, or ErrUnavailable after a few seconds.
+func (c *Client) Supersede(ctx context.Context, call seedbed.Call) error {
+	return c.cancel(ctx, "", call)
 }

@@ -46,7 +46,8 @@ type Lister interface {
 	Volumes(ctx context.Context) ([]seedbed.VolumeInfo, error)
 	// Images are all images that carry Seedbed's tag, or an error: never a part of them.
 	Images(ctx context.Context) ([]seedbed.ImageInfo, error)
-	// Info is the room in the pool.
+	// Info is the room in the pool, and whether it is shared. What needs no answer
+	// of the storage is there even with an error.
 	Info(ctx context.Context) (seedbed.PoolInfo, error)
 }
 
@@ -63,6 +64,7 @@ type Pool interface {
 	Spooler
 	Mapper
 	Adopter
+	Resizer
 }
 
 // Definer makes domains known to the hypervisor.
@@ -103,6 +105,8 @@ type Inspector interface {
 	// empty for a domain that has written nothing, ErrNotFound for one that is not
 	// defined or not tagged.
 	Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
+	// Report is what the host has for guests, without its pools.
+	Report(ctx context.Context) (seedbed.NodeReport, error)
 }
 
 // Watcher follows the domains.
@@ -132,6 +136,7 @@ type Hypervisor interface {
 	Watcher
 	Checker
 	DomainAdopter
+	DomainResizer
 }
 
 // Network knows who else is on the node's networks.

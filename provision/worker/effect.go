@@ -113,14 +113,17 @@ func (s *Server) effects() map[string]effect {
 		}),
 		inventory: reads(func(ctx context.Context, _ none) (seedbed.Inventory, error) { return s.inventory(ctx), nil }),
 		health:    reads(func(ctx context.Context, _ none) ([]seedbed.Check, error) { return s.Health(ctx), nil }),
+		report:    reads(func(ctx context.Context, _ none) (seedbed.NodeReport, error) { return s.report(ctx) }),
 		watch: {endless: true, run: typed(func(ctx context.Context, _ seedbed.Call, _ none, out *outbox) (none, error) {
 			return none{}, s.hypervisor.Watch(ctx, out.event)
 		})},
 	}
 	maps.Copy(table, s.volumeEffects())
 	maps.Copy(table, s.adoptEffects())
+	maps.Copy(table, s.resizeEffects())
 	maps.Copy(table, s.uploadEffects())
 	maps.Copy(table, s.scriptEffects())
+	maps.Copy(table, s.hookEffects())
 	return table
 }
 
@@ -186,9 +189,16 @@ func (s *Server) inventory(ctx context.Context) seedbed.Inventory {
 // lowRoom is the free space below which a pool that has no check of its own is not well.
 const lowRoom = 1 * seedbed.GiB
 
-// Health is every driver's own checks, and the room in the pools that have none.
+// Health is every driver's own checks, those of the hooks' scripts, the room in the pools that have none, and
+// those of the configuration.
 func (s *Server) Health(ctx context.Context) []seedbed.Check {
 	checks := s.hypervisor.Health(ctx)
+	if s.checks != nil {
+		checks = append(checks, s.checks(ctx)...)
+	}
+	if c, ok := s.hooks.(Checker); ok {
+		checks = append(checks, c.Health(ctx)...)
+	}
 	for _, name := range s.poolNames() {
 		if c, ok := s.pools[name].(Checker); ok {
 			checks = append(checks, c.Health(ctx)...)

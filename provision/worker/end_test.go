@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
 )
@@ -144,7 +143,7 @@ func TestNewerEpochEndsOlder(t *testing.T) {
 // post sends a raw call and returns the connection.
 func post(t *testing.T, l *lab, path, body string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("unix", l.socket)
+	conn, err := l.over.dial(l.at)
 	must(t, "dial", err)
 	// A body that is too large is refused before all of it is read: the write may fail.
 	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: worker\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
@@ -228,7 +227,7 @@ func TestRestart(t *testing.T) {
 	must(t, "clone", err)
 	must(t, "stop", l.stop())
 	_, err = l.CloneVolume(t.Context(), call(1), spec)
-	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "the worker does not answer on "+l.socket+" (is seedbed-worker running?)") {
+	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "the worker does not answer on "+l.at+" (is seedbed-worker running?)") {
 		t.Fatal(err)
 	}
 	l.serve(t)
@@ -251,12 +250,11 @@ func TestPanic(t *testing.T) {
 	must(t, "the next call", err)
 }
 
-// crooked listens on a socket and treats each connection as it likes.
+// crooked listens and treats each connection as it likes.
 func crooked(t *testing.T, treat func(net.Conn)) *worker.Client {
 	t.Helper()
-	path := t.TempDir() + "/w.sock"
-	ln, err := net.Listen("unix", path)
-	must(t, "listen", err)
+	at := way.place(t)
+	ln := way.listen(t, at)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -272,7 +270,7 @@ func crooked(t *testing.T, treat func(net.Conn)) *worker.Client {
 		ln.Close()
 		<-done
 	})
-	c := worker.NewClient(path)
+	c := way.client(at)
 	worker.Hurry(nil, c, 0, 0, 200*time.Millisecond)
 	return c
 }
@@ -315,16 +313,14 @@ func TestServeEnds(t *testing.T) {
 		return worker.New(worker.Config{Node: "n1", Hypervisor: drivertest.NewHypervisor(), Log: slog.New(slog.DiscardHandler)})
 	}
 	for range 20 { // before, while and after it begins to serve
-		ln, err := run.Socket{Path: t.TempDir() + "/w.sock", Mode: 0o660}.Listen(t.Context())
-		must(t, "listen", err)
+		ln := way.listen(t, way.place(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- server().Serve(ctx, ln) }()
 		cancel()
 		must(t, "serve", wait(t, "end", done))
 	}
-	ln, err := run.Socket{Path: t.TempDir() + "/w.sock", Mode: 0o660}.Listen(t.Context())
-	must(t, "listen", err)
+	ln := way.listen(t, way.place(t))
 	must(t, "close", ln.Close())
 	if err := server().Serve(t.Context(), ln); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a listener that breaks: %v", err)

@@ -8,10 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"seedbed"
@@ -157,7 +154,7 @@ func (c *Client) send(ctx context.Context, effect string, req request, each func
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	silent := seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s has been silent for %s", c.socket, c.silence)
+	silent := seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s has been silent for %s", c.at, c.silence)
 	watchdog := time.AfterFunc(c.silence, func() { stop(silent) })
 	defer watchdog.Stop()
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://worker/v1/"+effect, bytes.NewReader(body))
@@ -171,7 +168,8 @@ func (c *Client) send(ctx context.Context, effect string, req request, each func
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	lines.Buffer(make([]byte, 0, 4096), maxResult)
+	lines.Split(bounded)
 	for lines.Scan() {
 		watchdog.Reset(c.silence)
 		if len(lines.Bytes()) == 0 {
@@ -182,36 +180,18 @@ func (c *Client) send(ctx context.Context, effect string, req request, each func
 			if resp.StatusCode == http.StatusOK {
 				return nil, c.broken(ctx, err) // in the middle of a line
 			}
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is no worker, or has too much to do (HTTP status %s)", c.socket, resp.Status)
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is no worker, or has too much to do (HTTP status %s)", c.at, resp.Status)
 		}
 		switch {
+		case l.Result != nil: // before all else: such a line may be long
+			return l.Result, nil
 		case l.Error != nil:
 			return nil, seedbed.KindError(l.Error.Kind, l.Error.Message)
-		case l.Result != nil:
-			return l.Result, nil
 		}
 		each(l)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, fmt.Errorf("the worker's answer to %s has a line of more than %d bytes", effect, maxLine)
+		return nil, fmt.Errorf("the answer of the worker on %s to %s has a line that is too long: want at most %d bytes, or %d of a result", c.at, effect, maxLine, maxResult)
 	}
 	return nil, c.broken(ctx, lines.Err())
-}
-
-// broken is the error of a connection that could not be made or did not last.
-func (c *Client) broken(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	var dial *net.OpError
-	if !errors.As(err, &dial) || dial.Op != "dial" {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the connection to the worker on %s broke before it had answered: was seedbed-worker restarted?", c.socket)
-	}
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the worker's socket %s may not be used: is this user in its group?", c.socket)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the worker does not answer on %s (is seedbed-worker running?)", c.socket)
-	}
-	return seedbed.Errorf(seedbed.ErrUnavailable, "the worker does not answer on %s: %v", c.socket, dial.Err)
 }

@@ -54,12 +54,7 @@ func (f *fence) enter(ctx context.Context, id string, call seedbed.Call) (_ cont
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sweep()
-	s := f.jobs[call.Job]
-	if s == nil {
-		s = &slot{calls: map[*entry]struct{}{}}
-		f.jobs[call.Job] = s
-	}
-	s.used = f.now()
+	s := f.slot(call.Job)
 	if call.Epoch < s.epoch {
 		cancel(nil)
 		return nil, nil, stale(call, s.epoch)
@@ -101,17 +96,34 @@ func (f *fence) end(s *slot, e *entry) {
 	close(e.done)
 }
 
-// stop ends the call of that ID, or without one every call of the job up to
-// the call's epoch, and returns what is closed as each has ended.
+// slot is the job's, which is made if there is none. The lock is held.
+func (f *fence) slot(job seedbed.JobID) *slot {
+	s := f.jobs[job]
+	if s == nil {
+		s = &slot{calls: map[*entry]struct{}{}}
+		f.jobs[job] = s
+	}
+	s.used = f.now()
+	return s
+}
+
+// stop ends the call of that ID, and returns what is closed as it has ended.
+// Without an ID every call of the job up to the call's epoch is ended, and those
+// of earlier epochs are refused from then on.
 func (f *fence) stop(id string, call seedbed.Call) ([]<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.jobs[call.Job]
+	if id == "" {
+		f.sweep()
+		s = f.slot(call.Job)
+		if call.Epoch < s.epoch {
+			return nil, stale(call, s.epoch)
+		}
+		s.epoch = call.Epoch
+	}
 	if s == nil {
 		return nil, nil
-	}
-	if id == "" && call.Epoch < s.epoch {
-		return nil, stale(call, s.epoch)
 	}
 	var ends []<-chan struct{}
 	for e := range s.calls {

@@ -126,6 +126,13 @@ func TestFenceStop(t *testing.T) {
 		}
 		a.leave()
 		<-ends[0]
+		if ends, err := f.stop("", call(5)); err != nil || len(ends) != 0 {
+			t.Fatalf("stop for a newer epoch: %d, %v", len(ends), err)
+		}
+		late := try(ctx, f, "late", call(4))
+		if !late.entered() || !errors.Is(late.err, seedbed.ErrStale) {
+			t.Fatalf("a call of the epoch before: %v", late.err)
+		}
 	})
 }
 

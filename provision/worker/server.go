@@ -25,7 +25,11 @@ type Config struct {
 	Hypervisor Hypervisor
 	// Scripts runs provisioning scripts; nil for a worker that runs none.
 	Scripts Scripts
-	Log     *slog.Logger
+	// Hooks runs scripts beside stages; nil for a worker that runs none.
+	Hooks Hooks
+	// Checks are added to those of the drivers; nil adds none.
+	Checks func(context.Context) []seedbed.Check
+	Log    *slog.Logger
 }
 
 // Server carries out the effects that clients ask for, with the drivers.
@@ -34,6 +38,8 @@ type Server struct {
 	pools      map[string]Pool
 	hypervisor Hypervisor
 	scripts    Scripts
+	hooks      Hooks
+	checks     func(context.Context) []seedbed.Check
 	log        *slog.Logger
 	fence      *fence
 	table      map[string]effect
@@ -59,19 +65,37 @@ const (
 
 // New makes a server that has not started.
 func New(c Config) *Server {
-	s := &Server{node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, log: c.Log, fence: newFence(time.Now),
+	s := &Server{node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, hooks: c.Hooks, checks: c.Checks, log: c.Log, fence: newFence(time.Now),
 		keepalive: keepalive, grace: lateGrace}
 	s.table = s.effects()
 	return s
 }
 
-// Serve answers on ln until ctx ends; then it ends the running calls, whose
-// clients get ErrUnavailable, waits for them, and returns nil. It closes ln. An error means
-// that the listener broke, or that a driver's call did not end within 10 s.
-func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+// Serve answers on the listeners until ctx ends; then it ends the running calls, whose
+// clients get ErrUnavailable, waits for them, and returns nil. It closes the listeners. Who may
+// connect is their business. An error means that one of them broke, which ends the others,
+// or that a driver's call did not end within 10 s. It is called once.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
-	app := s.app(base)
+	problems := make([]error, len(listeners))
+	var serving sync.WaitGroup
+	for i, ln := range listeners {
+		serving.Go(func() {
+			defer end()
+			problems[i] = s.listen(ctx, s.app(base), ln, func() { stop(seedbed.Errorf(seedbed.ErrUnavailable, "the worker is stopping")) })
+		})
+	}
+	serving.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	return errors.Join(append(problems, s.wait(last))...)
+}
+
+// listen answers on one listener until ctx ends or it breaks; then it tells the calls to stop.
+func (s *Server) listen(ctx context.Context, app *fiber.App, ln net.Listener, stop func()) error {
 	served := make(chan error, 1)
 	go func() {
 		served <- app.Listener(ln)
@@ -80,10 +104,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	var err error
 	select {
 	case e := <-served:
-		err = fmt.Errorf("worker socket: %w", errors.Join(e, net.ErrClosed))
+		err = fmt.Errorf("worker on %s: %w", ln.Addr(), errors.Join(e, net.ErrClosed))
 	case <-ctx.Done():
 	}
-	stop(seedbed.Errorf(seedbed.ErrUnavailable, "the worker is stopping"))
+	stop()
 	// The listener is closed here too: Shutdown does not know one that is not served yet.
 	for _, e := range []error{ln.Close(), <-served} {
 		if e != nil && !errors.Is(e, net.ErrClosed) {
@@ -95,7 +119,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if e := app.ShutdownWithContext(last); e != nil && !errors.Is(e, net.ErrClosed) {
 		err = errors.Join(err, fmt.Errorf("worker: clients are still connected: %w", e))
 	}
-	return errors.Join(err, s.wait(last))
+	return err
 }
 
 // wait waits for the calls that have not ended.
@@ -165,7 +189,7 @@ func refuse(c *fiber.Ctx, err error) error {
 	if f := (*fiber.Error)(nil); errors.As(err, &f) {
 		status, kind = f.Code, seedbed.KindName(seedbed.ErrInvalid)
 	}
-	b, e := encode(line{Error: &wireError{Kind: kind, Message: err.Error()}})
+	b, e := encode(errorLine(kind, err))
 	if e != nil {
 		return e
 	}
@@ -176,6 +200,11 @@ func refuse(c *fiber.Ctx, err error) error {
 
 // cancel ends calls, and answers when they have ended, with their number.
 func (s *Server) cancel(base context.Context, c *fiber.Ctx, req request) error {
+	if req.ID == "" {
+		if err := seedbed.CheckName("job", string(req.Call.Job)); err != nil {
+			return err
+		}
+	}
 	ends, err := s.fence.stop(req.ID, req.Call)
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ type outcome struct {
 // answer starts the call and streams its answer.
 func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effect, req request) error {
 	conn := c.Context().Conn()
+	if err := giveUp(conn); err != nil {
+		return err
+	}
 	c.Context().SetConnectionClose()
 	c.Set(fiber.HeaderContentType, contentType)
 	s.calls.Add(1)
@@ -71,6 +74,14 @@ func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *
 		case <-out.wake:
 			err = w.write(out.take()...)
 		case <-tick.C:
+			if e.endless {
+				if err := trusted(w.conn); err != nil {
+					s.log.Warn("a call is ended, its caller would be refused now", "effect", name, "peer", w.conn.RemoteAddr().String(), "err", err)
+					cancel(err)
+					_ = w.write(failureLine(ctx, err))
+					return
+				}
+			}
 			err = w.write()
 		case o := <-done:
 			// A client that has gone does not read this either.

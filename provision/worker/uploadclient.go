@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"time"
 
 	"seedbed"
 )
@@ -26,14 +25,12 @@ func (c *Client) DropUpload(ctx context.Context, pool, id string) error {
 // is, and the end of ctx, break the upload off, and nothing of it stays; body
 // is not read any more after the return.
 func (c *Client) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (up seedbed.Upload, err error) {
-	dial, cancel := context.WithTimeout(ctx, dialTime)
-	conn, err := new(net.Dialer).DialContext(dial, "unix", c.socket)
-	cancel()
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return up, c.broken(ctx, err)
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { abort(conn) })
 	defer stop()
 	answered := make(chan outcome, 1)
 	go func() { answered <- c.uploadAnswer(ctx, conn) }()
@@ -98,13 +95,13 @@ func (c *Client) upload(conn net.Conn, spec seedbed.UploadSpec, body io.Reader, 
 
 // uploadAnswer reads the answer, or finds that the connection broke.
 func (c *Client) uploadAnswer(ctx context.Context, conn net.Conn) outcome {
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxLine)), nil)
 	if err != nil {
 		return outcome{err: c.broken(ctx, err)}
 	}
 	defer resp.Body.Close()
 	var l line
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxLine)).Decode(&l); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(&l); err != nil {
 		return outcome{err: c.broken(ctx, err)}
 	}
 	if l.Error != nil {

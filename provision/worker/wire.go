@@ -3,10 +3,11 @@
 // engine calls, Server is what the worker runs, and the interfaces in driver.go
 // are what the server calls.
 //
-// The wire is HTTP and JSON over a unix socket. POST /v1/<effect> with a
+// The wire is HTTP and JSON over a unix socket, or over TLS between hosts. POST /v1/<effect> with a
 // request gives NDJSON: lines of progress or events, blank lines once a second
 // while nothing happens, and at last one line with the result or the error.
-// POST /v1/cancel ends running calls of a job. A call ends as well when its
+// POST /v1/cancel ends a running call or, without its ID, all of a job, whose
+// earlier epochs are refused from then on. A call ends as well when its
 // time is over, when its client has gone, or when a call of a higher epoch
 // comes for the same job.
 package worker
@@ -14,6 +15,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -112,9 +114,15 @@ const (
 	keepalive = time.Second
 	// maxTimeout is the longest that a call may ask for.
 	maxTimeout = 24 * time.Hour
-	// maxRequest and maxLine bound what is read, in bytes.
+	// maxRequest and maxResult bound what is read of a request and of a line with a
+	// result, in bytes.
 	maxRequest = 8 << 20
-	maxLine    = 64 << 20
+	maxResult  = 64 << 20
+	// maxLine bounds every other line. The longest are those of output, whose text of
+	// seedbed.MaxOutputLine is six times as long when JSON escapes every byte.
+	maxLine = 64 << 10
+	// maxMessage bounds an error's text, which JSON may make as much longer.
+	maxMessage = 8 << 10
 	// maxConsole is the most that is read of a console in one call.
 	maxConsole = 16 * seedbed.MiB
 )
@@ -128,5 +136,14 @@ func failureLine(ctx context.Context, err error) line {
 	if ctx.Err() != nil && ofNoKind(err) {
 		err = context.Cause(ctx)
 	}
-	return line{Error: &wireError{Kind: seedbed.KindName(err), Message: err.Error()}}
+	return errorLine(seedbed.KindName(err), err)
+}
+
+// errorLine is a line with an error, whose text is cut where it is too long for one.
+func errorLine(kind string, err error) line {
+	text := err.Error()
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return line{Error: &wireError{Kind: kind, Message: text}}
 }

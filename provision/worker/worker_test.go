@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
 
@@ -19,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(bothWays{m},
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2")) // ends within 10 s of its server
 }
@@ -27,23 +26,42 @@ func TestMain(m *testing.M) {
 // patience is how long anything may take here.
 const patience = 20 * time.Second
 
-// lab is a worker on a socket of its own, with drivers in memory.
+// lab is a worker on a socket or port of its own, with drivers in memory.
 type lab struct {
 	*worker.Client
 	pool   *drivertest.Pool
 	domain *drivertest.Hypervisor
 	// scripts is nil for a worker that runs none.
 	scripts *drivertest.Scripts
-	socket  string
+	// hooks is nil for a worker that runs none.
+	hooks worker.Hooks
+	over  transport
+	at    string // where it is
+	// node is its host, and pools what it has besides "default".
+	node  string
+	pools map[string]worker.Pool
 	// stop ends the server and returns what Serve returned.
 	stop func() error
 }
 
 func start(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), socket: filepath.Join(t.TempDir(), "w.sock")}
+	return startOver(t, way)
+}
+
+// startOver is start over that transport.
+func startOver(t *testing.T, over transport) *lab {
+	t.Helper()
+	t.Log("over", over.name())
+	return startNode(t, over, "n1", nil)
+}
+
+// startNode is startOver for a host of that name, with those pools besides its own.
+func startNode(t *testing.T, over transport, node string, pools map[string]worker.Pool) *lab {
+	t.Helper()
+	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), over: over, at: over.place(t), node: node, pools: pools}
 	l.serve(t)
-	l.Client = worker.NewClient(l.socket)
+	l.Client = over.client(l.at)
 	worker.Hurry(nil, l.Client, 0, 0, patience)
 	return l
 }
@@ -51,16 +69,15 @@ func start(t *testing.T) *lab {
 // serve starts a server with the lab's drivers, as after a restart.
 func (l *lab) serve(t *testing.T) {
 	t.Helper()
-	config := worker.Config{Node: "n1", Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain, Log: slog.New(slog.DiscardHandler)}
+	config := worker.Config{Node: l.node, Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain, Log: slog.New(slog.DiscardHandler)}
 	if l.scripts != nil {
 		config.Scripts = l.scripts
 	}
+	config.Hooks = l.hooks
+	maps.Copy(config.Pools, l.pools)
 	s := worker.New(config)
 	worker.Hurry(s, nil, 20*time.Millisecond, 100*time.Millisecond, 0)
-	ln, err := run.Socket{Path: l.socket, Mode: 0o660}.Listen(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := l.over.listen(t, l.at)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, ln) }()

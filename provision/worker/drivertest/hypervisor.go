@@ -26,6 +26,7 @@ type domain struct {
 	foreign bool
 	deaf    bool
 	console []byte
+	told    map[string]seedbed.Bytes // the sizes of its disks that its guest was told of
 }
 
 type watcher struct {
@@ -329,4 +330,18 @@ func (h *Hypervisor) Watch(ctx context.Context, event func(seedbed.DomainEvent))
 			event(e)
 		}
 	}
+}
+
+// Report implements worker.Inspector: a host of 4 threads and 8 GiB, of which 6 are free.
+func (h *Hypervisor) Report(ctx context.Context) (r seedbed.NodeReport, err error) {
+	err = h.effect(ctx, "Report", func() error {
+		r = seedbed.NodeReport{CPUs: 4, Load: 0.5, Memory: 8 * seedbed.GiB, MemoryFree: 6 * seedbed.GiB, Arch: "x86_64", Hypervisor: "memory (none)"}
+		for _, d := range h.domains {
+			if d.state != seedbed.DomainOff && d.state != seedbed.DomainCrashed {
+				r.Domains++
+			}
+		}
+		return nil
+	})
+	return r, err
 }

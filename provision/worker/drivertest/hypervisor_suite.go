@@ -42,12 +42,14 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"domain without the tag", testForeignDomain},
 		{"adopt and release", testAdoptDomain},
 		{"running domain is not undefined", testUndefineRunning},
+		{"resize", testResizeDomain},
 		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},
 		{"console", testConsole},
 		{"events", testEvents},
 		{"health", testHealth},
+		{"report", testReport},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, d) })
 	}

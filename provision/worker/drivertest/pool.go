@@ -21,6 +21,7 @@ import (
 type Pool struct {
 	failpoints
 	name    string
+	shared  bool
 	mu      sync.Mutex
 	full    bool
 	images  map[string]seedbed.ImageInfo
@@ -35,6 +36,7 @@ type volume struct {
 	seedbed.VolumeInfo
 	image     string
 	flat      bool
+	made      seedbed.Bytes // the size that it was made with, once it has grown
 	snapshots []seedbed.SnapshotInfo
 	mapped    *mapped
 }
@@ -56,6 +58,13 @@ func (p *Pool) SetFull(full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.full = full
+}
+
+// SetShared makes it the pool of that name that several nodes share.
+func (p *Pool) SetShared(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name, p.shared = name, true
 }
 
 // AddForeign adds a volume that does not carry Seedbed's tag.
@@ -104,7 +113,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 			return seedbed.Errorf(seedbed.ErrInvalid, "a blank volume needs a size")
 		}
 		if v, ok := p.volumes[spec.Name]; ok {
-			if v.Instance != spec.Instance || v.Size != size || v.image != spec.Image && !(v.flat && spec.Image == "") {
+			if v.Instance != spec.Instance || !v.had(size) || v.image != spec.Image && !(v.flat && spec.Image == "") {
 				return seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", spec.Name)
 			}
 			info = v.VolumeInfo
@@ -261,7 +270,7 @@ func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	info := seedbed.PoolInfo{Name: p.name, Type: "dir", Size: poolSize, Free: poolSize}
+	info := seedbed.PoolInfo{Name: p.name, Type: "dir", Shared: p.shared, Size: poolSize, Free: poolSize}
 	if p.full {
 		info.Free = 0
 	}

@@ -1,0 +1,60 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// Health tells which scripts there are, and is not well about those that would
+// be refused or that the configuration names and nobody has put there. A host
+// that has and wants none has no check.
+func (r *Runner) Health(context.Context) []seedbed.Check {
+	check := seedbed.Check{Name: "hook scripts", OK: true}
+	entries, err := os.ReadDir(r.cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	names := slices.Clone(r.cfg.Named)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode().IsRegular() && info.Mode()&0o111 == 0 { // a text beside them, or one that is just being put there
+			continue
+		}
+		if seedbed.CheckName("script", e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	if err == nil && len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	var there, bad []string
+	if err != nil {
+		bad = append(bad, err.Error())
+	}
+	for _, name := range slices.Compact(names) {
+		f, err := r.open(name)
+		if err != nil {
+			bad = append(bad, err.Error())
+			continue
+		}
+		f.Close()
+		there = append(there, name)
+	}
+	check.Detail = "in " + r.cfg.Dir + ": " + strings.Join(there, ", ")
+	if len(there) == 0 {
+		check.Detail = "none in " + r.cfg.Dir
+	}
+	if len(bad) > 0 {
+		check.OK = false
+		check.Detail += "; " + strings.Join(bad, "; ")
+		check.Hint = "stages with a required hook on such a script fail: put it there, as root, mode 755"
+	}
+	return []seedbed.Check{check}
+}

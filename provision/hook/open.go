@@ -1,0 +1,96 @@
+package hook
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// open opens the script of that name for running. What is looked at is the open
+// file, so that it cannot be another by the time that it runs.
+func (r *Runner) open(name string) (*os.File, error) {
+	if err := seedbed.CheckName("script", name); err != nil {
+		return nil, err
+	}
+	dir, err := os.OpenFile(r.cfg.Dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, r.missing(err, name)
+	}
+	defer dir.Close()
+	if err := r.safe(dir, r.cfg.Dir, unix.S_IFDIR); err != nil {
+		return nil, err
+	}
+	// Not to be held up by a FIFO.
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	path := filepath.Join(r.cfg.Dir, name)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is a symbolic link: want the file itself there", path)
+	}
+	if err != nil {
+		return nil, r.missing(err, name)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	err = r.safe(file, path, unix.S_IFREG)
+	if err == nil {
+		err = direct(file, path)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// direct refuses what the kernel would not run by itself, and a shell might.
+func direct(file *os.File, path string) error {
+	var start [4]byte
+	n, err := file.ReadAt(start[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s cannot be read: %v", path, err)
+	}
+	if head := string(start[:n]); strings.HasPrefix(head, "#!") || head == "\x7fELF" {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is neither a program nor begins with the line of an interpreter: want #!/bin/sh or the like at its start", path)
+}
+
+func (r *Runner) missing(err error, name string) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
+		return seedbed.Errorf(seedbed.ErrNotFound, "there is no hook script %s in %s on this host: want an executable file of that name, of root", name, r.cfg.Dir)
+	}
+	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s of %s cannot be opened: %v", name, r.cfg.Dir, err)
+}
+
+// safe refuses what others than its owner could have written.
+func (r *Runner) safe(f *os.File, path string, kind uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s cannot be looked at: %v", path, err)
+	}
+	if problem := r.problem(st, kind); problem != "" {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s %s", path, problem)
+	}
+	return nil
+}
+
+// problem says why what is to be a file of that kind is not used; empty when it is.
+func (r *Runner) problem(st unix.Stat_t, kind uint32) string {
+	switch {
+	case st.Mode&unix.S_IFMT != kind:
+		return "is no regular file: want an executable one"
+	case st.Uid != 0 && st.Uid != r.owner:
+		return "belongs to another user than root: want chown root"
+	case st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0:
+		return "can be written by others than its owner: want chmod go-w"
+	case kind == unix.S_IFREG && st.Mode&unix.S_IXUSR == 0:
+		return "is not executable: want chmod u+x"
+	}
+	return ""
+}

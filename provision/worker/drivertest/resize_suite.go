@@ -1,0 +1,117 @@
+package drivertest
+
+import (
+	"context"
+	"testing"
+
+	"seedbed"
+	"seedbed/provision/worker"
+)
+
+// testResize holds that a volume grows, keeps what it is, and is answered for
+// under any size that it had.
+func testResize(t *testing.T, _ PoolDriver, p worker.Pool) {
+	ctx := t.Context()
+	_, v, info := cloned(t, p)
+	want := info
+	for _, size := range []seedbed.Bytes{info.Size, 12 * seedbed.MiB, 12 * seedbed.MiB, 16 * seedbed.MiB} {
+		want.Size = size
+		got, err := p.ResizeVolume(ctx, v.Name, v.Instance, size)
+		ok(t, "resize to "+size.String(), err)
+		if got != want {
+			t.Fatalf("resize to %s: got %+v; want %+v", size, got, want)
+		}
+	}
+	volumes(t, p, want)
+	if got, err := p.Volume(ctx, v.Name, v.Instance); err != nil || got != want {
+		t.Fatalf("volume: %+v, %v; want %+v", got, err, want)
+	}
+	for _, had := range []seedbed.Bytes{info.Size, 12 * seedbed.MiB, 16 * seedbed.MiB} {
+		v.Size = had
+		if got, err := p.CloneVolume(ctx, seedbed.NewJobID(), v); err != nil || got != want {
+			t.Errorf("adopt with the size %s: %+v, %v", had, got, err)
+		}
+	}
+	for _, never := range []seedbed.Bytes{info.Size - 512, 16*seedbed.MiB + 512} {
+		v.Size = never
+		_, err := p.CloneVolume(ctx, seedbed.NewJobID(), v)
+		is(t, "adopt with the size "+never.String(), err, seedbed.ErrConflict)
+	}
+	ok(t, "remove", p.RemoveVolume(ctx, v.Name, v.Instance))
+}
+
+// testResizeSnapshot holds that a volume with snapshots grows as well.
+func testResizeSnapshot(t *testing.T, _ PoolDriver, p worker.Pool) {
+	ctx := t.Context()
+	_, v, info := cloned(t, p)
+	_, err := p.CreateSnapshot(ctx, seedbed.NewJobID(), snapshotOf(v, "s"))
+	ok(t, "snapshot", err)
+	got, err := p.ResizeVolume(ctx, v.Name, v.Instance, 2*info.Size)
+	if err != nil || got.Size != 2*info.Size {
+		t.Fatalf("resize: %+v, %v", got, err)
+	}
+	snapshots(t, p, v, "s")
+	ok(t, "remove", p.RemoveVolume(ctx, v.Name, v.Instance))
+}
+
+func testResizeRefused(t *testing.T, d PoolDriver, p worker.Pool) {
+	_, v, info := cloned(t, p)
+	foreign := clone(0)
+	untouched := d.Foreign(t, p, foreign.Name)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		what string
+		ctx  context.Context
+		name string
+		id   seedbed.InstanceID
+		size seedbed.Bytes
+		want error
+	}{
+		{"smaller", t.Context(), v.Name, v.Instance, info.Size - 512, seedbed.ErrInvalid},
+		{"nothing", t.Context(), v.Name, v.Instance, 0, seedbed.ErrInvalid},
+		{"absent volume", t.Context(), clone(0).Name, v.Instance, 2 * info.Size, seedbed.ErrNotFound},
+		{"other instance", t.Context(), v.Name, seedbed.NewInstanceID(), 2 * info.Size, seedbed.ErrConflict},
+		{"volume without the tag", t.Context(), foreign.Name, foreign.Instance, 2 * info.Size, seedbed.ErrConflict},
+		{"name that climbs", t.Context(), "../x", v.Instance, 2 * info.Size, seedbed.ErrInvalid},
+		{"ended context", ended, v.Name, v.Instance, 2 * info.Size, context.Canceled},
+	} {
+		_, err := p.ResizeVolume(c.ctx, c.name, c.id, c.size)
+		is(t, c.what, err, c.want)
+	}
+	_, err := p.Volume(t.Context(), v.Name, seedbed.NewInstanceID())
+	is(t, "another's volume", err, seedbed.ErrConflict)
+	_, err = p.Volume(t.Context(), clone(0).Name, v.Instance)
+	is(t, "no volume", err, seedbed.ErrNotFound)
+	volumes(t, p, info)
+	if !untouched() {
+		t.Error("the foreign volume was changed")
+	}
+}
+
+// testResizeDomain holds that a domain that is off takes another size and starts
+// with it, and that one that runs does not, but for its disks.
+func testResizeDomain(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	is(t, "resize what is absent", h.ResizeDomain(ctx, spec.ID, 2, 0), seedbed.ErrNotFound)
+	ok(t, "grow a disk of what is absent", h.ResizeDisk(ctx, spec.ID, seedbed.Disk{Type: "file", Source: "/none"}, seedbed.GiB))
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	for range 2 {
+		ok(t, "resize", h.ResizeDomain(ctx, spec.ID, spec.VCPUs+1, spec.Memory+64*seedbed.MiB))
+	}
+	ok(t, "vcpus alone", h.ResizeDomain(ctx, spec.ID, spec.VCPUs, 0))
+	ok(t, "grow a disk while it is off", h.ResizeDisk(ctx, spec.ID, seedbed.Disk{Type: "file", Source: "/none"}, seedbed.GiB))
+	if got, err := h.DomainState(ctx, spec.ID); err != nil || got.Name != spec.Name || got.Job != spec.Job {
+		t.Errorf("once resized: %+v, %v", got, err)
+	}
+	ok(t, "start", h.StartDomain(ctx, spec.ID))
+	is(t, "resize while it runs", h.ResizeDomain(ctx, spec.ID, spec.VCPUs, spec.Memory), seedbed.ErrInUse)
+	ok(t, "the size that it has", h.ResizeDomain(ctx, spec.ID, spec.VCPUs, spec.Memory+64*seedbed.MiB))
+	ok(t, "grow a disk that it has not", h.ResizeDisk(ctx, spec.ID, seedbed.Disk{Type: "file", Source: "/none"}, seedbed.GiB))
+
+	other := d.Spec(t)
+	d.Foreign(t, other.ID, other.Name)
+	is(t, "resize another's", h.ResizeDomain(ctx, other.ID, 2, 0), seedbed.ErrConflict)
+	is(t, "grow another's disk", h.ResizeDisk(ctx, other.ID, seedbed.Disk{Type: "file", Source: "/none"}, seedbed.GiB), seedbed.ErrConflict)
+}

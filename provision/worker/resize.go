@@ -1,0 +1,100 @@
+package worker
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+// Resizer makes volumes larger.
+type Resizer interface {
+	// Volume is one volume; ErrNotFound without it, ErrConflict when it is not tagged with id.
+	Volume(ctx context.Context, name string, id seedbed.InstanceID) (seedbed.VolumeInfo, error)
+	// ResizeVolume makes sure that the volume has that size, and returns it. It may
+	// have been given the size by the domain that has it open (DomainResizer); from
+	// then on a clone that asks for any size that it had is answered with it. Errors
+	// are Volume's, ErrInvalid when it would become smaller, ErrInUse where the driver
+	// cannot do it while the volume is open, ErrFull without room.
+	ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error)
+}
+
+// DomainResizer changes the size of domains.
+type DomainResizer interface {
+	// ResizeDisk gives the disk of a domain that runs that size, and tells its guest.
+	// A domain that is off or absent, or has not that disk, has nothing to be told.
+	// ErrConflict when it is not tagged, ErrInvalid when the disk is larger already.
+	ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.Disk, size seedbed.Bytes) error
+	// ResizeDomain gives a domain that is off so many vcpus and so much memory; what
+	// is zero stays, and so does all else of it. One that has that size already stays
+	// as it is, and may run. ErrNotFound, ErrInUse while it runs, ErrConflict when it
+	// is not tagged.
+	ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error
+}
+
+const (
+	resizeVolume = "resize-volume"
+	resizeDomain = "resize-domain"
+)
+
+type (
+	resizeVolumeArgs struct {
+		Pool     string             `json:"pool"`
+		Name     string             `json:"name"`
+		Instance seedbed.InstanceID `json:"instance"`
+		Size     seedbed.Bytes      `json:"size"`
+	}
+	resizeDomainArgs struct {
+		ID     seedbed.InstanceID `json:"id"`
+		VCPUs  int                `json:"vcpus,omitempty"`
+		Memory seedbed.Bytes      `json:"memory,omitempty"`
+	}
+)
+
+// resizeEffects are the effects that change how large something is.
+func (s *Server) resizeEffects() map[string]effect {
+	return map[string]effect{
+		resizeVolume: does(func(ctx context.Context, _ seedbed.Call, a resizeVolumeArgs, _ *outbox) (seedbed.VolumeInfo, error) {
+			return s.resize(ctx, a)
+		}),
+		resizeDomain: does(func(ctx context.Context, _ seedbed.Call, a resizeDomainArgs, _ *outbox) (none, error) {
+			if err := checkInstance(a.ID); err != nil {
+				return none{}, err
+			}
+			return none{}, s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
+		}),
+	}
+}
+
+// resize makes a volume larger. Whoever has it open goes first, and the pool then
+// makes sure of it and writes it down.
+func (s *Server) resize(ctx context.Context, a resizeVolumeArgs) (seedbed.VolumeInfo, error) {
+	pool, err := s.owned(a.Pool, a.Instance)
+	if err == nil {
+		err = seedbed.CheckDisk("size", a.Size)
+	}
+	if err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	have, err := pool.Volume(ctx, a.Name, a.Instance)
+	if err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if err := have.CheckGrowth(a.Size); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if err := s.hypervisor.ResizeDisk(ctx, a.Instance, have.Disk, a.Size); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	return pool.ResizeVolume(ctx, a.Name, a.Instance, a.Size)
+}
+
+// ResizeVolume makes a volume larger, also while its domain runs: see Resizer and DomainResizer.
+func (c *Client) ResizeVolume(ctx context.Context, call seedbed.Call, pool, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
+	return ask[seedbed.VolumeInfo](ctx, c, exchange{effect: resizeVolume, call: call, args: resizeVolumeArgs{pool, name, id, size}})
+}
+
+// ResizeDomain gives a domain that is off other vcpus and memory: see DomainResizer.
+func (c *Client) ResizeDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {
+	_, err := ask[none](ctx, c, exchange{effect: resizeDomain, call: call, args: resizeDomainArgs{id, vcpus, memory}})
+	return err
+}

@@ -73,7 +73,7 @@ func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoptio
 	disks := make([]seedbed.Disk, len(volumes))
 	for i, v := range volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			info, err := t.engine.worker.AdoptVolume(ctx, call, v)
+			info, err := t.worker().AdoptVolume(ctx, call, v)
 			disks[i] = info.Disk
 			return err
 		})
@@ -100,7 +100,7 @@ func takeDomain(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.engine.worker.AdoptDomain(ctx, call, a) })
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().AdoptDomain(ctx, call, a) })
 	if err != nil {
 		return fmt.Errorf("take domain %s: %w", a.Name, err)
 	}
@@ -113,7 +113,7 @@ func giveDomainBack(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.engine.worker.ReleaseDomain(ctx, call, a) })
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().ReleaseDomain(ctx, call, a) })
 	if err != nil {
 		return fmt.Errorf("give domain %s back: %w", a.Name, err)
 	}
@@ -143,7 +143,7 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 
 func releaseDomain(t *task, ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.ReleaseDomain(ctx, call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
+		return t.worker().ReleaseDomain(ctx, call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
 	})
 	if err != nil {
 		return fmt.Errorf("let go of domain %s: %w", t.job.Subject, err)
@@ -168,7 +168,7 @@ func releaseVolumes(t *task, ctx context.Context) error {
 func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) error {
 	var failed []error
 	for i, v := range volumes {
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.engine.worker.ReleaseVolume(ctx, call, v) })
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().ReleaseVolume(ctx, call, v) })
 		if err != nil {
 			failed = append(failed, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err))
 			continue

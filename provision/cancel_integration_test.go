@@ -26,7 +26,7 @@ func TestCancelInACopy(t *testing.T) {
 	w.ok(f.Truncate(40 * int64(seedbed.GiB))) // minutes to read, and no room
 	w.ok(f.Close())
 	id := w.job(w.intake.Import(t.Context(), "large", "default", seedbed.ImportSpec{Path: path}))
-	e := NewEngine(Config{Node: testNode, Poll: 10 * time.Millisecond}, w.db, w.client)
+	e := NewEngine(Config{Node: testNode, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

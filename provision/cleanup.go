@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,14 +66,15 @@ type CleanupStore interface {
 	Notices
 }
 
-// Inventory says what there is on the node.
-type Inventory interface {
-	Inventory(ctx context.Context) (seedbed.Inventory, error)
+// Inventories say what there is on the nodes.
+type Inventories interface {
+	// Nodes are the hypervisors by name.
+	Nodes() []seedbed.Node
+	Inventory(ctx context.Context, node string) (seedbed.Inventory, error)
 }
 
 // CleanupConfig is how the cleanup works. A zero duration takes the default that is named.
 type CleanupConfig struct {
-	Node string
 	// Grace is how long a domain must have been missed before its addresses are
 	// taken back. Default 10 min.
 	Grace time.Duration
@@ -101,7 +103,9 @@ type CleanupOptions struct {
 type Report struct {
 	// Refused is why nothing was done; empty when the run went through.
 	Refused string `json:"refused"`
-	Items   []Item `json:"tasks"`
+	// Skipped is why nothing was done of what is on some of the nodes.
+	Skipped []string `json:"skipped"`
+	Items   []Item   `json:"tasks"`
 }
 
 // Item is one thing that the cleanup took away.
@@ -116,18 +120,18 @@ type Item struct {
 // expired leases and old records. Besides Seedbed's bookkeeping it deletes only
 // what has been in a pool's trash for its time.
 type Cleaner struct {
-	cfg    CleanupConfig
-	store  CleanupStore
-	worker Inventory
+	cfg   CleanupConfig
+	store CleanupStore
+	hosts Inventories
 	// running keeps runs apart: what one has noted the next relies on.
 	running sync.Mutex
 }
 
-// inventoryTimeout bounds the one question that the cleanup asks the worker.
+// inventoryTimeout bounds each of the questions that the cleanup asks a worker.
 const inventoryTimeout = time.Minute
 
 // NewCleaner makes a cleaner.
-func NewCleaner(cfg CleanupConfig, store CleanupStore, worker Inventory) *Cleaner {
+func NewCleaner(cfg CleanupConfig, store CleanupStore, hosts Inventories) *Cleaner {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -144,38 +148,38 @@ func NewCleaner(cfg CleanupConfig, store CleanupStore, worker Inventory) *Cleane
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Cleaner{cfg: cfg, store: store, worker: worker}
+	return &Cleaner{cfg: cfg, store: store, hosts: hosts}
 }
 
-// Run cleans up once. Without a complete inventory, or with one that looks
-// wrong, it does nothing at all and the report says why. An error is a failure
-// of the store, after which a part may have been done.
+// Run cleans up once. A node without a complete inventory, or with one that looks
+// wrong, is passed over with all that is on it, and the report says why; without any
+// other it does nothing at all. An error is a failure of the store, after which a
+// part may have been done.
 func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 	c.running.Lock()
 	defer c.running.Unlock()
-	now := c.cfg.Now().UTC()
-	present, refused, err := c.present(ctx, opt.Force)
-	var due []seedbed.TrashItem
-	if err == nil && refused == "" {
-		due, refused = c.overdue(ctx, now)
+	now, report := c.cfg.Now().UTC(), Report{Items: []Item{}, Skipped: []string{}}
+	sight, err := c.look(ctx, now, opt.Force)
+	if err != nil {
+		return report, err
 	}
-	if err != nil || refused != "" {
-		return Report{Refused: refused, Items: []Item{}}, err
+	if len(sight.nodes) == 0 {
+		report.Refused = strings.Join(sight.skipped, "; ")
+		return report, nil
 	}
-	if !opt.DryRun {
-		if err := c.store.NotePresence(ctx, c.cfg.Node, present, now); err != nil {
-			return Report{Items: []Item{}}, fmt.Errorf("note presence: %w", err)
+	report.Skipped = append(report.Skipped, sight.skipped...)
+	for _, node := range sight.nodes {
+		if opt.DryRun {
+			break
+		}
+		if err := c.store.NotePresence(ctx, node, sight.present, now); err != nil {
+			return report, fmt.Errorf("note presence: %w", err)
 		}
 	}
-	todo, err := c.plan(ctx, now, present)
+	todo, err := c.plan(ctx, now, sight)
 	if err != nil {
-		return Report{Items: []Item{}}, err
+		return report, err
 	}
-	began := time.Now()
-	for _, item := range due {
-		todo = append(todo, c.purge(item, began))
-	}
-	report := Report{Items: []Item{}}
 	for _, job := range todo {
 		done := true
 		if !opt.DryRun {
@@ -198,40 +202,4 @@ func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 		return report, fmt.Errorf("tell of the cleanup: %w", err)
 	}
 	return report, nil
-}
-
-// present lists the domains of a complete inventory, or says why it cannot be relied on.
-func (c *Cleaner) present(ctx context.Context, force bool) (ids []seedbed.InstanceID, refused string, err error) {
-	ask, cancel := context.WithTimeout(ctx, inventoryTimeout)
-	defer cancel()
-	inventory, err := c.worker.Inventory(ask)
-	switch {
-	case err != nil:
-		return nil, fmt.Sprintf("no inventory of node %s, so nothing is touched: %s", c.cfg.Node, err), ctx.Err()
-	case !inventory.Complete:
-		return nil, fmt.Sprintf("the inventory of node %s is not complete, so nothing is touched: %s", c.cfg.Node, inventory.Problem), nil
-	}
-	there := map[seedbed.InstanceID]bool{}
-	for _, d := range inventory.Domains {
-		there[d.ID] = true
-		ids = append(ids, d.ID)
-	}
-	instances, err := c.store.Instances(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("list instances: %w", err)
-	}
-	expected, missing := 0, 0
-	for _, inst := range instances {
-		if inst.Node != c.cfg.Node || inst.Held || inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped {
-			continue
-		}
-		expected++
-		if !there[inst.ID] {
-			missing++
-		}
-	}
-	if expected >= 4 && 2*missing > expected && !force {
-		return nil, fmt.Sprintf("%d of %d instances have no domain on node %s, which looks like the wrong libvirt rather than a cleanup, so nothing is touched: run it with force if they are really gone, or remove them", missing, expected, c.cfg.Node), nil
-	}
-	return ids, "", nil
 }

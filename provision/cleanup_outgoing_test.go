@@ -29,7 +29,7 @@ func TestCleanupOutgoing(t *testing.T) {
 	run := func(days int, dry bool) []string {
 		t.Helper()
 		later := func() time.Time { return time.Now().AddDate(0, 0, days) }
-		report, err := NewCleaner(CleanupConfig{Node: testNode, Now: later}, l.db, l.host).Run(ctx, CleanupOptions{DryRun: dry})
+		report, err := NewCleaner(CleanupConfig{Now: later}, l.db, alone{l.host}).Run(ctx, CleanupOptions{DryRun: dry})
 		l.ok(err)
 		items := []string{}
 		for _, i := range report.Items {

@@ -20,7 +20,7 @@ type chore struct {
 // plan lists everything that is due at now, before any of it is done: so a dry
 // run and a real one report the same. A domain that was missed for the first
 // time now cannot be due, since Grace is above zero.
-func (c *Cleaner) plan(ctx context.Context, now time.Time, present []seedbed.InstanceID) ([]chore, error) {
+func (c *Cleaner) plan(ctx context.Context, now time.Time, s sight) ([]chore, error) {
 	var todo []chore
 	cutoff := now.Add(-c.cfg.Grace)
 	stale, err := c.store.StaleMappings(ctx, cutoff)
@@ -28,7 +28,9 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, present []seedbed.Ins
 		return nil, fmt.Errorf("list stale mappings: %w", err)
 	}
 	for _, inst := range stale {
-		if inst.Node != c.cfg.Node || slices.Contains(present, inst.ID) { // back again, which a dry run has not noted
+		// An instance of a node that was passed over keeps what it has, also when it was
+		// missed before; one may be back again, which a dry run has not noted.
+		if !slices.Contains(s.nodes, inst.Node) || slices.Contains(s.present, inst.ID) {
 			continue
 		}
 		todo = append(todo, chore{
@@ -76,6 +78,10 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, present []seedbed.Ins
 				func(ctx context.Context) (bool, error) { n, err := r.drop(ctx, before); return n > 0, err },
 			})
 		}
+	}
+	began := time.Now()
+	for _, item := range s.due {
+		todo = append(todo, c.purge(item, began))
 	}
 	return todo, nil
 }

@@ -150,7 +150,7 @@ func (l *lab) running(n int) (all []seedbed.Instance) {
 }
 
 func (l *lab) cleaner(grace time.Duration) *Cleaner {
-	return NewCleaner(CleanupConfig{Node: testNode, Grace: grace}, l.db, l.host)
+	return NewCleaner(CleanupConfig{Grace: grace}, l.db, alone{l.host})
 }
 
 // note has an earlier cleanup, an hour ago, note what is missing.

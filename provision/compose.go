@@ -2,7 +2,6 @@ package provision
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"seedbed"
@@ -58,14 +57,6 @@ func needsScript(c seedbed.Composition) (bool, error) {
 			c.Profile.Name, c.Profile.Script, strings.Join(needs, ", "))
 	}
 	return len(needs) > 0, nil
-}
-
-// checkNode refuses a composition that the only node there is may not run.
-func checkNode(t seedbed.SystemTemplate, node string) error {
-	if len(t.NodeLimit) == 0 || slices.Contains(t.NodeLimit, node) {
-		return nil
-	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "the system template %q keeps its machines to the nodes %s, and the only node is %s", t.Name, strings.Join(t.NodeLimit, ", "), node)
 }
 
 // checkArguments refuses what is no list of key=value.

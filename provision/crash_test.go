@@ -233,35 +233,46 @@ func TestLease(t *testing.T) {
 
 func TestSoftStop(t *testing.T) {
 	t.Parallel()
+	for stage, effect := range map[string]string{"volumes": "CloneVolume", "define": "DefineDomain"} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			softStop(t, stage, effect)
+		})
+	}
+}
+
+// softStop stops an engine three times in the middle of an effect that takes long.
+func softStop(t *testing.T, stage, effect string) {
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
 	l.lease = time.Hour // so one that is not released would be seen
 	id := l.create("web1")
 	for range 3 {
 		reached := make(chan struct{})
 		hook := func(ctx context.Context, name string, point drivertest.Point) error {
-			if name == "DefineDomain" && point == drivertest.Before {
+			if name == effect && point == drivertest.Before {
 				close(reached)
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return nil
 		}
+		l.pool.Fail(hook)
 		l.hv.Fail(hook)
 		p := l.start()
 		<-reached
 		p.stop()
 		job, err := l.db.Job(t.Context(), id)
 		l.ok(err)
-		if job.State != seedbed.JobRunning || job.Stage != "define" || job.Owner != "" {
+		if job.State != seedbed.JobRunning || job.Stage != stage || job.Owner != "" {
 			t.Fatalf("job %+v", job)
 		}
+		l.pool.Fail(nil)
 		l.hv.Fail(nil)
 	}
-	l.hv.Fail(nil)
 	var attempts int
 	p := l.start(func(p *process) {
-		p.store.fail(func(write, stage string, point drivertest.Point) error {
-			if write == "step" && stage == "define" && point == drivertest.Before {
+		p.store.fail(func(write, of string, point drivertest.Point) error {
+			if write == "step" && of == stage && point == drivertest.Before {
 				job, err := l.db.Job(context.Background(), id)
 				attempts = job.Attempts
 				return err

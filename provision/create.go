@@ -54,7 +54,7 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 		spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
 		var info seedbed.VolumeInfo
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = t.engine.worker.CloneVolume(ctx, call, spec)
+			info, err = t.worker().CloneVolume(ctx, call, spec)
 			return err
 		})
 		if err != nil {
@@ -96,7 +96,7 @@ func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	for i, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return t.engine.worker.RemoveVolume(ctx, call, v.Pool, v.Name, inst.ID)
+			return t.worker().RemoveVolume(ctx, call, v.Pool, v.Name, inst.ID)
 		})
 		switch {
 		case err == nil:
@@ -131,7 +131,7 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	}
 	spec.Script = doc
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.DefineDomain(ctx, call, spec)
+		return t.worker().DefineDomain(ctx, call, spec)
 	})
 	if err != nil {
 		return fmt.Errorf("define domain %s: %w", inst.Name, err)
@@ -164,7 +164,7 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 
 func undefineDomain(t *task, ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.UndefineDomain(ctx, call, t.job.Instance)
+		return t.worker().UndefineDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil {
 		return fmt.Errorf("undefine domain %s: %w", t.job.Subject, err)
@@ -218,7 +218,7 @@ func (t *task) publish(ctx context.Context, inst seedbed.Instance) (revision int
 // applied waits until node has applied the revision.
 func (t *task) applied(ctx context.Context, node string, revision int64) error {
 	for {
-		hint := t.engine.store.Hint()
+		noted := t.engine.store.AppliedHint()
 		now, _, err := t.engine.store.Applied(ctx, node)
 		if err == nil && now >= revision {
 			return nil
@@ -226,8 +226,10 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("applied revision of node %s: %w", node, fromStore(err))
 		}
-		t.engine.pause(ctx, hint, t.engine.pace.applied)
-		if ctx.Err() != nil {
+		select {
+		case <-noted:
+		case <-time.After(t.engine.pace.applied): // another process may have learned it
+		case <-ctx.Done():
 			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-metadata on node %s has not applied revision %d", node, revision)
 		}
 	}
@@ -235,6 +237,9 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 
 // node is the hypervisor of the job's instance.
 func (t *task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
+
+// worker is what the job's effects are asked of.
+func (t *task) worker() Worker { return t.engine.fleet.Of(t.node()) }
 
 // retract has the guest plane forget the instance. A guest plane that is down
 // does not hold it up: the tombstone is the first thing that it will read, and
@@ -257,7 +262,7 @@ func retract(t *task, ctx context.Context) error {
 
 func startDomain(t *task, ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.StartDomain(ctx, call, t.job.Instance)
+		return t.worker().StartDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil {
 		return fmt.Errorf("start domain %s: %w", t.job.Subject, err)
@@ -268,7 +273,7 @@ func startDomain(t *task, ctx context.Context) error {
 
 func destroyDomain(t *task, ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.DestroyDomain(ctx, call, t.job.Instance)
+		return t.worker().DestroyDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil {
 		return fmt.Errorf("switch off domain %s: %w", t.job.Subject, err)

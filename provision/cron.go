@@ -132,6 +132,9 @@ func (c *Cron) run(ctx context.Context, slot time.Time) error {
 	case report.Refused != "":
 		c.log.Warn("cleanup refused", "task", cronTask, "slot", slot, "why", report.Refused)
 	default:
+		for _, why := range report.Skipped {
+			c.log.Warn("cleanup passed a node over", "task", cronTask, "slot", slot, "why", why)
+		}
 		c.log.Info("cleanup ran", "task", cronTask, "slot", slot, "items", len(report.Items))
 	}
 	return nil

@@ -75,7 +75,7 @@ func TestCron(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range 2 { // two processes of one installation
-			cleaner := NewCleaner(CleanupConfig{Node: testNode, Log: log}, nil, down{})
+			cleaner := NewCleaner(CleanupConfig{Log: log}, nil, alone{down{}})
 			c, err := NewCron("*/10 * * * *", s, leads{}, cleaner)
 			if err != nil {
 				t.Fatal(err)
@@ -114,7 +114,7 @@ func TestCronTurns(t *testing.T) {
 			{{0, 25 * time.Minute}, {35 * time.Minute, 15 * time.Minute}}, // 0 to 25, 60 to 75
 			{{47 * time.Minute, 12 * time.Minute}},                        // 47 to 59
 		} {
-			c, err := NewCron("*/10 * * * *", s, lead, NewCleaner(CleanupConfig{Node: testNode}, nil, down{}))
+			c, err := NewCron("*/10 * * * *", s, lead, NewCleaner(CleanupConfig{}, nil, alone{down{}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestCronNext(t *testing.T) {
 		}
 		return v
 	}
-	c, err := NewCron("*/10 * * * *", &slots{}, leads{}, NewCleaner(CleanupConfig{}, nil, down{}))
+	c, err := NewCron("*/10 * * * *", &slots{}, leads{}, NewCleaner(CleanupConfig{}, nil, alone{down{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestCronNext(t *testing.T) {
 
 func TestCronSpec(t *testing.T) {
 	t.Parallel()
-	cleaner := NewCleaner(CleanupConfig{}, nil, down{})
+	cleaner := NewCleaner(CleanupConfig{}, nil, alone{down{}})
 	for _, spec := range []string{"", "* * * *", "61 * * * *", "now and then", strings.Repeat("*", 1000)} {
 		if _, err := NewCron(spec, &slots{}, leads{}, cleaner); !errors.Is(err, seedbed.ErrInvalid) {
 			t.Errorf("%q: %v", clip(spec), err)

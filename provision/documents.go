@@ -10,16 +10,18 @@ import (
 
 // Serving is what an installation serves its guests besides what profiles say.
 type Serving struct {
-	// Node is where instances are placed.
+	// Node is the hypervisor on this host; empty when there is none.
 	Node string
+	// Placement is how a node is chosen for an instance.
+	Placement PlacementConfig
 	// Pools are where volumes may be; nil is unknown.
 	Pools []string
 	// VendorData is the installation's; nil means none.
 	VendorData []byte
 	// MaxUserData bounds the user-data of one guest as it is served. Default 1 MiB.
 	MaxUserData seedbed.Bytes
-	// MACTaken tells who uses a MAC that is none of our instances'; nil knows of nobody.
-	MACTaken func(seedbed.MAC) (by string)
+	// MACTaken tells who uses a MAC on a node that is none of our instances'; nil knows of nobody.
+	MACTaken func(node string, mac seedbed.MAC) (by string)
 	// Renderer makes the records, whose values templates read.
 	Renderer Renderer
 }

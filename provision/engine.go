@@ -13,7 +13,7 @@ import (
 
 // Config is how an engine works. A zero field takes the default that is named.
 type Config struct {
-	// Node is the host whose worker is asked and on whose guest plane instances are published.
+	// Node is this control host, whose worker is asked where a job names no node.
 	Node string
 	// Owner names this engine in the rows that it holds; it must differ from any
 	// other running one's. Default: the node, the process and a random part.
@@ -43,11 +43,12 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	store   Store
-	worker  Worker
+	fleet   Fleet
 	log     *slog.Logger
 	domains *domainWatch
-	// strangers are kept by resync.
+	// strangers are kept by resync, which goes by roll.
 	strangers strangers
+	roll      roll
 	plan      func(*seedbed.Job) []stage
 	pace      pace
 }
@@ -63,6 +64,8 @@ type pace struct {
 	resync             time.Duration // between two inventories
 	call               time.Duration // one question to the worker, or one write
 	crowd              time.Duration // between two looks for a job for which there is room
+	nodes              time.Duration // between two looks at which nodes there are
+	supersede          time.Duration // for one worker to end what it does for a job
 	undo               time.Duration // one stage's undo, all tries
 	retract            time.Duration // for the guest plane to forget an instance
 	announce           time.Duration // for the guest plane to tell a guest of its end
@@ -72,13 +75,14 @@ func defaultPace() pace {
 	return pace{
 		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
 		cancelPoll: 500 * time.Millisecond, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
+		nodes: time.Second, supersede: 10 * time.Second,
 		ask: 10 * time.Second, domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
 		crowd: 100 * time.Millisecond, undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
 	}
 }
 
 // NewEngine makes an engine. Nothing happens before Run.
-func NewEngine(cfg Config, store Store, worker Worker) *Engine {
+func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -98,7 +102,7 @@ func NewEngine(cfg Config, store Store, worker Worker) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, store: store, worker: worker, log: cfg.Log, domains: newDomainWatch(), plan: planOf, pace: defaultPace()}
+	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: planOf, pace: defaultPace()}
 }
 
 // Run claims and runs jobs, and follows the domains, until ctx ends. Then
@@ -108,7 +112,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { e.follow(ctx) })
-	group.Go(func() { e.keepStates(ctx) })
 
 	slots := make(chan struct{}, e.cfg.Workers)
 	for {
@@ -135,7 +138,7 @@ func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time
 	for ctx.Err() == nil {
 		hint := e.store.Hint()
 		claimed = time.Now()
-		job, err := e.store.ClaimNext(ctx, ask)
+		job, err := e.claimNext(ctx, ask)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			e.log.Error("claim a job", "err", err)
@@ -148,6 +151,22 @@ func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
 	return nil, time.Time{}, false
+}
+
+// claimGrace is how long a claim that is under way may take once the engine is stopped.
+const claimGrace = 2 * time.Second
+
+// claimNext claims a job. The end of ctx does not cut it off at once: it might be
+// made all the same, unknown to us, and its job would then wait for the lease's end.
+func (e *Engine) claimNext(ctx context.Context, ask seedbed.Claiming) (*seedbed.Job, error) {
+	claiming, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		sleep(claiming, claimGrace)
+		cancel()
+	})
+	defer stop()
+	return e.store.ClaimNext(claiming, ask)
 }
 
 // pause waits for a hint, at most d. Hints come with every write, so a short

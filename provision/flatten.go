@@ -45,7 +45,7 @@ func flattenVolumes(t *task, ctx context.Context) error {
 
 func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.InstanceID, progress func(seedbed.Progress)) (info seedbed.VolumeInfo, err error) {
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = t.engine.worker.FlattenVolume(ctx, call, v.Pool, v.Name, id, progress)
+		info, err = t.worker().FlattenVolume(ctx, call, v.Pool, v.Name, id, progress)
 		return err
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func stopFlatten(t *task, ctx context.Context) error {
 	var failed []error
 	for _, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return t.engine.worker.StopFlatten(ctx, call, v.Pool, v.Name, inst.ID)
+			return t.worker().StopFlatten(ctx, call, v.Pool, v.Name, inst.ID)
 		})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("stop the flatten of volume %s of pool %s: %w", v.Name, v.Pool, err))

@@ -125,7 +125,7 @@ func (in *Intake) documentsOf(ctx context.Context, inst seedbed.Instance) (docs 
 		if err != nil {
 			return docs, err
 		}
-		m, err := in.tailor(ctx, profile, inst.Name, declaredOf(profile, inst.Params))
+		m, err := in.tailor(ctx, profile, inst.Name, declaredOf(profile.Params, inst.Params))
 		if err != nil {
 			return docs, err
 		}

@@ -20,14 +20,35 @@ type host struct {
 	pool    *drivertest.Pool
 	hv      *drivertest.Hypervisor
 	scripts *drivertest.Scripts
+	// hooked runs scripts of hooks; nil where there are none.
+	hooked func(context.Context, seedbed.HookRun, func(seedbed.OutputLine)) (seedbed.HookResult, error)
+	// node is testNode where it is empty.
+	node string
+	// silent has it answer nothing.
+	silent atomic.Bool
+	// inventories and watchers are how many were taken, and are open.
+	inventories, watchers atomic.Int64
 	// partial makes inventories incomplete.
 	partial atomic.Bool
 
 	mu     sync.Mutex
 	epochs map[seedbed.JobID]int64
+	// superseded are the calls that it was told others go on with.
+	superseded []seedbed.Call
+}
+
+// answers fails for a host that is silent.
+func (h *host) answers() error {
+	if h.silent.Load() {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the worker of node %s does not answer", h.node)
+	}
+	return nil
 }
 
 func (h *host) fence(call seedbed.Call) error {
+	if err := h.answers(); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if call.Epoch < h.epochs[call.Job] {
@@ -104,12 +125,19 @@ func (h *host) UndefineDomain(ctx context.Context, call seedbed.Call, id seedbed
 }
 
 func (h *host) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error) {
+	if err := h.answers(); err != nil {
+		return seedbed.DomainInfo{}, err
+	}
 	return h.hv.DomainState(ctx, id)
 }
 
 func (h *host) Inventory(ctx context.Context) (seedbed.Inventory, error) {
+	if err := h.answers(); err != nil {
+		return seedbed.Inventory{}, err
+	}
+	h.inventories.Add(1)
 	domains, err := h.hv.Domains(ctx)
-	inv := seedbed.Inventory{Node: testNode, Complete: err == nil && !h.partial.Load(), Domains: domains}
+	inv := seedbed.Inventory{Node: cmp.Or(h.node, testNode), Complete: err == nil && !h.partial.Load(), Domains: domains}
 	if !inv.Complete {
 		inv.Problem = "libvirt does not answer"
 	}
@@ -117,7 +145,25 @@ func (h *host) Inventory(ctx context.Context) (seedbed.Inventory, error) {
 }
 
 func (h *host) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
-	return h.hv.Watch(ctx, event)
+	if err := h.answers(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	h.watchers.Add(1)
+	defer h.watchers.Add(-1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for h.answers() == nil && ctx.Err() == nil {
+			sleep(ctx, 5*time.Millisecond) // between two looks
+		}
+		stop()
+	}()
+	err := h.hv.Watch(ctx, event)
+	stop()
+	<-ended
+	return cmp.Or(h.answers(), err)
 }
 
 // mortal is the store as one process sees it: once that is killed nothing is

@@ -27,8 +27,8 @@ func importImage(t *task, ctx context.Context) error {
 	what := cmp.Or(spec.Path, "the uploaded file")
 	t.event("info", 0, "importing %s into pool %s", what, image.Pool)
 	var info seedbed.ImageInfo
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = t.engine.worker.ImportImage(ctx, call, seedbed.ImageSpec{
+	err = t.fromFile(ctx, spec, image.Pool, func(ctx context.Context, w Worker, call seedbed.Call) (err error) {
+		info, err = w.ImportImage(ctx, call, seedbed.ImageSpec{
 			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format}, t.percent("importing"))
 		return err
 	})
@@ -42,6 +42,15 @@ func importImage(t *task, ctx context.Context) error {
 	t.image = &info
 	t.event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
 	return nil
+}
+
+// fromFile has a file imported where it is: on the job's node or, when it is known
+// by its digest and so the same wherever it is found, on another that has the pool.
+func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string, do func(context.Context, Worker, seedbed.Call) error) error {
+	if spec.Path != "" && spec.SHA256 != "" {
+		return t.inPool(ctx, t.node(), pool, do)
+	}
+	return t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, t.worker(), call) })
 }
 
 func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
@@ -79,8 +88,8 @@ func dropImage(t *task, ctx context.Context, of seedbed.JobID) error {
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.RemoveImage(ctx, call, image.Pool, image.Name, of)
+	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), image.Pool, func(ctx context.Context, w Worker, call seedbed.Call) error {
+		return w.RemoveImage(ctx, call, image.Pool, image.Name, of)
 	})
 	if err != nil {
 		return fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err)

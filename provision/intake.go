@@ -40,6 +40,13 @@ type Existing interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// Delivery is the webhook with that ID that came to hook; seedbed.ErrNotFound when none did.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+	DomainScripts
+}
+
+// DomainScripts are the documents that scripts made for their machines' domains.
+type DomainScripts interface {
+	// ScriptDomain is an instance's; seedbed.ErrNotFound when no script made one.
+	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
 }
 
 // IntakeStore is everything that the intake asks of the database.
@@ -51,18 +58,20 @@ type IntakeStore interface {
 	Compositions
 	Templates
 	Networks
+	Hosts
 }
 
 // Intake checks what is asked for and records it as a job.
 type Intake struct {
 	store   IntakeStore
 	serving Serving
-	node    string
+	placer  *placer
+	macs    macs
 }
 
 // NewIntake makes an intake.
 func NewIntake(store IntakeStore, serving Serving) *Intake {
-	return &Intake{store: store, serving: serving, node: serving.Node}
+	return &Intake{store: store, serving: serving, placer: newPlacer(store, serving.Node, serving.Placement)}
 }
 
 // macDraws is how often a taken MAC is drawn anew: 2^24 addresses make a second
@@ -74,7 +83,8 @@ const macDraws = 4
 // is durable. A repeated delivery gives its first receipt, even when what it asks
 // for could not be accepted any more. Errors: seedbed.ErrInvalid for a wrong name,
 // profile or parameter, ErrExists with the holder for a name in use, ErrInUse with
-// the holder for an instance that has a live job, ErrNotFound for removing what is
+// the holder for an instance that has a live job (but for a removal of one that is
+// being made, which cancels that), ErrNotFound for removing what is
 // not there, ErrFull for a network without addresses, ErrConflict for a delivery
 // ID that came with another body.
 func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
@@ -87,6 +97,13 @@ func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *see
 
 func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if req.Node != "" && req.Action != seedbed.DoCreate {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is", clip(req.Action))
+	}
+	ctx, err := in.withOptions(ctx, req.JobOptions)
+	if err != nil {
 		return seedbed.Receipt{}, err
 	}
 	switch req.Action {
@@ -123,7 +140,7 @@ func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error)
 	return seedbed.Receipt{Job: job.ID, State: job.State, Duplicate: true}, nil
 }
 
-func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {
 	made, err := in.prepare(ctx, req)
 	if err != nil {
 		if receipt, ok, err := in.composedFor(ctx, req, delivery); ok {
@@ -131,10 +148,16 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 		}
 		return seedbed.Receipt{}, err
 	}
+	seat, err := in.placer.choose(ctx, made.demand)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	defer func() { seat.settle(err == nil && !receipt.Duplicate) }()
 	inst := made.inst
+	inst.Node = seat.node
 	for draw := 1; ; draw++ {
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
-			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node, JobOptions: made.options},
+			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, JobOptions: made.options},
 			Delivery: delivery,
 			Instance: &inst,
 			Compose:  made.compose,
@@ -146,7 +169,7 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 			return receipt, err // the name is taken, not the address
 		}
 		for _, i := range made.drawn {
-			inst.NICs[i].MAC = seedbed.NewMAC()
+			inst.NICs[i].MAC = in.macs.another()
 		}
 	}
 }
@@ -162,12 +185,17 @@ type prepared struct {
 	drawn []int
 	// options are how the profile wants its job to be run.
 	options seedbed.JobOptions
+	// demand is what it needs of a node, which is not chosen yet.
+	demand demand
 }
 
 // prepare makes the instance that a create asks for, and writes nothing.
 func (in *Intake) prepare(ctx context.Context, req seedbed.Request) (made prepared, err error) {
 	profile, err := in.profile(ctx, req.Profile)
 	if err != nil {
+		return made, err
+	}
+	if req, err = fresh(req); err != nil {
 		return made, err
 	}
 	made.options.OnFailure = profile.OnFailure
@@ -207,7 +235,12 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request) (made prepar
 	for i := range made.inst.Volumes {
 		made.inst.Volumes[i].Name = fmt.Sprintf("%s-%d", made.inst.ID, i)
 	}
-	return made, nil
+	var known []seedbed.Image
+	if made.image.Name != "" {
+		known = append(known, made.image)
+	}
+	made.demand, err = in.demands(ctx, made.inst, m.parts.System, disks, req.Node, known...)
+	return made, err
 }
 
 // recipeOf reads the documents of a profile, and gives s the params that they
@@ -294,7 +327,7 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 	return image, err
 }
 
-// newInstance is the instance without NICs and volumes; compose is set where its documents need the
+// newInstance is the instance without node, NICs and volumes; compose is set where its documents need the
 // addresses that it gets in the database.
 func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
 	var token string
@@ -311,7 +344,7 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made reci
 		return inst, nil, err
 	}
 	return seedbed.Instance{
-		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, Node: in.node, State: seedbed.InstanceProvisioning,
+		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,
 		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys, ReportToken: token,
 		Datasource: s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
 	}, compose, nil
@@ -362,8 +395,12 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 	if err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode import of %s: %w", name, err)
 	}
+	node, err := in.placer.holder(ctx, pool, spec.Node)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: in.node, Pool: pool},
+		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: pool},
 		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256, Firmware: spec.Firmware},
 	})
 }

@@ -176,7 +176,7 @@ func TestSubmitRefused(t *testing.T) {
 		{"remove what is not there", seedbed.Request{Action: "remove", Name: "web1"}, seedbed.ErrNotFound, "instance web1 does not exist"},
 		{"remove with params", seedbed.Request{Action: "remove", Name: "taken", Params: map[string]any{"a": 1}}, seedbed.ErrInvalid, "takes no params"},
 		{"remove of another profile", seedbed.Request{Action: "remove", Name: "taken", Profile: "big"}, seedbed.ErrConflict, "not of profile"},
-		{"remove while it is made", seedbed.Request{Action: "remove", Name: "taken"}, seedbed.ErrInUse, "create job"},
+		{"reboot while it is made", seedbed.Request{Action: "reboot", Name: "taken"}, seedbed.ErrInUse, "create job"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

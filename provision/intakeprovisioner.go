@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"seedbed"
 )
@@ -25,32 +24,74 @@ func (in *Intake) Compose(ctx context.Context, req seedbed.ComposeRequest) (seed
 	return in.compose(ctx, req, nil)
 }
 
-func (in *Intake) compose(ctx context.Context, req seedbed.ComposeRequest, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+// composition is what a request for a machine of a provisioner profile comes to.
+type composition struct {
+	seedbed.Composition
+	inst seedbed.Instance
+	// compose makes its documents where they need its addresses; else nil.
+	compose func(seedbed.Instance) (seedbed.Documents, error)
+	// script is what its job carries its script out by; nil where it is skipped.
+	script *seedbed.ScriptRun
+	// demand is what it needs of a node, which is not chosen yet.
+	demand demand
+	// start tells whether it is started once it is defined.
+	start bool
+}
+
+// spec is the input of the job that makes it.
+func (c composition) spec(undefined bool) (json.RawMessage, error) {
+	return json.Marshal(seedbed.ComposedSpec{
+		Profile: c.Profile.Name, Revision: c.Profile.Revision, Start: c.start && !undefined, Scripted: c.script != nil, Undefined: undefined,
+	})
+}
+
+// composition makes the instance that a request asks for, and writes nothing.
+func (in *Intake) composition(ctx context.Context, req seedbed.ComposeRequest) (made composition, err error) {
 	if err := cmp.Or(seedbed.CheckInstanceName(req.Name), checkArguments(req.Arguments)); err != nil {
-		return seedbed.Receipt{}, err
+		return made, err
 	}
 	c, err := in.store.Composition(ctx, req.Profile)
 	if err != nil {
-		return seedbed.Receipt{}, err
+		return made, err
 	}
-	c = withOVA(c)
-	c, params, err := withParams(c, req.Name, req.Params)
+	if req.Hold != nil {
+		c.Profile.Hold = *req.Hold
+	}
+	if req.Protected != nil {
+		c.Profile.Protected = *req.Protected
+	}
+	c, params, err := withParams(withOVA(c), req.Name, req.Params)
 	if err != nil {
-		return seedbed.Receipt{}, err
+		return made, err
 	}
 	req.Start = req.Start && !c.Profile.Hold
-	inst, compose, err := in.composed(ctx, req, c, params)
+	made.Composition, made.start = c, req.Start
+	if made.inst, made.compose, err = in.composed(ctx, req, c, params); err != nil {
+		return made, err
+	}
+	if made.script, err = in.scriptRun(ctx, req, c, params); err != nil {
+		return made, err
+	}
+	made.demand, err = in.demands(ctx, made.inst, &c.System, made.inst.Volumes, req.Node)
+	return made, err
+}
+
+func (in *Intake) compose(ctx context.Context, req seedbed.ComposeRequest, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {
+	made, err := in.composition(ctx, req)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	run, err := in.scriptRun(ctx, req, c, params)
+	seat, err := in.placer.choose(ctx, made.demand)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if run != nil {
+	defer func() { seat.settle(err == nil && !receipt.Duplicate) }()
+	inst := made.inst
+	inst.Node = seat.node
+	if made.script != nil {
 		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
 	}
-	spec, err := json.Marshal(seedbed.ComposedSpec{Profile: c.Profile.Name, Revision: c.Profile.Revision, Start: req.Start && !req.Undefined, Scripted: run != nil, Undefined: req.Undefined})
+	spec, err := made.spec(req.Undefined)
 	if err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the create of %s: %w", req.Name, err)
 	}
@@ -60,13 +101,13 @@ func (in *Intake) compose(ctx context.Context, req seedbed.ComposeRequest, deliv
 			return seedbed.Receipt{}, err
 		}
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
-			Job:      seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: in.node, Spec: spec},
+			Job:      seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, Spec: spec},
 			Delivery: delivery,
 			Instance: &inst,
-			Compose:  compose,
-			Script:   run,
+			Compose:  made.compose,
+			Script:   made.script,
 		})
-		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || c.Network.MAC != "" {
+		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || made.Network.MAC != "" {
 			return receipt, err
 		}
 		if _, nameErr := in.store.InstanceByName(ctx, req.Name); !errors.Is(nameErr, seedbed.ErrNotFound) {
@@ -95,9 +136,6 @@ func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
 // composed is the instance that a composition makes, and what its documents are
 // composed by where they need its addresses.
 func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c seedbed.Composition, params map[string]any) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
-	if err := checkNode(c.System, in.node); err != nil {
-		return inst, nil, err
-	}
 	ready, err := seedbed.ParseReady(string(cmp.Or(req.Ready, seedbed.ReadyStarted)))
 	if err != nil {
 		return inst, nil, err
@@ -142,8 +180,10 @@ func (in *Intake) composed(ctx context.Context, req seedbed.ComposeRequest, c se
 func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]seedbed.Volume, error) {
 	made := []seedbed.Volume{}
 	for i, d := range t.Disks {
-		if in.serving.Pools != nil && !slices.Contains(in.serving.Pools, d.Pool) {
+		if err := in.poolKnown(ctx, d.Pool); errors.Is(err, seedbed.ErrNotFound) {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "pool %q is not present on the cluster: disk %s of the storage template %q is in it", d.Pool, d.Name, t.Name)
+		} else if err != nil {
+			return nil, err
 		}
 		v := seedbed.Volume{Pool: d.Pool, Index: i, Size: d.Size, Image: d.Source}
 		if d.Source != "" {

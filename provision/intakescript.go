@@ -43,31 +43,42 @@ func (in *Intake) scriptRun(ctx context.Context, req seedbed.ComposeRequest, c s
 	return &run, nil
 }
 
-// composedFor accepts a create that names a provisioner profile: its params are
-// values of what the profile declares, or where it declares nothing the script's
-// arguments, but for ready, which is the policy that ends its job. ok is false where the name is no such profile's.
+// composedFor accepts a create that names a provisioner profile; ok is false
+// where the name is no such profile's.
 func (in *Intake) composedFor(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, ok bool, err error) {
+	asked, ok, err := in.composeRequest(ctx, req)
+	if !ok || err != nil {
+		return receipt, ok, err
+	}
+	receipt, err = in.compose(ctx, asked, delivery)
+	return receipt, true, err
+}
+
+// composeRequest is a request that names a provisioner profile as such: its params
+// are values of what the profile declares, or where it declares nothing the
+// script's arguments, but for ready, which is the policy that ends its job. ok is
+// false where the name is no such profile's.
+func (in *Intake) composeRequest(ctx context.Context, req seedbed.Request) (asked seedbed.ComposeRequest, ok bool, err error) {
 	if req.Profile == "" || seedbed.CheckName("profile", req.Profile) != nil {
-		return receipt, false, nil
+		return asked, false, nil
 	}
 	if _, err := in.store.Profile(ctx, req.Profile); !errors.Is(err, seedbed.ErrNotFound) {
-		return receipt, false, nil
+		return asked, false, nil
 	}
 	c, err := in.store.Composition(ctx, req.Profile)
 	if err != nil {
-		return receipt, false, nil
+		return asked, false, nil
 	}
 	params := maps.Clone(req.Params)
 	ready, _ := params["ready"].(string)
 	delete(params, "ready")
-	asked := seedbed.ComposeRequest{Name: req.Name, Profile: req.Profile, Start: true, Ready: seedbed.Ready(ready)}
+	asked = seedbed.ComposeRequest{Name: req.Name, Profile: req.Profile, Start: true, Ready: seedbed.Ready(ready), Node: req.Node, Hold: req.Hold, Protected: req.Protected}
 	if c.Profile.Params != nil {
 		asked.Params = params
-	} else if asked.Arguments, err = argumentsOf(params); err != nil {
-		return receipt, true, err
+		return asked, true, nil
 	}
-	receipt, err = in.compose(ctx, asked, delivery)
-	return receipt, true, err
+	asked.Arguments, err = argumentsOf(params)
+	return asked, true, err
 }
 
 // argumentsOf are params as a script's arguments, by key.

@@ -128,7 +128,7 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 		}
 	}
 	counted := &counter{DB: db, left: jobs, ended: make(chan struct{})}
-	e := NewEngine(Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, idle{})
+	e := NewEngine(Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, OneWorker(testNode, idle{}))
 	e.plan = noopPlan
 	done := make(chan struct{})
 	began := time.Now()

@@ -36,6 +36,8 @@ type lab struct {
 	lease time.Duration
 	// worker is asked in place of host, unless it is nil.
 	worker Worker
+	// fleet is asked in place of both, unless it is nil.
+	fleet Fleet
 	// ledger notes what the engines write; nil notes nothing.
 	ledger *ledger
 	// tune changes the engines that are started from then on.
@@ -150,6 +152,7 @@ func (l *lab) start(arm ...func(*process)) *process {
 		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
 	}
 	p := pace{
+		nodes: 10 * time.Millisecond, supersede: time.Second,
 		ask: 20 * time.Millisecond, retryMin: 2 * time.Millisecond, retryMax: 20 * time.Millisecond, cancelPoll: 20 * time.Millisecond,
 		settle: time.Millisecond, applied: 5 * time.Millisecond, domain: 20 * time.Millisecond,
 		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 500 * time.Millisecond, retract: 10 * time.Second, announce: 10 * time.Second,
@@ -159,7 +162,11 @@ func (l *lab) start(arm ...func(*process)) *process {
 	if l.worker != nil {
 		effects = l.worker
 	}
-	e := NewEngine(cfg, m, effects)
+	var fleet Fleet = OneWorker(testNode, effects)
+	if l.fleet != nil {
+		fleet = l.fleet
+	}
+	e := NewEngine(cfg, m, fleet)
 	e.pace = p
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -186,12 +186,14 @@ func TestNativeTemplates(t *testing.T) {
 	if len(plan.Problems) != 0 || len(plan.Volumes) != 3 || len(plan.NICs) != 3 {
 		t.Errorf("planned %+v", plan)
 	}
+	l.runUntil(l.job(l.intake.Resize(ctx, "web4", seedbed.ResizeRequest{Disk: "1", Size: 6 * seedbed.GiB})), seedbed.JobSucceeded)
 	receipt, err = submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web4", Params: map[string]any{"force": true}})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	again, err := l.db.InstanceByName(ctx, "web4")
 	l.ok(err)
-	if again.Memory != inst.Memory || len(again.Volumes) != 3 || again.Volumes[1].Name == inst.Volumes[1].Name || again.Params["big"] != true {
+	if again.Memory != inst.Memory || len(again.Volumes) != 3 || again.Volumes[1].Name == inst.Volumes[1].Name || again.Params["big"] != true ||
+		again.Volumes[0].Size != 4*seedbed.GiB || again.Volumes[1].Size != 6*seedbed.GiB || again.Volumes[2].Size != inst.Volumes[2].Size {
 		t.Errorf("rebuilt %+v", again)
 	}
 }

@@ -12,14 +12,9 @@ import (
 
 func within(place string, err error) error { return fmt.Errorf("%s: %w", place, err) }
 
-// checkParts refuses a profile whose templates this host, or a machine without a
-// script, cannot carry out.
+// checkParts refuses a profile whose templates a machine without a script cannot
+// carry out.
 func (in *Intake) checkParts(m tailored) error {
-	if m.parts.System != nil {
-		if err := checkNode(*m.parts.System, in.node); err != nil {
-			return err
-		}
-	}
 	if m.parts.Storage == nil {
 		return nil
 	}
@@ -70,7 +65,7 @@ func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, si
 // and then those of its network template. The MACs of drawn may be drawn again.
 func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seedbed.NIC, drawn []int, err error) {
 	if m.Network != "" {
-		all, drawn = []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: m.Network}}, []int{0}
+		all, drawn = []seedbed.NIC{{MAC: in.macs.draw(), Network: m.Network}}, []int{0}
 	}
 	if m.parts.Network != nil {
 		more, err := nics(*m.parts.Network, name)

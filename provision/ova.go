@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,7 @@ func importOVA(t *task, ctx context.Context) error {
 		t.event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
 		var info seedbed.ImageInfo
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = t.engine.worker.ImportImage(ctx, call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
+			info, err = t.worker().ImportImage(ctx, call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
 				t.part("importing disk "+v.Disk, i, len(spec.Volumes)))
 			return err
 		})
@@ -87,7 +88,7 @@ func (t *task) dropUpload(ctx context.Context, pool, id string) error {
 	if id == "" {
 		return nil
 	}
-	err := t.engine.worker.DropUpload(ctx, pool, id)
+	err := t.worker().DropUpload(ctx, pool, id)
 	if err == nil || ctx.Err() != nil || errors.Is(err, seedbed.ErrUnavailable) {
 		return err
 	}
@@ -143,8 +144,12 @@ func removeOVAImages(t *task, ctx context.Context) error {
 }
 
 func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedbed.JobID) error {
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.RemoveImage(ctx, call, v.Pool, v.Image, of)
+	image, err := t.engine.store.Image(ctx, v.Image)
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
+		return fmt.Errorf("image %s: %w", v.Image, fromStore(err))
+	}
+	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), v.Pool, func(ctx context.Context, w Worker, call seedbed.Call) error {
+		return w.RemoveImage(ctx, call, v.Pool, v.Image, of)
 	})
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
 		return fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err)

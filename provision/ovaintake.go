@@ -32,8 +32,12 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	node, err := in.placer.holder(ctx, up.Pool, up.Node)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: id, Kind: seedbed.JobOVA, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: in.node, Pool: up.Pool},
+		Job: seedbed.Job{ID: id, Kind: seedbed.JobOVA, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: up.Pool},
 		OVA: &made,
 	})
 }
@@ -45,8 +49,12 @@ func (in *Intake) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, 
 	if err := seedbed.CheckOVAName(name); err != nil {
 		return seedbed.Receipt{}, err
 	}
+	node, err := in.whereImage(ctx, seedbed.OVAImage(name, seedbed.DiskName(0)))
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVARemove, State: seedbed.JobQueued, Subject: name, Node: in.node},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVARemove, State: seedbed.JobQueued, Subject: name, Node: node},
 	})
 }
 

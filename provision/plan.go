@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"seedbed"
 )
@@ -14,43 +15,85 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
 	}
-	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Node: in.node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
 		return p, err
 	}
 	made, err := in.prepare(ctx, req)
 	if err != nil {
+		if asked, ok, e := in.composeRequest(ctx, req); ok {
+			if err := note(&p, e); err != nil || len(p.Problems) > 0 {
+				return p, err
+			}
+			return p, in.planComposed(ctx, asked, &p)
+		}
 		return p, note(&p, err)
 	}
+	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobCreate})
 	inst, image := made.inst, made.image
 	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
-	if image.Name != "" && image.State != seedbed.ImageActive {
-		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
-	}
-	for _, nic := range inst.NICs {
-		nic.MAC = seedbed.MAC{} // the job draws another
-		nic.Addr, err = in.store.FreeAddr(ctx, nic.Network)
+	node, all, err := in.placer.explain(ctx, made.demand)
+	if p.Node, p.Placement = node, all; err != nil {
 		if err := note(&p, err); err != nil {
 			return p, err
 		}
-		p.NICs = append(p.NICs, nic)
+	}
+	if image.Name != "" && image.State != seedbed.ImageActive {
+		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
 	}
 	for i := range p.Volumes {
 		p.Volumes[i].Name = "" // of an ID that the job draws
 	}
-	other, err := in.store.InstanceByName(ctx, req.Name)
+	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
+	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planName(ctx, &p))
+}
+
+// planNICs notes the NICs with the addresses that are free now. The MAC of one
+// that the job draws is left out; another's must be nobody's.
+func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.NIC, drawn func(nic int) bool) (err error) {
+	for i, nic := range nics {
+		if drawn(i) {
+			nic.MAC = seedbed.MAC{}
+		} else if in.serving.MACTaken != nil {
+			if by := in.serving.MACTaken(p.Node, nic.MAC); by != "" {
+				p.Problems = append(p.Problems, fmt.Sprintf("MAC address %s is used on node %s already, by %s", nic.MAC, p.Node, by))
+			}
+		}
+		nic.Addr, err = in.store.FreeAddr(ctx, nic.Network)
+		if err := note(p, err); err != nil {
+			return err
+		}
+		p.NICs = append(p.NICs, nic)
+	}
+	return nil
+}
+
+// planName notes that the name is another instance's.
+func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
+	other, err := in.store.InstanceByName(ctx, p.Name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil
+	}
 	if err == nil {
 		err = seedbed.Errorf(seedbed.ErrExists, "instance %q exists already: it is %s", other.Name, other.State)
-	} else if errors.Is(err, seedbed.ErrNotFound) {
-		err = nil
 	}
-	return p, note(&p, err)
+	return note(p, err)
+}
+
+// stagesOf are the names of a job's stages.
+func stagesOf(job *seedbed.Job) (names []string) {
+	for _, s := range planOf(job) {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // note keeps what a create would be refused for, and gives back any other error.
 func note(p *seedbed.Plan, err error) error {
 	if e, ok := errors.AsType[*seedbed.Error](err); ok && e.Kind != seedbed.ErrUnavailable {
-		p.Problems = append(p.Problems, e.Msg)
+		if !slices.Contains(p.Problems, e.Msg) {
+			p.Problems = append(p.Problems, e.Msg)
+		}
 		return nil
 	}
 	return err

@@ -219,7 +219,7 @@ func TestOutput(t *testing.T) {
 	job, err := l.db.ClaimJob(t.Context(), "here", time.Minute)
 	l.ok(err)
 	l.ok(l.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
-	e := NewEngine(Config{Node: testNode}, &mortal{DB: l.db}, l.host)
+	e := NewEngine(Config{Node: testNode}, &mortal{DB: l.db}, OneWorker(testNode, l.host))
 	task := &task{engine: e, job: job, ref: job.Ref(), stage: "volumes", hold: e.hold(t.Context(), job.Ref(), time.Now()), log: e.log}
 	line := func(n int) seedbed.OutputLine {
 		return seedbed.OutputLine{Stream: "stdout", Text: fmt.Sprintf("%05d ", n) + strings.Repeat("x", 100)}

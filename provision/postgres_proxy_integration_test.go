@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
 
 // commits stands between a store and its PostgreSQL server, and counts the
-// writing transactions that are committed. It can hold one of them up at its
-// commit: before the server has been told, or once the server has said that it
-// is done. The client never hears of either.
+// writing transactions that are committed, also those that are one statement, or
+// several that are sent at once. It can hold one of them up at its commit: before
+// the server has been told, or once the server has said that it is done. The client
+// never hears of either.
 type commits struct {
 	addr, server string
 
@@ -91,22 +94,25 @@ func (c *commits) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	awaited := make(chan struct{}, 1) // a commit whose answer the client is not to get
+	awaited := make(chan string, 1) // how the answer to a commit begins that the client is not to get
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		defer client.Close()
+		answer := ""
 		for {
 			m, err := message(server, true)
 			if err != nil {
 				return
 			}
-			if m[0] == 'C' && bytes.HasPrefix(m[5:], []byte("COMMIT")) {
+			if answer == "" {
 				select {
-				case <-awaited:
-					c.strike()
-					return
+				case answer = <-awaited:
 				default:
 				}
+			}
+			if answer != "" && (m[0] == answer[0] && bytes.HasPrefix(m[5:], []byte(answer[1:]))) {
+				c.strike()
+				return
 			}
 			if _, err := client.Write(m); err != nil {
 				return
@@ -115,30 +121,59 @@ func (c *commits) serve(client net.Conn) {
 	})
 	defer answers.Wait()
 	defer server.Close()
-	writing := false
+	said := traffic{texts: map[string]string{}}
 	for typed := false; ; typed = true { // the first message has no type
 		m, err := message(client, typed)
 		if err != nil {
 			return
 		}
-		if typed && m[0] == 'Q' {
-			query := bytes.TrimRight(m[5:], "\x00")
-			switch {
-			case bytes.HasPrefix(query, []byte("begin")):
-				writing = !bytes.Contains(query, []byte("read only"))
-			case bytes.Equal(query, []byte("commit")) && writing:
-				if hold, after := c.count(); hold && !after {
-					c.strike()
-					return
-				} else if hold {
-					awaited <- struct{}{}
-				}
+		if answer := said.commits(m); typed && answer != "" {
+			if hold, after := c.count(); hold && !after {
+				c.strike()
+				return
+			} else if hold {
+				awaited <- answer
 			}
 		}
 		if _, err := server.Write(m); err != nil {
 			return
 		}
 	}
+}
+
+// traffic is what a client has sent so far.
+type traffic struct {
+	texts map[string]string // of prepared statements
+	begun bool              // it is in a transaction
+	// writes is set for a transaction that may write, or a statement that does and
+	// is one by itself.
+	writes bool
+}
+
+// commits takes the next message, and gives how the answer begins that says that
+// a writing transaction is committed; empty when this message commits none.
+func (a *traffic) commits(m []byte) (answer string) {
+	parts := strings.SplitN(string(m[5:]), "\x00", 3)
+	switch m[0] {
+	case 'Q':
+		wrote := a.writes && parts[0] == "commit"
+		a.begun = strings.HasPrefix(parts[0], "begin")
+		a.writes = a.begun && !strings.Contains(parts[0], "read only")
+		if wrote {
+			return "CCOMMIT"
+		}
+	case 'P':
+		a.texts[parts[0]] = parts[1]
+	case 'B':
+		word, _, _ := strings.Cut(strings.TrimSpace(a.texts[parts[1]]), " ")
+		a.writes = a.writes || slices.Contains([]string{"INSERT", "UPDATE", "WITH"}, word)
+	case 'S':
+		if a.writes && !a.begun {
+			a.writes = false
+			return "Z"
+		}
+	}
+	return ""
 }
 
 // message reads one message of PostgreSQL's protocol ("Message Formats" in its manual).

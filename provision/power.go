@@ -143,7 +143,7 @@ func (t *task) askGuest(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
 	err := t.effect(short, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.ShutdownDomain(ctx, call, t.job.Instance)
+		return t.worker().ShutdownDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
 		return nil
@@ -155,7 +155,7 @@ func (t *task) askGuest(ctx context.Context) error {
 func (t *task) isOff(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
-	info, err := t.engine.worker.DomainState(ctx, t.job.Instance)
+	info, err := t.worker().DomainState(ctx, t.job.Instance)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return true, nil
 	}

@@ -83,7 +83,7 @@ func readiness(inst seedbed.Instance) (done, waitingFor string) {
 func (t *task) domainRuns(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
-	info, err := t.engine.worker.DomainState(ctx, t.job.Instance)
+	info, err := t.worker().DomainState(ctx, t.job.Instance)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 		return seedbed.Errorf(seedbed.ErrConflict, "domain %s was removed by someone else before the guest was ready", t.job.Subject)

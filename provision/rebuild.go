@@ -78,7 +78,7 @@ func defineNext(t *task, ctx context.Context) error {
 func (t *task) definedHere(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
-	info, err := t.engine.worker.DomainState(ctx, t.job.Instance)
+	info, err := t.worker().DomainState(ctx, t.job.Instance)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return false, nil
 	}
@@ -101,7 +101,7 @@ func defineFormer(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, err := t.engine.worker.DomainState(ctx, inst.ID)
+	info, err := t.worker().DomainState(ctx, inst.ID)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 	case err != nil:
@@ -125,7 +125,7 @@ func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []
 			info, err = t.flatten(ctx, v, inst.ID, nil)
 		} else {
 			err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-				info, err = t.engine.worker.CloneVolume(ctx, call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
+				info, err = t.worker().CloneVolume(ctx, call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
 				return err
 			})
 		}

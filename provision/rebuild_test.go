@@ -346,6 +346,34 @@ func TestRebuildLeavesDisks(t *testing.T) {
 		t.Errorf("job %+v, instance %+v", job, now)
 	}
 	l.domain(now.ID, seedbed.DomainRunning)
+
+	// Who asks for it again has them removed.
+	l.pool.Fail(nil)
+	l.hv.Fail(nil)
+	_, err = l.db.ResumeJob(t.Context(), job.ID)
+	l.ok(err)
+	l.runUntil(job.ID, seedbed.JobSucceeded)
+	_, err = l.pool.Volume(t.Context(), was.Volumes[0].Name, was.ID)
+	l.want("the former disk", err, seedbed.ErrNotFound)
+	l.rebuilt(was)
+	_, err = l.db.Rebuilding(t.Context(), job.ID)
+	l.want("what the job had to know", err, seedbed.ErrNotFound)
+
+	// What is not asked for again goes with the instance, and is forgotten.
+	now, err = l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	l.failEffect("TrashVolume", drivertest.Before, seedbed.Errorf(seedbed.ErrInUse, "boom"))
+	left := l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobFailed)
+	l.pool.Fail(nil)
+	l.hv.Fail(nil)
+	_, err = l.db.Rebuilding(t.Context(), left.ID)
+	l.ok(err)
+	l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
+	_, err = l.db.Rebuilding(t.Context(), left.ID)
+	l.want("what nobody has to know any more", err, seedbed.ErrNotFound)
+	_, err = l.pool.Volume(t.Context(), now.Volumes[0].Name, now.ID)
+	l.want("its former disk", err, seedbed.ErrNotFound)
+	l.nothing("web1")
 }
 
 // An image that an instance is about to be rebuilt from is in use.

@@ -14,11 +14,11 @@ import (
 
 // rebuild asks for an instance to be given fresh disks. What is not asked for
 // otherwise it keeps: its size, keys and metadata options. Its documents and
-// image are those of its profile as that is now. With another profile all of
-// that is the other's. Its name, ID, NICs and tags stay in any case.
+// image, or of a provisioner profile its disks, are those of its profile as that
+// is now. With another profile all of that is the other's. Its name, ID, NICs and tags stay in any case.
 func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, State: seedbed.JobQueued}
-	next, spec, _, err := in.rebuilt(ctx, req, job.ID)
+	next, spec, _, script, err := in.rebuilt(ctx, req, job.ID)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -26,13 +26,14 @@ func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *se
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the rebuild of %s: %w", next.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &next, Confirm: req.Confirm})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &next, Script: script, Confirm: req.Confirm})
 }
 
-// rebuilt is what the instance becomes, with the image of its disk.
-func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.JobID) (next seedbed.Instance, spec seedbed.RebuildSpec, image seedbed.Image, err error) {
-	refused := func(err error) (seedbed.Instance, seedbed.RebuildSpec, seedbed.Image, error) {
-		return next, spec, image, err
+// rebuilt is what the instance becomes, with the image of its disk, or what the
+// job carries the script out by that makes its disks.
+func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.JobID) (next seedbed.Instance, spec seedbed.RebuildSpec, image seedbed.Image, script *seedbed.ScriptRun, err error) {
+	refused := func(err error) (seedbed.Instance, seedbed.RebuildSpec, seedbed.Image, *seedbed.ScriptRun, error) {
+		return next, spec, image, nil, err
 	}
 	power, given, err := powerSpec(req.Params)
 	if err != nil {
@@ -50,6 +51,24 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 		return refused(err)
 	}
 	own := req.Profile == "" || req.Profile == next.Profile
+	switch c, err := in.composedRebuild(ctx, cmp.Or(req.Profile, next.Profile)); {
+	case err != nil:
+		return refused(err)
+	case c != nil && req.Profile == "" && next.Kind != seedbed.KindProvisioner:
+		return refused(seedbed.Errorf(seedbed.ErrConflict, "instance %q was made by a native profile, and %q is a provisioner profile now: name the profile that it is to be rebuilt from", next.Name, c.Profile.Name))
+	case c != nil && req.Image != "":
+		return refused(seedbed.Errorf(seedbed.ErrInvalid, "image: the disks are those of the storage template of the provisioner profile %q: want no image, or a native profile", c.Profile.Name))
+	case c != nil:
+		made, err := in.recompose(ctx, next, *c, given, job)
+		if err == nil {
+			err = in.placer.fits(ctx, next.Node, made.demand)
+		}
+		if err != nil {
+			return refused(err)
+		}
+		spec = seedbed.RebuildSpec{PowerSpec: power, Profile: c.Profile.Name, Image: made.inst.Image, Own: req.Profile == "", Scripted: made.script != nil}
+		return made.inst, spec, image, made.script, nil
+	}
 	profile, err := in.profile(ctx, cmp.Or(req.Profile, next.Profile))
 	if err != nil {
 		return refused(err)
@@ -58,7 +77,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if own { // what its templates read stays, but for what is given now
 		stored = next.Params
 	}
-	m, err := in.tailor(ctx, profile, next.Name, over(declaredOf(profile, stored), given))
+	m, err := in.tailor(ctx, profile, next.Name, over(declaredOf(profile.Params, stored), given))
 	if err != nil {
 		return refused(err)
 	}
@@ -101,15 +120,25 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return refused(err)
 	}
+	for i := 1; own && i < min(len(disks), len(next.Volumes)); i++ { // one that has grown; the first has what is asked for
+		disks[i].Size = max(disks[i].Size, next.Volumes[i].Size)
+	}
+	needs, err := in.demands(ctx, next, m.parts.System, disks, "")
+	if err == nil {
+		err = in.placer.fits(ctx, next.Node, needs)
+	}
+	if err != nil {
+		return refused(err)
+	}
 	spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: disks[0].Image, Own: req.Profile == ""}
 	err = in.remake(&next, m, disks, s, docs, job)
-	return next, spec, image, err
+	return next, spec, image, nil, err
 }
 
-// declaredOf are those of an instance's params that its profile declares.
-func declaredOf(p seedbed.Profile, stored map[string]any) map[string]any {
+// declaredOf are those of an instance's params that are declared now.
+func declaredOf(declared []seedbed.Param, stored map[string]any) map[string]any {
 	kept := map[string]any{}
-	for _, param := range p.Params {
+	for _, param := range declared {
 		if v, ok := stored[param.Name]; ok {
 			kept[param.Name] = v
 		}
@@ -167,15 +196,36 @@ func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
 
 // planRebuild says what a rebuild would make of an instance.
 func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
-	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Image: req.Image, Node: in.node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
 		return p, err
 	}
-	next, spec, image, err := in.rebuilt(ctx, req, seedbed.NewJobID())
+	next, spec, image, script, err := in.rebuilt(ctx, req, seedbed.NewJobID())
 	if err != nil {
 		return p, note(&p, err)
 	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return p, fmt.Errorf("encode the rebuild of %s: %w", req.Name, err)
+	}
+	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: raw})
+	if script != nil {
+		p.Script = script.Script.Name
+		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; their names end with the start of the job's ID", p.Script, script.Script.Revision))
+	}
+	if c, err := in.composedRebuild(ctx, spec.Profile); err != nil {
+		return p, err
+	} else if c != nil {
+		if err := in.missing(ctx, *c, &p); err != nil {
+			return p, err
+		}
+	}
 	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = spec.Profile, spec.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
+	if script != nil { // as far as they are known before
+		if p.Volumes, err = in.volumes(ctx, script.Storage); err != nil {
+			return p, note(&p, err)
+		}
+	}
 	for i := range p.Volumes {
 		p.Volumes[i].Name = "" // of the job's ID
 	}

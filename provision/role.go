@@ -25,6 +25,8 @@ type Claimer interface {
 type Hinter interface {
 	// Hint is closed at the next committed write of this process.
 	Hint() <-chan struct{}
+	// AppliedHint is closed when this process next learns what a node has applied.
+	AppliedHint() <-chan struct{}
 }
 
 // Journal records how far a job is.
@@ -67,7 +69,8 @@ type Catalogue interface {
 
 // Switch records whether an instance runs.
 type Switch interface {
-	// SetInstanceState changes the state if it is from, and tells whether it was.
+	// SetInstanceState changes the state if it is from and no job works on the
+	// instance, or will; it tells whether it did.
 	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
 }
 
@@ -117,7 +120,7 @@ type Observer interface {
 	Watch(ctx context.Context, event func(seedbed.DomainEvent)) error
 }
 
-// Worker is everything that the engine asks of the node's worker. An effect
+// Worker is everything that the engine asks of a node's worker. An effect
 // under an epoch that is no longer the job's gives seedbed.ErrStale, a worker
 // that does not answer seedbed.ErrUnavailable.
 type Worker interface {
@@ -131,5 +134,8 @@ type Worker interface {
 	Asker
 	Observer
 	Scripts
+	Hooks
 	Adopters
+	Superseder
+	Resizer
 }

@@ -147,11 +147,11 @@ func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}
-	inst, err := t.instance(ctx)
+	inst, err := t.scripting(ctx)
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}
-	host, err := t.engine.worker.ScriptHost(ctx, nil)
+	host, err := t.worker().ScriptHost(ctx, nil)
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}
@@ -164,7 +164,7 @@ func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 		return seedbed.ScriptStart{}, fmt.Errorf("write the script's vm_data: %w", err)
 	}
 	return seedbed.ScriptStart{
-		Instance: inst.ID, Name: inst.Name, Profile: inst.Profile, Number: trailing(inst.Name), Text: s.run.Script.Text, Data: data, Options: s.run.Script.Options,
+		Instance: inst.ID, Name: inst.Name, Profile: inst.Profile, Number: trailing(inst.Name), Text: s.run.Script.Text, Data: data, Options: s.run.Script.Options, Suffix: t.suffix(),
 	}, nil
 }
 

@@ -20,6 +20,17 @@ var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
 // made is taken back, and whatever step was due comes after those before it have
 // been run anew. The domain is defined when its disks are complete.
 func scriptedPlan() []stage {
+	return append(scriptStages(),
+		stage{name: "general-cleanup", run: endScript, undo: undefineDomain},
+		stage{name: "publish", run: publish, undo: retract},
+		stage{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
+			guards: "not undone, because the domain could not be switched off"},
+		stage{name: "finish", run: awaitGuest},
+	)
+}
+
+// scriptStages are those in which a script makes disks, from nothing to complete.
+func scriptStages() []stage {
 	plan := []stage{
 		{name: "collect", run: collectScript},
 		{name: "verify", run: verifyScript},
@@ -32,13 +43,7 @@ func scriptedPlan() []stage {
 		}
 		plan = append(plan, s)
 	}
-	return append(plan,
-		stage{name: "general-cleanup", run: endScript, undo: undefineDomain},
-		stage{name: "publish", run: publish, undo: retract},
-		stage{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
-			guards: "not undone, because the domain could not be switched off"},
-		stage{name: "finish", run: awaitGuest},
-	)
+	return plan
 }
 
 // composedBy is how a job was asked for that makes a machine of a provisioner
@@ -208,7 +213,7 @@ func (t *task) takeBack(ctx context.Context) error {
 	if err := closeScript(t, ctx); err != nil {
 		return err
 	}
-	inst, err := t.instance(ctx)
+	inst, err := t.scripting(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,7 +240,7 @@ func closeScript(t *task, ctx context.Context) error {
 		t.script.live = false
 	}
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.engine.worker.CloseScript(ctx, call, t.job.Instance)
+		return t.worker().CloseScript(ctx, call, t.job.Instance)
 	})
 	if err != nil {
 		return fmt.Errorf("end the script: %w", err)
@@ -270,11 +275,7 @@ func endScript(t *task, ctx context.Context) error {
 
 // defineScripted defines an instance's domain from the document of its script.
 func (t *task) defineScripted(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk, xml string) error {
-	doc := seedbed.DomainScript{XML: xml}
-	for _, v := range inst.Volumes {
-		doc.Volumes = append(doc.Volumes, v.Pool+"/"+v.Name)
-	}
-	return t.define(ctx, inst, disks, &doc)
+	return t.define(ctx, inst, disks, documentOf(inst, xml))
 }
 
 // defineAsMade defines an instance's domain as it was made: by its script, or by
@@ -295,11 +296,11 @@ func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []
 // checkScripted refuses a domain that could not be defined, before any time is
 // spent on its disks.
 func (t *task) checkScripted(ctx context.Context, xml string) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.scripting(ctx)
 	if err != nil {
 		return err
 	}
-	host, err := t.engine.worker.ScriptHost(ctx, nil)
+	host, err := t.worker().ScriptHost(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -312,7 +313,7 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 		return err
 	}
 	spec.Script = &doc
-	notes, err := t.engine.worker.CheckDomain(ctx, spec)
+	notes, err := t.worker().CheckDomain(ctx, spec)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func showing(inst seedbed.Instance) string {
 
 // dropShown removes the volumes that stood for images.
 func (t *task) dropShown(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.scripting(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed
 	for {
 		var result seedbed.ScriptResult
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			result, err = t.engine.worker.RunScript(ctx, call, turn, t.scriptLine)
+			result, err = t.worker().RunScript(ctx, call, turn, t.scriptLine)
 			return err
 		})
 		if err != nil {

@@ -26,7 +26,7 @@ func (t *task) scriptCall(ctx context.Context, c seedbed.ScriptCall) (seedbed.Sc
 }
 
 func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, error) {
-	inst, err := t.instance(ctx)
+	inst, err := t.scripting(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -39,7 +39,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 	}
 	for _, have := range inst.Volumes {
 		if have.Pool == v.Pool && have.Name == v.Name {
-			return "", seedbed.Errorf(seedbed.ErrExists, `Volume "%s" in pool "%s" exists already.`, v.Name, v.Pool)
+			return "", seedbed.Errorf(seedbed.ErrExists, `Volume "%s" in pool "%s" exists already.`, c.Volume, v.Pool)
 		}
 	}
 	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.engine.store.AddVolume(ctx, t.ref, v) }); err != nil {
@@ -47,7 +47,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 	}
 	spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		_, err := t.engine.worker.CloneVolume(ctx, call, spec)
+		_, err := t.worker().CloneVolume(ctx, call, spec)
 		return err
 	})
 	if err != nil {
@@ -72,15 +72,15 @@ func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.Scrip
 	if t.script.failed {
 		return v, "", seedbed.Errorf(seedbed.ErrConflict, "the script has failed: no volume is made any more")
 	}
-	if err := errors.Join(seedbed.CheckName("pool", c.Pool), seedbed.CheckName("volume", c.Volume)); err != nil {
+	v = seedbed.Volume{Pool: c.Pool, Name: c.Volume + t.suffix()}
+	if err := errors.Join(seedbed.CheckName("pool", c.Pool), seedbed.CheckName("volume", c.Volume), seedbed.CheckName("volume", v.Name)); err != nil {
 		return v, "", seedbed.Errorf(seedbed.ErrInvalid, "%v", err)
 	}
 	if !slices.Contains(t.script.pools, c.Pool) {
 		return v, "", seedbed.Errorf(seedbed.ErrNotFound, `Pool "%s" is not present on the cluster: there is %s`, c.Pool, strings.Join(t.script.pools, ", "))
 	}
-	v = seedbed.Volume{Pool: c.Pool, Name: c.Volume}
-	if shows(inst.ID, v.Name) {
-		return v, "", seedbed.Errorf(seedbed.ErrInvalid, `the volume name "%s" is kept for clones of images that are mapped`, v.Name)
+	if shows(inst.ID, c.Volume) {
+		return v, "", seedbed.Errorf(seedbed.ErrInvalid, `the volume name "%s" is kept for clones of images that are mapped`, c.Volume)
 	}
 	switch c.Name {
 	case "add_volume":

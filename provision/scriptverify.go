@@ -27,7 +27,7 @@ func verifyScript(t *task, ctx context.Context) error {
 			return fromStore(err)
 		}
 	}
-	host, err := t.engine.worker.ScriptHost(ctx, mkfsOf(s.run.Storage))
+	host, err := t.worker().ScriptHost(ctx, mkfsOf(s.run.Storage))
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Co
 
 func takeSnapshots(t *task, ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is taken", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		_, err := t.engine.worker.CreateSnapshot(ctx, call, spec)
+		_, err := t.worker().CreateSnapshot(ctx, call, spec)
 		return err
 	})
 }
@@ -54,7 +54,7 @@ func takeSnapshots(t *task, ctx context.Context) error {
 // was there before stays.
 func undoSnapshots(t *task, ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		err := t.engine.worker.RemoveSnapshot(ctx, call, spec, t.ref.ID)
+		err := t.worker().RemoveSnapshot(ctx, call, spec, t.ref.ID)
 		if errors.Is(err, seedbed.ErrConflict) {
 			return nil
 		}
@@ -64,6 +64,6 @@ func undoSnapshots(t *task, ctx context.Context) error {
 
 func removeSnapshots(t *task, ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		return t.engine.worker.RemoveSnapshot(ctx, call, spec, "")
+		return t.worker().RemoveSnapshot(ctx, call, spec, "")
 	})
 }

@@ -69,7 +69,12 @@ func planOf(job *seedbed.Job) []stage {
 	case seedbed.JobReboot:
 		return rebootPlan()
 	case seedbed.JobRebuild:
+		if rebuildBy(job).Scripted {
+			return scriptedRebuildPlan()
+		}
 		return rebuildPlan()
+	case seedbed.JobResize:
+		return resizePlan()
 	case seedbed.JobFlatten:
 		return flattenPlan()
 	case seedbed.JobSnapshot:

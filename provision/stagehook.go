@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"seedbed"
@@ -12,42 +13,89 @@ import (
 // unless it was answered with 2xx.
 type Trigger func(ctx context.Context, endpoint string, event seedbed.Outgoing) error
 
-// hookFacts is what the endpoint of a stage's hook is told.
-type hookFacts struct {
-	Job      seedbed.JobID      `json:"job"`
-	Kind     seedbed.JobKind    `json:"kind"`
-	Subject  string             `json:"subject"`
-	Instance seedbed.InstanceID `json:"instance,omitempty"`
-	Node     string             `json:"node,omitempty"`
-	Stage    string             `json:"stage"`
-	When     string             `json:"when"`
+// Hooks runs scripts of a node's administrator. One that fails is no error, but a
+// result that says why.
+type Hooks interface {
+	RunHook(ctx context.Context, call seedbed.Call, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error)
 }
 
 // hooks runs what is to be run before or after a stage. What is not required may
-// fail; what is required is tried until its time is over.
+// fail. Endpoints are tried until their time is over, and scripts once, unless
+// their worker does not answer.
 func (t *task) hooks(ctx context.Context, stage, when string) error {
 	for i, h := range t.engine.cfg.Hooks {
 		if !h.For(t.job.Kind, stage, when) {
 			continue
 		}
-		data, err := json.Marshal(hookFacts{t.job.ID, t.job.Kind, t.job.Subject, t.job.Instance, t.job.Node, stage, when})
-		if err != nil {
-			return fmt.Errorf("encode hook: %w", err)
+		facts := seedbed.HookFacts{Job: t.job.ID, Kind: t.job.Kind, Subject: t.job.Subject, Instance: t.job.Instance, Node: t.job.Node, Stage: stage, When: when}
+		id := fmt.Sprintf("hook_%s_%s_%s_%d", t.job.ID, stage, when, i)
+		var err error
+		if h.Script != "" {
+			err = t.runHook(ctx, h, seedbed.HookRun{Script: h.Script, ID: id, HookFacts: facts})
+		} else {
+			err = t.postHook(ctx, h, id, facts)
 		}
-		event := seedbed.Outgoing{
-			ID:   fmt.Sprintf("hook_%s_%s_%s_%d", t.job.ID, stage, when, i),
-			Type: seedbed.EventJobHook, Subject: t.job.Subject, Data: data, At: t.job.Created,
-		}
-		post := func(_ *task, ctx context.Context) error { return t.engine.cfg.Trigger(ctx, h.Endpoint, event) }
-		err = t.perform(ctx, h.Limit(), post, func(error) bool { return true })
 		switch {
+		case err == nil && h.Script != "":
+			t.event("info", t.progress, "hook %s the stage: %s has ended well", when, h.Target())
 		case err == nil:
-			t.event("info", t.progress, "hook %s the stage: endpoint %s has taken it", when, h.Endpoint)
-		case ctx.Err() != nil || h.Required:
-			return fmt.Errorf("hook %s the stage, endpoint %s: %w", when, h.Endpoint, err)
+			t.event("info", t.progress, "hook %s the stage: %s has taken it", when, h.Target())
+		case ctx.Err() != nil || errors.Is(err, errLost) || h.Required:
+			return fmt.Errorf("hook %s the stage, %s: %w", when, h.Target(), err)
 		default:
-			t.event("warn", t.progress, "hook %s the stage, endpoint %s: %s; going on without it", when, h.Endpoint, err)
+			t.event("warn", t.progress, "hook %s the stage, %s: %s; going on without it", when, h.Target(), err)
 		}
 	}
 	return nil
+}
+
+// postHook posts to the hook's endpoint, always the same under the same ID.
+func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, facts seedbed.HookFacts) error {
+	data, err := json.Marshal(facts)
+	if err != nil {
+		return fmt.Errorf("encode hook: %w", err)
+	}
+	event := seedbed.Outgoing{ID: id, Type: seedbed.EventJobHook, Subject: t.job.Subject, Data: data, At: t.job.Created}
+	post := func(_ *task, ctx context.Context) error { return t.engine.cfg.Trigger(ctx, h.Endpoint, event) }
+	return t.perform(ctx, h.Limit(), post, func(error) bool { return true })
+}
+
+// runHook runs the hook's script on the node that runs the stage. A stage that
+// was in hand when the job was claimed may have run it before.
+func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.HookRun) error {
+	run.Attempt, run.Again = max(1, t.job.Attempts), t.resumed == run.Stage
+	once := func(t *task, ctx context.Context) error {
+		machine, err := t.hookMachine(ctx)
+		if err != nil {
+			return err
+		}
+		run.Machine = machine
+		var result seedbed.HookResult
+		err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			result, err = t.worker().RunHook(ctx, call, run, t.output)
+			return err
+		})
+		run.Again = true
+		if err == nil && result.Problem != "" {
+			err = errors.New(result.Problem)
+		}
+		return err
+	}
+	return t.perform(ctx, h.Limit(), once, unavailable)
+}
+
+// hookMachine is the job's instance as scripts of hooks know it; nil where there is none (any more).
+func (t *task) hookMachine(ctx context.Context) (*seedbed.HookMachine, error) {
+	if t.job.Instance == "" {
+		return nil, nil
+	}
+	inst, err := t.instance(ctx)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &seedbed.HookMachine{Profile: inst.Profile, Image: inst.Image, State: inst.State, VCPUs: inst.VCPUs, Memory: inst.Memory,
+		Tags: inst.Tags, NICs: inst.NICs, Volumes: inst.Volumes}, nil
 }

@@ -12,19 +12,19 @@ import (
 // neighbour table: it is no stranger's for that time.
 const ourOwn = 10 * time.Minute
 
-// strangers are the MACs on the node that others use, as of the last inventory.
+// strangers are the MACs on each node that others use, as of its last inventory.
 type strangers struct {
 	mu   sync.Mutex
-	by   map[seedbed.MAC]string
+	by   map[string]map[seedbed.MAC]string
 	ours map[seedbed.MAC]time.Time // when an instance had it last
 }
 
-// note takes in what an inventory has, with the instances of that moment.
-func (s *strangers) note(taken []seedbed.TakenMAC, instances []seedbed.Instance, now time.Time) {
+// note takes in what an inventory of a node has, with all instances of that moment.
+func (s *strangers) note(node string, taken []seedbed.TakenMAC, instances []seedbed.Instance, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ours == nil {
-		s.ours = map[seedbed.MAC]time.Time{}
+		s.ours, s.by = map[seedbed.MAC]time.Time{}, map[string]map[seedbed.MAC]string{}
 	}
 	for _, inst := range instances {
 		for _, nic := range inst.NICs {
@@ -36,21 +36,29 @@ func (s *strangers) note(taken []seedbed.TakenMAC, instances []seedbed.Instance,
 			delete(s.ours, mac)
 		}
 	}
-	s.by = map[seedbed.MAC]string{}
+	by := map[seedbed.MAC]string{}
 	for _, t := range taken {
 		if _, own := s.ours[t.MAC]; !own {
-			s.by[t.MAC] = t.By
+			by[t.MAC] = t.By
 		}
 	}
+	s.by[node] = by
 }
 
-// MACTaken tells who uses a MAC on the node that is none of our instances: a
+// forget drops what is known of a node that is followed no more.
+func (s *strangers) forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.by, node)
+}
+
+// MACTaken tells who uses a MAC on a node that is none of our instances: a
 // domain of somebody else's, or a neighbour. It is as of the last inventory, which
 // is a minute old at most; empty when nobody is known to.
-func (e *Engine) MACTaken(mac seedbed.MAC) (by string) {
+func (e *Engine) MACTaken(node string, mac seedbed.MAC) (by string) {
 	e.strangers.mu.Lock()
 	defer e.strangers.mu.Unlock()
-	return e.strangers.by[mac]
+	return e.strangers.by[node][mac]
 }
 
 // acceptNew records a request that makes an instance. A MAC that somebody else
@@ -58,7 +66,7 @@ func (e *Engine) MACTaken(mac seedbed.MAC) (by string) {
 func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
 	if in.serving.MACTaken != nil {
 		for _, nic := range a.Instance.NICs {
-			if by := in.serving.MACTaken(nic.MAC); by != "" {
+			if by := in.serving.MACTaken(a.Instance.Node, nic.MAC); by != "" {
 				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC, a.Instance.Node, by)
 			}
 		}

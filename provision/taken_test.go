@@ -26,7 +26,7 @@ func TestStrangers(t *testing.T) {
 	var e Engine
 	look := func() (by []string) {
 		for n := range byte(4) {
-			by = append(by, e.MACTaken(mac(n)))
+			by = append(by, e.MACTaken("hv1", mac(n)))
 		}
 		return by
 	}
@@ -42,10 +42,19 @@ func TestStrangers(t *testing.T) {
 		{ourOwn + time.Second, taken(1), nil, []string{"", "neighbour 1", "", ""}},
 		{ourOwn + time.Minute, nil, nil, []string{"", "", "", ""}},
 	} {
-		e.strangers.note(step.taken, step.instances, began.Add(step.at))
+		e.strangers.note("hv1", step.taken, step.instances, began.Add(step.at))
 		if d := cmp.Diff(step.want, look()); d != "" {
 			t.Errorf("after %s (-want +got):\n%s", step.at, d)
 		}
+	}
+	// Each node has its own.
+	e.strangers.note("hv2", taken(3), nil, began)
+	if on1, on2 := e.MACTaken("hv1", mac(3)), e.MACTaken("hv2", mac(3)); on1 != "" || on2 != "neighbour 3" {
+		t.Errorf("on hv1 %q, on hv2 %q", on1, on2)
+	}
+	e.strangers.forget("hv2")
+	if by := e.MACTaken("hv2", mac(3)); by != "" {
+		t.Errorf("of a node that is followed no more: %q", by)
 	}
 }
 
@@ -56,7 +65,7 @@ func TestTakenMAC(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	asked := 0
 	var first seedbed.MAC
-	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(mac seedbed.MAC) string {
+	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(node string, mac seedbed.MAC) string {
 		if asked++; asked == 1 {
 			first = mac
 			return "domain old"
@@ -69,7 +78,7 @@ func TestTakenMAC(t *testing.T) {
 	if asked != 2 || inst.NICs[0].MAC == first {
 		t.Errorf("asked %d times, and got %s", asked, inst.NICs[0].MAC)
 	}
-	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(seedbed.MAC) string { return "domain old" }})
+	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(string, seedbed.MAC) string { return "domain old" }})
 	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: "create", Name: "web2", Profile: "small"}, nil)
 	l.want("every MAC is taken", err, seedbed.ErrExists)
 	if err == nil || !strings.Contains(err.Error(), "is used on node node1 already, by domain old") {

@@ -21,6 +21,8 @@ type task struct {
 	// stage is the stage in hand, and progress its percentage as last told.
 	stage    string
 	progress int
+	// resumed is the stage that was in hand when the job was claimed; empty for a new job.
+	resumed string
 	// state is the instance's once the stage in hand is done, in place of the plan's; empty leaves that.
 	state seedbed.InstanceState
 	// off is when the time is over that the guest has to shut down; zero before it was asked.
@@ -29,12 +31,17 @@ type task struct {
 	image *seedbed.ImageInfo
 	// images are what was made of an OVA.
 	images []seedbed.ImageInfo
+	// resized is what the stage in hand has changed of the instance's size; nil leaves it.
+	resized *seedbed.ResizeSpec
 	// script is the provisioning script in hand; nil before it was looked at.
 	script *scriptSide
 	// out is what the stage in hand has put out and is not written yet.
 	out outputBuffer
 	// said are the events that are not written yet.
 	said eventBuffer
+	// settled is the node that effects on each pool are asked of, and nobody else is at
+	// them: other nodes may have another pool.
+	settled map[string]string
 	// made are the volumes that this task has made, by pool and name.
 	made map[string]seedbed.Disk
 }
@@ -42,16 +49,16 @@ type task struct {
 // work runs a claimed job until it ends, is lost, or the engine stops.
 func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
 	t := &task{
-		engine: e, job: job, ref: job.Ref(), stage: job.Stage, progress: job.Progress,
+		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, progress: job.Progress,
 		hold: e.hold(ctx, job.Ref(), claimed),
 		log:  e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
-	e.domains.busy(job.Instance, true)
+	e.domains.busy(job.Instance, t.node(), true)
 	err := t.run()
 	t.endOutput()
 	t.tell()
 	t.hold.release()
-	e.domains.busy(job.Instance, false)
+	e.domains.busy(job.Instance, t.node(), false)
 	switch {
 	case err == nil:
 	case errors.Is(err, errPostponed):
@@ -137,11 +144,11 @@ func (t *task) forward(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: plan[n].flattens}
+		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: plan[n].flattens, Resized: t.resized}
 		if n+1 < len(plan) {
 			step.Next, step.Final = plan[n+1].name, plan[n+1].final
 		}
-		t.state = ""
+		t.state, t.resized = "", nil
 		if err := t.step(ctx, step); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (t *task) discardVolumes(ctx context.Context, inst seedbed.Instance) error 
 	for i, v := range inst.Volumes {
 		var kept *seedbed.TrashItem
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			kept, err = t.engine.worker.TrashVolume(ctx, call, v.Pool, v.Name, inst.ID)
+			kept, err = t.worker().TrashVolume(ctx, call, v.Pool, v.Name, inst.ID)
 			return err
 		})
 		percent := (i + 1) * 100 / len(inst.Volumes)
@@ -41,16 +41,16 @@ func (t *task) discardVolumes(ctx context.Context, inst seedbed.Instance) error 
 	return errors.Join(failed...)
 }
 
-// overdue lists what is in the trash and whose time is over, or says why it cannot be relied on.
-func (c *Cleaner) overdue(ctx context.Context, now time.Time) (due []seedbed.TrashItem, refused string) {
+// overdue lists what is in a node's trash and whose time is over, or says why it cannot be relied on.
+func (c *Cleaner) overdue(ctx context.Context, node string, now time.Time) (due []seedbed.TrashItem, refused string) {
 	if c.cfg.Trash == nil {
 		return nil, ""
 	}
 	ask, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
-	all, err := c.cfg.Trash.Trash(ask)
+	all, err := c.cfg.Trash.Trash(ask, node)
 	if err != nil {
-		return nil, fmt.Sprintf("the trash of node %s cannot be listed, so nothing is touched: %s", c.cfg.Node, err)
+		return nil, fmt.Sprintf("the trash of node %s cannot be listed, so nothing is touched: %s", node, err)
 	}
 	for _, item := range all {
 		if item.State == seedbed.Trashed && !now.Before(item.Expires) {
@@ -76,7 +76,7 @@ func (c *Cleaner) purge(item seedbed.TrashItem, began time.Time) chore {
 			}
 			timed, cancel := context.WithTimeout(ctx, purgeTime)
 			defer cancel()
-			err := c.cfg.Trash.PurgeVolume(timed, item.Pool, item.ID, false)
+			err := c.cfg.Trash.PurgeVolume(timed, item, false)
 			if err != nil && ctx.Err() == nil {
 				c.cfg.Log.Warn("purge a volume from the trash", "pool", item.Pool, "volume", item.Name, "id", item.ID, "err", err)
 				return false, nil

@@ -14,7 +14,7 @@ import (
 // unlisted is a trash that does not answer.
 type unlisted struct{ TrashBin }
 
-func (unlisted) Trash(context.Context) ([]seedbed.TrashItem, error) {
+func (unlisted) Trash(context.Context, string) ([]seedbed.TrashItem, error) {
 	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph does not answer")
 }
 
@@ -24,7 +24,7 @@ type slow struct {
 	limits []time.Duration
 }
 
-func (s *slow) PurgeVolume(ctx context.Context, _, _ string, _ bool) error {
+func (s *slow) PurgeVolume(ctx context.Context, _ seedbed.TrashItem, _ bool) error {
 	end, _ := ctx.Deadline()
 	s.limits = append(s.limits, time.Until(end))
 	return nil
@@ -38,8 +38,8 @@ func TestPurgeHasTime(t *testing.T) {
 	l.pool.SetTrash(time.Nanosecond)
 	l.runUntil(l.create("a"), seedbed.JobSucceeded)
 	l.runUntil(l.remove("a"), seedbed.JobSucceeded)
-	bin := &slow{TrashBin: l.host}
-	r, err := NewCleaner(CleanupConfig{Node: testNode, Trash: bin}, l.db, l.host).Run(t.Context(), CleanupOptions{})
+	bin := &slow{TrashBin: alone{l.host}}
+	r, err := NewCleaner(CleanupConfig{Trash: bin}, l.db, alone{l.host}).Run(t.Context(), CleanupOptions{})
 	if err != nil || len(r.Items) != 1 || len(bin.limits) != 1 || bin.limits[0] < 5*time.Minute {
 		t.Errorf("report %+v, %v; purges may take %v", r, err, bin.limits)
 	}
@@ -64,22 +64,22 @@ func TestTrashCleanup(t *testing.T) {
 	l.ok(err)
 	run := func(at time.Duration, bin TrashBin, opt CleanupOptions) Report {
 		t.Helper()
-		r, err := NewCleaner(CleanupConfig{Node: testNode, Trash: bin, Now: func() time.Time { return time.Now().Add(at) }}, l.db, l.host).Run(ctx, opt)
+		r, err := NewCleaner(CleanupConfig{Trash: bin, Now: func() time.Time { return time.Now().Add(at) }}, l.db, alone{l.host}).Run(ctx, opt)
 		l.ok(err)
 		return r
 	}
-	if r := run(0, l.host, CleanupOptions{}); len(r.Items) != 0 {
+	if r := run(0, alone{l.host}, CleanupOptions{}); len(r.Items) != 0 {
 		t.Errorf("before its time: %v", r.Items)
 	}
 	if r := run(2*time.Hour, unlisted{}, CleanupOptions{}); !strings.Contains(r.Refused, "Ceph does not answer") || len(r.Items) != 0 {
 		t.Errorf("without a list: %+v", r)
 	}
-	dry := run(2*time.Hour, l.host, CleanupOptions{DryRun: true})
+	dry := run(2*time.Hour, alone{l.host}, CleanupOptions{DryRun: true})
 	if len(dry.Items) != 1 || dry.Items[0].Task != "trash" || dry.Items[0].Action != "purge" || dry.Items[0].Subject != items[1].Name {
 		t.Errorf("dry run: %+v", dry)
 	}
 	// The pool's own clock has the last word.
-	if r := run(2*time.Hour, l.host, CleanupOptions{}); len(r.Items) != 0 {
+	if r := run(2*time.Hour, alone{l.host}, CleanupOptions{}); len(r.Items) != 0 {
 		t.Errorf("purged before its time: %v", r.Items)
 	}
 	l.pool.SetTrash(time.Nanosecond)
@@ -87,7 +87,7 @@ func TestTrashCleanup(t *testing.T) {
 	l.ok(err)
 	_, err = l.pool.TrashVolume(ctx, again.Name, again.Instance)
 	l.ok(err)
-	if r := run(0, l.host, CleanupOptions{}); len(r.Items) != 1 || r.Items[0].Subject != again.Name {
+	if r := run(0, alone{l.host}, CleanupOptions{}); len(r.Items) != 1 || r.Items[0].Subject != again.Name {
 		t.Errorf("items %v", r.Items)
 	}
 	left, err := l.pool.Trash(ctx)

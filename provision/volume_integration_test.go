@@ -62,7 +62,7 @@ func (w *wired) work() {
 // ends runs an engine on the worker until the job is in that state.
 func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	w.t.Helper()
-	e := NewEngine(Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, w.client)
+	e := NewEngine(Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
@@ -123,7 +123,7 @@ func TestVolumesEndToEnd(t *testing.T) {
 	if err != nil || v.Disk.Source != disk {
 		t.Errorf("restored %+v, %v", v, err)
 	}
-	report, err := NewCleaner(CleanupConfig{Node: testNode, Trash: w.client, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }}, w.db, w.client).Run(ctx, CleanupOptions{})
+	report, err := NewCleaner(CleanupConfig{Trash: alone{w.client}, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }}, w.db, alone{w.client}).Run(ctx, CleanupOptions{})
 	if err != nil || report.Refused != "" {
 		t.Errorf("cleanup %+v, %v", report, err)
 	}

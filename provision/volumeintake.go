@@ -60,7 +60,23 @@ func (in *Intake) RemoveImage(ctx context.Context, name string) (seedbed.Receipt
 	if err := seedbed.CheckName("image", name); err != nil {
 		return seedbed.Receipt{}, err
 	}
+	node, err := in.whereImage(ctx, name)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: name, Node: in.node},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: name, Node: node},
 	})
+}
+
+// whereImage is the node that removes the image called name; empty for one that
+// is not there.
+func (in *Intake) whereImage(ctx context.Context, name string) (string, error) {
+	image, err := in.store.Image(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	return in.placer.keeper(ctx, image)
 }

@@ -2,29 +2,49 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"time"
 
 	"seedbed"
 )
 
-// domainWatch hands what the worker tells of domains to those who care.
+// domainWatch hands what the workers tell of domains to those who care.
 type domainWatch struct {
-	events chan seedbed.DomainEvent // to keepStates
-	resync chan struct{}            // an inventory is due
-
 	mu      sync.Mutex
+	nodes   map[string]*nodeWatch // those that are followed
 	waiting map[seedbed.InstanceID]map[chan struct{}]bool
 	working map[seedbed.InstanceID]bool // instances with a job in hand
 }
 
+// nodeWatch is what is to be looked at on one node.
+type nodeWatch struct {
+	name   string
+	events chan seedbed.InstanceID
+	resync chan struct{} // an inventory is due
+}
+
 func newDomainWatch() *domainWatch {
 	return &domainWatch{
-		events:  make(chan seedbed.DomainEvent, 256),
-		resync:  make(chan struct{}, 1),
+		nodes:   map[string]*nodeWatch{},
 		waiting: map[seedbed.InstanceID]map[chan struct{}]bool{},
 		working: map[seedbed.InstanceID]bool{},
+	}
+}
+
+// open begins to take in what is told of a node's domains.
+func (w *domainWatch) open(node string) *nodeWatch {
+	n := &nodeWatch{name: node, events: make(chan seedbed.InstanceID, 256), resync: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes[node] = n
+	return n
+}
+
+// close ends that.
+func (w *domainWatch) close(n *nodeWatch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.nodes[n.name] == n {
+		delete(w.nodes, n.name)
 	}
 }
 
@@ -47,8 +67,8 @@ func (w *domainWatch) listen(id seedbed.InstanceID) (nudged <-chan struct{}, sto
 	}
 }
 
-// tell takes one event; it never blocks. With an empty ID all listeners look.
-func (w *domainWatch) tell(event seedbed.DomainEvent) {
+// tell takes one event of a node; it never blocks. With an empty ID all listeners look.
+func (w *domainWatch) tell(node string, event seedbed.DomainEvent) {
 	w.mu.Lock()
 	for id, listeners := range w.waiting {
 		for c := range listeners {
@@ -57,15 +77,18 @@ func (w *domainWatch) tell(event seedbed.DomainEvent) {
 			}
 		}
 	}
+	n := w.nodes[node]
 	w.mu.Unlock()
-	if event.ID == "" {
-		fill(w.resync)
-		return
-	}
-	select {
-	case w.events <- event:
+	switch {
+	case n == nil: // its next inventory tells
+	case event.ID == "":
+		fill(n.resync)
 	default:
-		fill(w.resync)
+		select {
+		case n.events <- event.ID:
+		default:
+			fill(n.resync)
+		}
 	}
 }
 
@@ -78,7 +101,7 @@ func fill(c chan struct{}) {
 
 // busy notes that a job of the instance is in hand, or has ended: then its
 // domain is looked at, because nobody did meanwhile.
-func (w *domainWatch) busy(id seedbed.InstanceID, is bool) {
+func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	if id == "" {
 		return
 	}
@@ -90,7 +113,7 @@ func (w *domainWatch) busy(id seedbed.InstanceID, is bool) {
 	}
 	w.mu.Unlock()
 	if !is {
-		w.tell(seedbed.DomainEvent{ID: id})
+		w.tell(node, seedbed.DomainEvent{ID: id})
 	}
 }
 
@@ -100,114 +123,33 @@ func (w *domainWatch) isBusy(id seedbed.InstanceID) bool {
 	return w.working[id]
 }
 
-// follow keeps a watch on the worker open until ctx ends.
+// follow keeps watch over the domains of every node until ctx ends, also of
+// those that come and no longer of those that go.
 func (e *Engine) follow(ctx context.Context) {
-	wait := e.pace.retryMin
+	var group sync.WaitGroup
+	defer group.Wait()
+	followed := map[string]context.CancelFunc{}
+	defer func() {
+		for _, stop := range followed {
+			stop()
+		}
+	}()
 	for ctx.Err() == nil {
-		began := time.Now()
-		err := e.worker.Watch(ctx, e.domains.tell)
-		if ctx.Err() != nil {
-			return
+		there := map[string]bool{}
+		for _, n := range e.fleet.Nodes() {
+			there[n.Name] = true
+			if followed[n.Name] == nil {
+				inner, stop := context.WithCancel(ctx)
+				followed[n.Name] = stop
+				group.Go(func() { e.followNode(inner, n.Name) })
+			}
 		}
-		if time.Since(began) > e.pace.retryMax {
-			wait = e.pace.retryMin
+		for name, stop := range followed {
+			if !there[name] {
+				stop()
+				delete(followed, name)
+			}
 		}
-		if wait == e.pace.retryMin { // once, not at every try
-			e.log.Warn("domain events interrupted", "err", err)
-		}
-		sleep(ctx, wait)
-		wait = min(2*wait, e.pace.retryMax)
+		sleep(ctx, e.pace.nodes)
 	}
-}
-
-// keepStates keeps instances running or stopped as their domains are.
-func (e *Engine) keepStates(ctx context.Context) {
-	tick := time.NewTicker(e.pace.resync)
-	defer tick.Stop()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return
-		case event := <-e.domains.events:
-			err = e.keepState(ctx, event.ID)
-		case <-e.domains.resync:
-			err = e.resync(ctx)
-		case <-tick.C:
-			err = e.resync(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			e.log.Warn("follow domains", "err", err)
-		}
-	}
-}
-
-// keepState looks at one domain. That it is gone is the cleanup's business.
-func (e *Engine) keepState(ctx context.Context, id seedbed.InstanceID) error {
-	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
-	defer cancel()
-	if e.domains.isBusy(id) {
-		return nil
-	}
-	info, err := e.worker.DomainState(ctx, id)
-	switch {
-	case errors.Is(err, seedbed.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
-	}
-	return e.setState(ctx, info)
-}
-
-// resync looks at every domain of the node.
-func (e *Engine) resync(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
-	defer cancel()
-	inventory, err := e.worker.Inventory(ctx)
-	if err != nil {
-		return err
-	}
-	instances, err := e.store.Instances(ctx)
-	if err != nil {
-		return err
-	}
-	e.strangers.note(inventory.Taken, instances, time.Now())
-	recorded := map[seedbed.InstanceID]seedbed.InstanceState{}
-	for _, inst := range instances {
-		recorded[inst.ID] = inst.State
-	}
-	for _, info := range inventory.Domains {
-		if _, to := turn(info.State); to == recorded[info.ID] {
-			continue
-		}
-		if err := e.setState(ctx, info); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setState changes a running instance to stopped or back. Any other state, and
-// an instance whose job is in hand, is the job's business.
-func (e *Engine) setState(ctx context.Context, info seedbed.DomainInfo) error {
-	from, to := turn(info.State)
-	if e.domains.isBusy(info.ID) {
-		return nil
-	}
-	changed, err := e.store.SetInstanceState(ctx, info.ID, from, to)
-	if changed {
-		e.log.Info("instance changed", "instance", info.ID, "name", info.Name, "state", to)
-	}
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// turn is the change of an instance whose domain is in that state.
-func turn(s seedbed.DomainState) (from, to seedbed.InstanceState) {
-	if s == seedbed.DomainOff || s == seedbed.DomainCrashed {
-		return seedbed.InstanceRunning, seedbed.InstanceStopped
-	}
-	return seedbed.InstanceStopped, seedbed.InstanceRunning
 }

@@ -1,0 +1,81 @@
+//go:build integration && ceph
+
+package provision
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	engines "seedbed/internal/lab"
+	"seedbed/provision/worker/drivertest"
+)
+
+// TestCephStopsWhileMaking holds what becomes of a create while the cluster
+// answers nothing: a short time is waited for and costs nothing else, and after a
+// long one the job is undone as soon as that goes.
+func TestCephStopsWhileMaking(t *testing.T) {
+	c := engines.Ceph(t)
+	for _, test := range []struct {
+		name  string
+		stage time.Duration // that the volumes have
+		ends  seedbed.JobState
+	}{{"short", time.Minute, seedbed.JobSucceeded}, {"long", 2 * time.Second, seedbed.JobRolledBack}} {
+		t.Run(test.name, func(t *testing.T) {
+			name := "make-" + test.name
+			l := onCeph(t, c, name)
+			volumes := func() (n int) {
+				for _, image := range strings.Fields(c.RBD(t, "ls", name)) {
+					if !strings.Contains(image, "debian") {
+						n++
+					}
+				}
+				return n
+			}
+			var thaw sync.Once
+			defer thaw.Do(func() { c.Thaw(t) })
+			l.tune = func(cfg *Config, p *pace) {
+				cfg.StageTimeout["volumes"], p.undo, p.retryMax = test.stage, time.Minute, time.Second
+			}
+			id := l.create("web1")
+			var freeze sync.Once
+			p := l.start(func(p *process) {
+				p.store.fail(func(write, _ string, at drivertest.Point) error {
+					if write == "claim" && at == drivertest.Before {
+						freeze.Do(func() { c.Freeze(t) })
+					}
+					return nil
+				})
+			})
+			awaited := "trying again"
+			if test.ends == seedbed.JobRolledBack {
+				awaited = "stage volumes:"
+			}
+			l.eventually("the clone to be in vain", func() bool { return strings.Contains(l.history(id), awaited) })
+			thaw.Do(func() { c.Thaw(t) })
+			l.wait(id, test.ends)
+			p.stop()
+			l.checkEvents(id)
+			want := 0
+			if test.ends == seedbed.JobSucceeded {
+				want = 1
+				if err := l.hv.DestroyDomain(context.Background(), l.byName("web1").ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := volumes(); got != want {
+				t.Errorf("%d volumes; want %d", got, want)
+			}
+		})
+	}
+}
+
+func (l *lab) byName(name string) seedbed.Instance {
+	l.t.Helper()
+	inst, err := l.db.InstanceByName(l.t.Context(), name)
+	l.ok(err)
+	return inst
+}

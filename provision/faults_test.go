@@ -1,0 +1,141 @@
+package provision
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// What a job is made from may change and go while it runs: it is made from what
+// there was when it was accepted.
+func TestDefinitionsChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	t.Run("profile", func(t *testing.T) {
+		t.Parallel()
+		l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+		was, err := l.db.Profile(t.Context(), "small")
+		l.ok(err)
+		id := l.create("web1")
+		l.midway(func(ctx context.Context) {
+			_, err := l.db.ChangeProfile(ctx, "small", func(p *seedbed.Profile) error {
+				p.VCPUs, p.Memory, p.UserData, p.Ready = 7, 7*seedbed.GiB, []byte("#cloud-config\nruncmd: [other]\n"), seedbed.ReadyReport
+				return nil
+			})
+			l.ok(err)
+			l.ok(l.db.DeleteProfile(ctx, "small"))
+		})
+		l.runUntil(id, seedbed.JobSucceeded)
+		l.up("web1")
+		inst, err := l.db.InstanceByName(t.Context(), "web1")
+		l.ok(err)
+		if spec, _ := l.hv.Spec(inst.ID); spec.VCPUs != was.VCPUs || spec.Memory != was.Memory || inst.Ready != was.Ready || !strings.Contains(string(inst.UserData), "echo hi") {
+			t.Errorf("domain %+v of instance %+v", spec, inst)
+		}
+		l.invariants(id)
+	})
+	t.Run("templates", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t).withProvisioner()
+		id := l.compose("web1", true)
+		l.midway(func(ctx context.Context) {
+			l.ok(l.db.DeleteProvisionerProfile(ctx, "web"))
+			l.ok(l.db.DeleteSystemTemplate(ctx, "small"))
+			l.ok(l.db.DeleteStorageTemplate(ctx, "root"))
+			l.ok(l.db.DeleteNetworkTemplate(ctx, "lan"))
+			l.ok(l.db.DeleteUserData(ctx, "cloud"))
+		})
+		l.runUntil(id, seedbed.JobSucceeded)
+		inst, err := l.db.InstanceByName(t.Context(), "web1")
+		l.ok(err)
+		if spec, _ := l.hv.Spec(inst.ID); spec.VCPUs != 2 || spec.Memory != 512*seedbed.MiB || len(spec.Disks) != 2 || len(spec.NICs) != 2 {
+			t.Errorf("domain %+v", spec)
+		}
+	})
+}
+
+// midway has do happen before the first effect of a job.
+func (l *lab) midway(do func(context.Context)) {
+	done := false
+	l.pool.Fail(func(ctx context.Context, _ string, at drivertest.Point) error {
+		if at == drivertest.Before && !done {
+			done = true
+			do(ctx)
+		}
+		return nil
+	})
+}
+
+// deafHost is a worker whose events are lost, but for the first, which says that
+// some may have been.
+type deafHost struct{ *host }
+
+func (h deafHost) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
+	return h.host.Watch(ctx, func(e seedbed.DomainEvent) {
+		if e.Event == "resync" {
+			event(e)
+		}
+	})
+}
+
+// What no event tells of is found by the next look at all domains.
+func TestLostEvents(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyReport)
+	l.worker = deafHost{l.host}
+	l.tune = func(_ *Config, p *pace) { p.resync, p.domain = 20*time.Millisecond, 20*time.Millisecond }
+	p := l.start()
+	l.wait(l.create("web1"), seedbed.JobSucceeded)
+	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	for _, now := range []struct {
+		domain seedbed.DomainState
+		want   seedbed.InstanceState
+	}{{seedbed.DomainOff, seedbed.InstanceStopped}, {seedbed.DomainRunning, seedbed.InstanceRunning}, {seedbed.DomainCrashed, seedbed.InstanceStopped}} {
+		l.hv.SetState(inst.ID, now.domain, "lost")
+		l.eventually(string(now.want), func() bool {
+			i, err := l.db.Instance(t.Context(), inst.ID)
+			return err == nil && i.State == now.want
+		})
+	}
+	// And so does a job see that its guest went off.
+	l.mute.Store(true)
+	id := l.create("web2")
+	l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until") })
+	second, err := l.db.InstanceByName(t.Context(), "web2")
+	l.ok(err)
+	l.hv.SetState(second.ID, seedbed.DomainOff, "lost")
+	if job := l.wait(id, seedbed.JobRolledBack); !strings.Contains(job.Error, "went off") {
+		t.Errorf("error %q", job.Error)
+	}
+	p.stop()
+}
+
+// What a rollback had to leave goes with the instance, and nothing is left then.
+func TestWhatARollbackLeft(t *testing.T) {
+	t.Parallel()
+	l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+	id := l.create("web1")
+	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+		switch {
+		case name == "StartDomain" && at == drivertest.Before:
+			return seedbed.Errorf(seedbed.ErrForbidden, "network sb0 is missing")
+		case name == "UndefineDomain" && at == drivertest.Before:
+			return seedbed.Errorf(seedbed.ErrForbidden, "no")
+		}
+		return nil
+	})
+	job := l.runUntil(id, seedbed.JobIncomplete)
+	if !strings.Contains(job.Error, "network sb0 is missing") {
+		t.Errorf("the cause is not shown: %q", job.Error)
+	}
+	l.hv.Fail(nil)
+	l.invariants(id)
+	removal := l.remove("web1")
+	l.runUntil(removal, seedbed.JobSucceeded)
+	l.invariants(id, removal)
+	l.nothing("web1")
+}

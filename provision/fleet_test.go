@@ -1,0 +1,124 @@
+package provision
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// alone is a worker as the cleanup sees that of an only host.
+type alone struct {
+	worker interface {
+		Inventory(ctx context.Context) (seedbed.Inventory, error)
+	}
+}
+
+func (a alone) Nodes() []seedbed.Node { return []seedbed.Node{{Name: testNode}} }
+
+func (a alone) Inventory(ctx context.Context, _ string) (seedbed.Inventory, error) {
+	return a.worker.Inventory(ctx)
+}
+
+func (a alone) Trash(ctx context.Context, _ string) ([]seedbed.TrashItem, error) {
+	return a.worker.(interface {
+		Trash(ctx context.Context) ([]seedbed.TrashItem, error)
+	}).Trash(ctx)
+}
+
+func (a alone) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
+	return a.worker.(interface {
+		PurgeVolume(ctx context.Context, pool, id string, early bool) error
+	}).PurgeVolume(ctx, item.Pool, item.ID, early)
+}
+
+// Supersede is what a worker's fence does.
+func (h *host) Supersede(_ context.Context, call seedbed.Call) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.superseded = append(h.superseded, call)
+	return nil
+}
+
+// nodes are several hypervisors, each with libvirt and pools of its own but for
+// those that they share. One that is away answers nothing.
+type nodes struct {
+	mu    sync.Mutex
+	list  []seedbed.Node
+	hosts map[string]*host
+}
+
+// newNodes makes nodes of those names, and of testNode, whose worker is first; each
+// has the pool "default" for its own or, shared, with all others.
+func newNodes(first *host, shared bool, names ...string) *nodes {
+	f := &nodes{hosts: map[string]*host{testNode: first}}
+	first.node = testNode
+	for _, name := range append([]string{testNode}, names...) {
+		if name != testNode {
+			h := &host{node: name, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
+			if shared {
+				h.pool = first.pool
+			}
+			f.hosts[name] = h
+		}
+		f.list = append(f.list, seedbed.Node{Name: name, Seen: time.Now().Add(time.Hour),
+			Report: seedbed.NodeReport{CPUs: 4, Memory: 8 * seedbed.GiB, MemoryFree: 8 * seedbed.GiB, Pools: []seedbed.PoolInfo{{Name: "default", Type: "memory", Shared: shared}}}})
+	}
+	return f
+}
+
+// setAway has a node answer no more, for as long already; or again.
+func (f *nodes) setAway(name string, is bool, since time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hosts[name].silent.Store(is)
+	for i := range f.list {
+		if f.list[i].Name == name {
+			f.list[i].Seen, f.list[i].Problem = time.Now().Add(time.Hour), ""
+			if is {
+				f.list[i].Seen, f.list[i].Problem = time.Now().Add(-since), "it does not answer"
+			}
+		}
+	}
+}
+
+// drop takes a node out of the installation.
+func (f *nodes) drop(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var left []seedbed.Node
+	for _, n := range f.list {
+		if n.Name != name {
+			left = append(left, n)
+		}
+	}
+	f.list = left
+}
+
+func (f *nodes) Nodes() []seedbed.Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]seedbed.Node(nil), f.list...)
+}
+
+func (f *nodes) Of(node string) Worker {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.list {
+		if n.Name == node {
+			return f.hosts[node]
+		}
+	}
+	unknown := &host{node: node}
+	unknown.silent.Store(true)
+	return unknown
+}
+
+func (f *nodes) Inventory(ctx context.Context, node string) (seedbed.Inventory, error) {
+	return f.Of(node).Inventory(ctx)
+}

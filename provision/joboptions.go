@@ -1,0 +1,45 @@
+package provision
+
+import (
+	"context"
+	"errors"
+
+	"seedbed"
+)
+
+// withOptions is ctx with how the job of a request is to be run, over what ctx
+// says already. The job that it comes after is found by the start of its ID.
+func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (context.Context, error) {
+	if o == (seedbed.JobOptions{}) {
+		return ctx, nil
+	}
+	if o.After != "" {
+		before, err := in.store.JobByPrefix(ctx, string(o.After))
+		if errors.Is(err, seedbed.ErrNotFound) {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clip(string(o.After)))
+		}
+		if err != nil {
+			return ctx, err
+		}
+		o.After = before.ID
+	}
+	return seedbed.WithJobOptions(ctx, o.Over(seedbed.JobOptionsOf(ctx))), nil
+}
+
+// fresh is a request for a native profile with what it says of a new instance among its params.
+func fresh(req seedbed.Request) (seedbed.Request, error) {
+	given := map[string]any{}
+	for name, v := range map[string]*bool{"hold": req.Hold, "protected": req.Protected} {
+		if v == nil {
+			continue
+		}
+		if _, twice := req.Params[name]; twice {
+			return req, seedbed.Errorf(seedbed.ErrInvalid, "%s is said by the request and by its params: want it once", name)
+		}
+		given[name] = *v
+	}
+	if len(given) > 0 {
+		req.Params = over(req.Params, given)
+	}
+	return req, nil
+}

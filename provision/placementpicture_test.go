@@ -1,0 +1,254 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/internal/testdb"
+	"seedbed/store"
+)
+
+// The nodes are read once a second at most, by one of those who ask, and also when
+// one is named that is not known. What a single node has is not counted.
+func TestPictureIsKept(t *testing.T) {
+	t.Parallel()
+	h := &told{picture: fleetOf()}
+	p := newPlacer(h, "hv1", PlacementConfig{})
+	now := noon
+	p.now = func() time.Time { return now }
+	reads := func(want int, d demand) {
+		t.Helper()
+		s, err := p.choose(t.Context(), d)
+		if err == nil {
+			s.settle(false)
+		}
+		if h.reads != want {
+			t.Errorf("read %d times; want %d", h.reads, want)
+		}
+	}
+	reads(1, demand{})
+	now = now.Add(999 * time.Millisecond)
+	reads(1, demand{node: "hv3"})
+	reads(2, demand{node: "hv9"}) // it may have come
+	now = now.Add(pictureAge)
+	reads(3, demand{})
+	h.err = errors.New("no database") // what is known must do
+	now = now.Add(pictureAge)
+	reads(4, demand{})
+	if s, err := p.choose(t.Context(), demand{}); err != nil || s.node != "hv2" {
+		t.Errorf("without the database: %v, %v", s, err)
+	}
+
+	one := &uncounted{nodes: fleetOf().nodes[:1]}
+	if s, err := newPlacer(one, "hv1", PlacementConfig{}).choose(t.Context(), demand{}); err != nil || s.node != "hv1" {
+		t.Errorf("one node: %v, %v", s, err)
+	}
+	if _, err := newPlacer(one, "hv1", PlacementConfig{MemoryOvercommit: 1}).choose(t.Context(), demand{}); !errors.Is(err, errCounted) {
+		t.Errorf("one node with a bound was not counted: %v", err)
+	}
+}
+
+var errCounted = errors.New("counted")
+
+// uncounted refuses to count.
+type uncounted struct{ nodes []seedbed.Node }
+
+func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.nodes, nil }
+
+func (u *uncounted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return nil, errCounted }
+
+// A choice counts from the moment that it is made until the database tells of it:
+// also while the picture is read anew, and not once it has come to nothing.
+func TestPictureCountsChoices(t *testing.T) {
+	t.Parallel()
+	h := &told{picture: fleetOf()}
+	clear(h.use)
+	p := newPlacer(h, "hv1", PlacementConfig{Selector: seedbed.SelectVCPUs})
+	now := noon
+	p.now = func() time.Time { return now }
+	want := func(text string, vcpus ...int) {
+		t.Helper()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i, n := range []string{"hv1", "hv2", "hv3"} {
+			if got := p.picture.use[n]; got.VCPUs != vcpus[i] || got.ComingVCPUs != vcpus[i] || (got.Instances == 0) != (vcpus[i] == 0) {
+				t.Errorf("%s: %s has %+v; want %d vCPUs", text, n, got, vcpus[i])
+			}
+		}
+	}
+	choose := func(node string) *seat {
+		t.Helper()
+		s, err := p.choose(t.Context(), demand{node: node, vcpus: 2, memory: seedbed.GiB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	refused, written, open := choose("hv1"), choose("hv2"), choose("hv3")
+	want("chosen", 2, 2, 2)
+	refused.settle(false)
+	want("one is refused", 0, 2, 2)
+	refused.settle(false)
+	want("told twice", 0, 2, 2)
+
+	now = now.Add(pictureAge)
+	written.settle(true) // at the same moment as the picture is read: it may not be in it
+	choose("hv1").settle(false)
+	want("read while one was written", 0, 2, 2)
+	now = now.Add(pictureAge)
+	choose("hv1").settle(false)
+	want("read after it was written", 0, 0, 2) // the database of this test has nothing
+	open.settle(false)
+	want("nothing is left", 0, 0, 0)
+	if len(p.seats) != 0 {
+		t.Errorf("%d choices are kept", len(p.seats))
+	}
+}
+
+// placedIntake is the real intake on SQLite over nodes that have reported, with an
+// image in a shared pool and the profile "small".
+func placedIntake(t *testing.T, conf PlacementConfig, nodes ...seedbed.Node) (*store.DB, *Intake) {
+	t.Helper()
+	db := testdb.Open(t)
+	t.Cleanup(func() { db.Close() })
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		_, err := db.AddNode(ctx, n)
+		must(err)
+		must(db.NoteNode(ctx, n.Name, n.Report, n.Problem, time.Now()))
+	}
+	_, err := db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
+		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1")})
+	must(err)
+	in := NewIntake(db, Serving{Node: "hv1", Placement: conf})
+	receipt, err := in.Import(ctx, "debian", "vms", seedbed.ImportSpec{Path: "/x"})
+	must(err)
+	job, err := db.ClaimJob(ctx, "test", time.Minute)
+	must(err)
+	must(db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	must(db.Step(ctx, job.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB}}))
+	must(db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	if job.ID != receipt.Job {
+		t.Fatalf("claimed %s", job.ID)
+	}
+	_, err = db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default"})
+	must(err)
+	return db, in
+}
+
+func sharedNode(name string, free seedbed.Bytes) seedbed.Node {
+	return seedbed.Node{Name: name, Worker: "https://" + name + ".example:7375", Report: seedbed.NodeReport{
+		CPUs: 8, Memory: 256 * seedbed.GiB, MemoryFree: free, Pools: []seedbed.PoolInfo{{Name: "vms", Type: "ceph", Shared: true}}}}
+}
+
+// Fifty creates at once over three nodes are spread as if they had come one after
+// the other: nobody decides by a picture in which the others are missing.
+func TestBurstIsSpread(t *testing.T) {
+	t.Parallel()
+	for selector, want := range map[string]map[string]int{
+		// From 100, 100 and 90 GiB: after fifty, each has 80.
+		seedbed.SelectMem:   {"hv1": 20, "hv2": 20, "hv3": 10},
+		seedbed.SelectVMs:   {"hv1": 17, "hv2": 17, "hv3": 16},
+		seedbed.SelectVCPUs: {"hv1": 17, "hv2": 17, "hv3": 16},
+		seedbed.SelectLoad:  {"hv1": 17, "hv2": 17, "hv3": 16},
+	} {
+		t.Run(selector, func(t *testing.T) {
+			t.Parallel()
+			db, in := placedIntake(t, PlacementConfig{Selector: selector},
+				sharedNode("hv1", 100*seedbed.GiB), sharedNode("hv2", 100*seedbed.GiB), sharedNode("hv3", 90*seedbed.GiB))
+			var group sync.WaitGroup
+			for n := range 50 {
+				group.Go(func() {
+					_, err := in.Submit(t.Context(), seedbed.Request{Action: seedbed.DoCreate, Name: fmt.Sprintf("web%d", n), Profile: "small"}, nil)
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			all, err := db.Instances(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int{}
+			for _, i := range all {
+				got[i.Node]++
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("instances by node (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// What is asked for is obeyed: a request's node, a template's limit and selector.
+// The job is where its instance is, and a plan says the same.
+func TestPlacedIntake(t *testing.T) {
+	t.Parallel()
+	db, in := placedIntake(t, PlacementConfig{}, sharedNode("hv1", 10*seedbed.GiB), sharedNode("hv2", 50*seedbed.GiB), sharedNode("hv3", 30*seedbed.GiB))
+	ctx := t.Context()
+	if _, err := db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "limited", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv1", "hv3"}, NodeSelector: "vms"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateProfile(ctx, seedbed.Profile{Name: "limited", System: "limited", Image: "debian", Network: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, profile, node, want, says string }{
+		{name: "web1", profile: "small", want: "hv2"},
+		{name: "web2", profile: "small", node: "hv1", want: "hv1"},
+		{name: "web3", profile: "limited", want: "hv3"}, // hv1 has web2
+		{name: "web4", profile: "limited", node: "hv1", want: "hv1"},
+		{name: "web5", profile: "limited", node: "hv2", says: `node "hv2" cannot take instance "web5": the system template "limited" keeps its machines to the nodes hv1, hv3`},
+		{name: "web5", profile: "small", node: "hv9", says: `node "hv9" does not exist`},
+	} {
+		req := seedbed.Request{Action: seedbed.DoCreate, Name: test.name, Profile: test.profile, Node: test.node}
+		plan, err := in.Plan(ctx, req)
+		if err != nil || plan.Node != test.want || (len(plan.Problems) == 0) != (test.says == "") || len(plan.Placement) != 3 || plan.Placement[0].Chosen != (test.says == "") {
+			t.Errorf("%s: the plan is %+v, %v", test.name, plan, err)
+		}
+		receipt, err := in.Submit(ctx, req, nil)
+		if test.says != "" {
+			if !errors.Is(err, seedbed.ErrInvalid) || !cmp.Equal(plan.Problems, []string{err.Error()}) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%s on %s: %v, and the plan says %q; want %q", test.name, test.node, err, plan.Problems, test.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := db.Job(ctx, receipt.Job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inst, err := db.InstanceByName(ctx, test.name)
+		if err != nil || inst.Node != test.want || job.Node != test.want {
+			t.Errorf("%s: the instance is on %q and its job on %q (%v); want %q", test.name, inst.Node, job.Node, err, test.want)
+		}
+	}
+	image, err := db.Image(ctx, "debian")
+	if err != nil || image.Node != "hv1" {
+		t.Errorf("the image is of %q, %v", image.Node, err)
+	}
+	// Whatever else is done to an instance is done where it is.
+	for _, action := range []string{seedbed.DoStart, seedbed.DoStop, seedbed.DoReboot, seedbed.DoRemove, seedbed.DoRebuild} {
+		_, err := in.Submit(ctx, seedbed.Request{Action: action, Name: "web2", Node: "hv2"}, nil)
+		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "an instance stays where it is") {
+			t.Errorf("%s on another node: %v", action, err)
+		}
+	}
+}

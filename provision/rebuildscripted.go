@@ -1,0 +1,106 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"seedbed"
+)
+
+// scriptedRebuildPlan gives an instance fresh disks that a provisioning script
+// makes. While that runs the guest runs on, from its former disks.
+func scriptedRebuildPlan() []stage {
+	plan := scriptStages()
+	plan = append(plan, stage{name: "general-cleanup", run: endRebuildScript})
+	for _, s := range rebuildPlan() {
+		if s.name != "volumes" { // the script has made them
+			plan = append(plan, s)
+		}
+	}
+	return plan
+}
+
+// rebuildBy is how a rebuild was asked for; the zero value for any other job.
+func rebuildBy(job *seedbed.Job) (spec seedbed.RebuildSpec) {
+	if job.Kind != seedbed.JobRebuild || len(job.Spec) == 0 || json.Unmarshal(job.Spec, &spec) != nil {
+		return seedbed.RebuildSpec{}
+	}
+	return spec
+}
+
+// scripting is the instance that the job's script makes disks for: of a rebuild
+// what the instance becomes.
+func (t *task) scripting(ctx context.Context) (seedbed.Instance, error) {
+	if t.job.Kind != seedbed.JobRebuild {
+		return t.instance(ctx)
+	}
+	r, err := t.rebuild(ctx)
+	return r.Next, err
+}
+
+// suffix is what the names of a rebuild's volumes have behind those that its
+// script gives them, which the former disks may have.
+func (t *task) suffix() string {
+	if t.job.Kind != seedbed.JobRebuild {
+		return ""
+	}
+	return "-" + t.ref.ID.Short()
+}
+
+// endRebuildScript lets the script go, whose disks are complete, and looks
+// whether its domain could be defined from them, while the former one still runs.
+func endRebuildScript(t *task, ctx context.Context) error {
+	if err := closeScript(t, ctx); err != nil {
+		return err
+	}
+	if err := t.dropShown(ctx); err != nil {
+		return err
+	}
+	next, err := t.scripting(ctx)
+	if err != nil {
+		return err
+	}
+	disks, err := t.disks(ctx, next, nil)
+	if err != nil {
+		return err
+	}
+	run, err := t.engine.store.ScriptRun(ctx, t.ref.ID)
+	if err != nil {
+		return fromStore(err)
+	}
+	xml := suffixed(run.XML, next, t.suffix())
+	spec, err := t.domain(ctx, next, disks)
+	if err != nil {
+		return err
+	}
+	spec.Script = documentOf(next, xml)
+	if _, err := t.worker().CheckDomain(ctx, spec); err != nil {
+		return err
+	}
+	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, xml) })
+}
+
+// suffixed is a script's document with the names that its volumes have in their
+// pools. It may be done again.
+func suffixed(xml string, inst seedbed.Instance, suffix string) string {
+	var pairs []string
+	for _, v := range inst.Volumes {
+		shown := v.Pool + "/" + strings.TrimSuffix(v.Name, suffix)
+		for _, before := range []string{"", mappedDir} {
+			for _, quote := range []string{`'`, `"`} {
+				pairs = append(pairs, quote+before+shown+quote, quote+before+v.Pool+"/"+v.Name+quote)
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(xml)
+}
+
+// documentOf is a document that a script has made for the domain of an instance with its disks.
+func documentOf(inst seedbed.Instance, xml string) *seedbed.DomainScript {
+	doc := seedbed.DomainScript{XML: xml}
+	for _, v := range inst.Volumes {
+		doc.Volumes = append(doc.Volumes, v.Pool+"/"+v.Name)
+	}
+	return &doc
+}

@@ -1,0 +1,113 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// resizePlan gives an instance other vcpus and memory, and makes one of its disks
+// larger. The former can be taken back until the latter is begun; a disk that has
+// grown stays so, since its guest may use the new room at once.
+func resizePlan() []stage {
+	return []stage{
+		{name: "redefine", run: resizeMachine, undo: strict(restoreMachine)},
+		{name: "grow", run: growVolume, final: true},
+	}
+}
+
+func (t *task) resizing(ctx context.Context) (spec seedbed.ResizeSpec, inst seedbed.Instance, err error) {
+	if err := json.Unmarshal(t.job.Spec, &spec); err != nil {
+		return spec, inst, fmt.Errorf("read the job's input: %w", err)
+	}
+	inst, err = t.instance(ctx)
+	return spec, inst, err
+}
+
+// resizeMachine gives the domain, which is off, its new size.
+func resizeMachine(t *task, ctx context.Context) error {
+	spec, inst, err := t.resizing(ctx)
+	if err != nil || !spec.Machine() {
+		return err
+	}
+	if err := checkMachine(ctx, t.engine.store, inst); err != nil {
+		return fromStore(err)
+	}
+	if err := t.resizeDomain(ctx, spec.VCPUs, spec.Memory); err != nil {
+		return err
+	}
+	t.resized = &seedbed.ResizeSpec{VCPUs: spec.VCPUs, Memory: spec.Memory}
+	return nil
+}
+
+// checkMachine refuses other vcpus and memory for a domain that is what a script says.
+func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instance) error {
+	doc, err := store.ScriptDomain(ctx, inst.ID)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case madeOf(doc, inst):
+		return seedbed.Errorf(seedbed.ErrConflict, "the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
+	}
+	return nil
+}
+
+// restoreMachine gives the domain the size back that the instance has: that
+// changes with the stage's end alone.
+func restoreMachine(t *task, ctx context.Context) error {
+	spec, inst, err := t.resizing(ctx)
+	if err != nil || !spec.Machine() {
+		return err
+	}
+	return t.resizeDomain(ctx, inst.VCPUs, inst.Memory)
+}
+
+func (t *task) resizeDomain(ctx context.Context, vcpus int, memory seedbed.Bytes) error {
+	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return t.worker().ResizeDomain(ctx, call, t.job.Instance, vcpus, memory)
+	})
+	if err != nil {
+		return fmt.Errorf("resize domain %s: %w", t.job.Subject, err)
+	}
+	said := ""
+	if vcpus > 0 {
+		said = fmt.Sprintf(" %d vcpus", vcpus)
+	}
+	if memory > 0 {
+		said += fmt.Sprintf(" %s of memory", memory)
+	}
+	t.event("info", 100, "domain %s starts with%s from now on", t.job.Subject, said)
+	return nil
+}
+
+// growVolume makes the disk larger, and has the guest served what it is by now.
+func growVolume(t *task, ctx context.Context) error {
+	spec, inst, err := t.resizing(ctx)
+	if err != nil {
+		return err
+	}
+	if spec.Machine() {
+		if _, err := t.engine.store.Refresh(ctx, inst.Node, inst.ID, t.engine.cfg.Renderer.Of); err != nil {
+			return fmt.Errorf("publish: %w", fromStore(err))
+		}
+	}
+	if spec.Size == 0 {
+		return nil
+	}
+	var info seedbed.VolumeInfo
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		info, err = t.worker().ResizeVolume(ctx, call, spec.Pool, spec.Volume, inst.ID, spec.Size)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make volume %s of pool %s larger: %w", spec.Volume, spec.Pool, err)
+	}
+	t.event("info", 100, "volume %s of pool %s has %s now", info.Name, info.Pool, info.Size)
+	t.resized = &seedbed.ResizeSpec{Pool: spec.Pool, Volume: spec.Volume, Size: info.Size}
+	return nil
+}

@@ -1,0 +1,45 @@
+package provision
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// A job may work in several pools, which other nodes have: those of each are told
+// before somebody goes on there.
+func TestSupersedeInEachPool(t *testing.T) {
+	t.Parallel()
+	own := func() *host { return &host{epochs: map[seedbed.JobID]int64{}} }
+	f := newNodes(own(), true, "node2", "node3")
+	pools := map[string][]string{testNode: {"fast", "slow"}, "node2": {"fast"}, "node3": {"slow"}}
+	for i, n := range f.list {
+		f.list[i].Report.Pools = nil
+		for _, pool := range pools[n.Name] {
+			f.list[i].Report.Pools = append(f.list[i].Report.Pools, seedbed.PoolInfo{Name: pool, Shared: true})
+		}
+	}
+	task := &task{
+		engine: &Engine{cfg: Config{Node: testNode, Lease: time.Minute}, fleet: f, pace: defaultPace()},
+		job:    &seedbed.Job{ID: "moved", Epoch: 2}, ref: seedbed.JobRef{ID: "moved", Epoch: 2}, hold: &hold{start: time.Now()},
+	}
+	task.hold.until.Store(int64(time.Hour))
+	for _, pool := range []string{"fast", "slow", "fast", "slow"} {
+		err := task.inPool(t.Context(), testNode, pool, func(_ context.Context, w Worker, _ seedbed.Call) error {
+			if w != Worker(f.hosts[testNode]) {
+				t.Errorf("pool %s: another node was asked", pool)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"node2", "node3"} {
+		if n := len(f.hosts[name].superseded); n != 1 {
+			t.Errorf("%s was told %d times", name, n)
+		}
+	}
+}

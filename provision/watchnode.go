@@ -1,0 +1,164 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// followNode keeps the states of a node's instances as its domains are, until
+// ctx ends. Several control hosts may do so for the same node: each looks at the
+// domain itself, and the store leaves an instance alone that a job works on.
+func (e *Engine) followNode(ctx context.Context, node string) {
+	n := e.domains.open(node)
+	defer e.domains.close(n)
+	defer e.strangers.forget(node)
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { e.watch(ctx, node) })
+	tick := time.NewTicker(e.pace.resync)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-n.events:
+			err = e.keepState(ctx, node, id)
+		case <-n.resync:
+			err = e.resync(ctx, node)
+		case <-tick.C:
+			err = e.resync(ctx, node)
+		}
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("follow domains", "node", node, "err", err)
+		}
+	}
+}
+
+// watch keeps a watch on the node's worker open until ctx ends.
+func (e *Engine) watch(ctx context.Context, node string) {
+	wait := e.pace.retryMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := e.fleet.Of(node).Watch(ctx, func(event seedbed.DomainEvent) { e.domains.tell(node, event) })
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > e.pace.retryMax {
+			wait = e.pace.retryMin
+		}
+		if wait == e.pace.retryMin { // once, not at every try
+			e.log.Warn("domain events interrupted", "node", node, "err", err)
+		}
+		sleep(ctx, wait)
+		wait = min(2*wait, e.pace.retryMax)
+	}
+}
+
+// keepState looks at one domain. That it is gone is the cleanup's business, and
+// one of an instance of another node says nothing of it.
+func (e *Engine) keepState(ctx context.Context, node string, id seedbed.InstanceID) error {
+	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
+	defer cancel()
+	if e.domains.isBusy(id) {
+		return nil
+	}
+	inst, err := e.store.Instance(ctx, id)
+	if err == nil && inst.Node != node {
+		return nil
+	}
+	var info seedbed.DomainInfo
+	if err == nil {
+		info, err = e.fleet.Of(node).DomainState(ctx, id)
+	}
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return e.setState(ctx, info)
+}
+
+// resync looks at every domain of the node.
+func (e *Engine) resync(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
+	defer cancel()
+	inventory, err := e.fleet.Of(node).Inventory(ctx)
+	if err != nil {
+		return err
+	}
+	instances, err := e.roll.read(ctx, e.store, e.pace.resync/12)
+	if err != nil {
+		return err
+	}
+	e.strangers.note(node, inventory.Taken, instances, time.Now())
+	recorded := map[seedbed.InstanceID]seedbed.InstanceState{}
+	for _, inst := range instances {
+		if inst.Node == node {
+			recorded[inst.ID] = inst.State
+		}
+	}
+	for _, info := range inventory.Domains {
+		if from, _ := turn(info.State); from != recorded[info.ID] {
+			continue
+		}
+		if err := e.setState(ctx, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roll is the instances as they were read last, for the resyncs of all nodes, which
+// come at the same time. That it may be older than an inventory does no harm: the
+// store looks again before it changes anything.
+type roll struct {
+	mu  sync.Mutex
+	at  time.Time
+	all []seedbed.Instance
+}
+
+// read is the instances as they were that long ago, or later.
+func (r *roll) read(ctx context.Context, store Catalogue, age time.Duration) ([]seedbed.Instance, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if r.at.IsZero() || now.Sub(r.at) > age {
+		all, err := store.Instances(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.at, r.all = now, all
+	}
+	return r.all, nil
+}
+
+// setState changes a running instance to stopped or back. Any other state, and
+// an instance whose job is in hand, is the job's business.
+func (e *Engine) setState(ctx context.Context, info seedbed.DomainInfo) error {
+	from, to := turn(info.State)
+	if e.domains.isBusy(info.ID) {
+		return nil
+	}
+	changed, err := e.store.SetInstanceState(ctx, info.ID, from, to)
+	if changed {
+		e.log.Info("instance changed", "instance", info.ID, "name", info.Name, "state", to)
+	}
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// turn is the change of an instance whose domain is in that state.
+func turn(s seedbed.DomainState) (from, to seedbed.InstanceState) {
+	if s == seedbed.DomainOff || s == seedbed.DomainCrashed {
+		return seedbed.InstanceRunning, seedbed.InstanceStopped
+	}
+	return seedbed.InstanceStopped, seedbed.InstanceRunning
+}

@@ -18,7 +18,7 @@ func TestEverythingArrives(t *testing.T) {
 	m.publish(guest(2), nil)
 	stopServer := runServer(t, m, socketIn(dir))
 	r := &recorder{}
-	stopClient := background(t, newClient(socketIn(dir), dir, r).Run)
+	stopClient := background(t, newClient(t, socketIn(dir), dir, r).Run)
 	eventually(t, "the snapshot is acknowledged", m.ackedAt(2))
 	if s := r.last(); s.Since != -1 || s.Changed != nil {
 		t.Errorf("the snapshot is since %d, with %v changed", s.Since, s.Changed)
@@ -52,7 +52,7 @@ func TestEverythingArrives(t *testing.T) {
 	stopClient()
 	stopServer()
 	r = &recorder{}
-	background(t, newClient(socketIn(dir), dir, r).Run)
+	background(t, newClient(t, socketIn(dir), dir, r).Run)
 	eventually(t, "the disk is applied", func() bool { return r.count() == 1 })
 	check(r.last())
 }

@@ -17,10 +17,13 @@ type Applier interface {
 	Apply(ctx context.Context, state State) error
 }
 
-// ClientConfig is what a Client needs; all but Hold and Wait must be set.
+// ClientConfig is what a Client needs; all but Remotes, Hold and Wait must be set.
 type ClientConfig struct {
-	// Socket is the path of seedbedd's feed socket.
+	// Socket is the path of seedbedd's feed socket, unless there are Remotes.
 	Socket string
+	// Remotes are the control hosts that serve the feed over TLS. One is followed until
+	// it does not answer, then the next.
+	Remotes []Remote
 	// Node is this host's name in the installation.
 	Node string
 	// Dir keeps the last state between runs, 0700; it has secrets.
@@ -56,6 +59,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	status Status
+	told   map[string]bool // the errors since the last contact that were logged
 }
 
 // Status is a snapshot for metrics and health.
@@ -78,7 +82,7 @@ func NewClient(cfg ClientConfig) *Client {
 	if cfg.Wait <= 0 {
 		cfg.Wait = 30 * time.Second
 	}
-	return &Client{cfg: cfg, up: newUpstream(cfg.Socket), disk: disk{cfg.Dir, cfg.Log}, now: newPicture(),
+	return &Client{cfg: cfg, up: newUpstream(cfg.Socket, cfg.Remotes), disk: disk{cfg.Dir, cfg.Log}, now: newPicture(),
 		acked: -1, status: Status{Acked: -1}}
 }
 
@@ -237,14 +241,23 @@ func (c *Client) contact(held string) {
 	if !c.status.Connected {
 		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", c.now.guests.size)
 	}
+	c.told = nil
 	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked, InSync: c.synced, Guests: c.now.guests.size}
 }
 
-// lost notes an error, and logs it unless it is the same as before.
+// maxTold is how many errors are logged without a contact between them.
+const maxTold = 32
+
+// lost notes an error, and logs it unless it was logged since the last contact: of
+// several servers each has its own.
 func (c *Client) lost(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.status.Connected || c.status.Problem != err.Error() {
+	if c.told == nil {
+		c.told = map[string]bool{}
+	}
+	if !c.told[err.Error()] && len(c.told) < maxTold {
+		c.told[err.Error()] = true
 		c.cfg.Log.Warn("feed is interrupted; known guests are served on", "err", err)
 	}
 	c.status.Connected, c.status.Problem, c.status.Acked = false, err.Error(), -1

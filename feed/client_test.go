@@ -36,7 +36,7 @@ func TestFollow(t *testing.T) {
 	m.publish(guest(1), []byte("one"))
 	runServer(t, m, socketIn(dir))
 	r := &recorder{}
-	c := newClient(socketIn(dir), dir, r)
+	c := newClient(t, socketIn(dir), dir, r)
 	r.check = func(s State) {
 		if a := m.acks(); len(a) > 0 && a[len(a)-1] >= s.Revision {
 			t.Errorf("revision %d was acknowledged before it was applied", s.Revision)
@@ -65,9 +65,10 @@ func TestFollow(t *testing.T) {
 		files, err := os.ReadDir(filepath.Join(dir, "blobs"))
 		return err == nil && len(files) == 0
 	})
-	if st := c.Status(); !st.Connected || !st.InSync || st.Guests != 1 {
-		t.Errorf("status %+v", st)
-	}
+	eventually(t, "the status tells", func() bool {
+		st := c.Status()
+		return st.Connected && st.InSync && st.Guests == 1
+	})
 	info, err := os.Stat(filepath.Join(dir, "feed.snapshot"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("snapshot file: %v, %v", info.Mode(), err)
@@ -79,7 +80,7 @@ func TestEmptyInstallation(t *testing.T) {
 	t.Parallel()
 	dir, m, r := t.TempDir(), newMemory(), &recorder{}
 	runServer(t, m, socketIn(dir))
-	background(t, newClient(socketIn(dir), dir, r).Run)
+	background(t, newClient(t, socketIn(dir), dir, r).Run)
 	eventually(t, "it is acknowledged", m.ackedAt(0))
 	if !r.last().InSync {
 		t.Error("not in sync")
@@ -92,13 +93,13 @@ func TestServedFromDisk(t *testing.T) {
 	dir, m := t.TempDir(), newMemory()
 	m.publish(guest(1), []byte("one"))
 	stopServer := runServer(t, m, socketIn(dir))
-	stopClient := background(t, newClient(socketIn(dir), dir, &recorder{}).Run)
+	stopClient := background(t, newClient(t, socketIn(dir), dir, &recorder{}).Run)
 	eventually(t, "it is acknowledged", m.ackedAt(1))
 	stopClient()
 	stopServer()
 
 	r := &recorder{}
-	c := newClient(socketIn(dir), dir, r)
+	c := newClient(t, socketIn(dir), dir, r)
 	background(t, c.Run)
 	eventually(t, "the disk is applied", func() bool { return r.count() == 1 })
 	if s := r.last(); s.InSync || s.Revision != 1 || userData(t, s, instance(1)) != "one" {
@@ -119,13 +120,13 @@ func TestServedFromDiskInTheEnd(t *testing.T) {
 	dir, m := t.TempDir(), newMemory()
 	m.publish(guest(1), []byte("one"))
 	stopServer := runServer(t, m, socketIn(dir))
-	stopClient := background(t, newClient(socketIn(dir), dir, &recorder{}).Run)
+	stopClient := background(t, newClient(t, socketIn(dir), dir, &recorder{}).Run)
 	eventually(t, "it is acknowledged", m.ackedAt(1))
 	stopClient()
 	stopServer()
 
 	r := &recorder{fail: 3}
-	stop := background(t, newClient(socketIn(dir), dir, r).Run)
+	stop := background(t, newClient(t, socketIn(dir), dir, r).Run)
 	eventually(t, "the disk is applied", func() bool { return r.count() > 0 })
 	if s := r.last(); s.InSync || s.Revision != 1 || userData(t, s, instance(1)) != "one" {
 		t.Errorf("state %+v", s)
@@ -141,7 +142,7 @@ func TestNewerThanDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{fail: 1 << 30}
-		c := newClient("/nowhere", "/nowhere", r)
+		c := NewClient(ClientConfig{Socket: "/nowhere", Node: "node1", Dir: "/nowhere", Applier: r, Log: quiet})
 		ctx := t.Context()
 		ended := make(chan struct{})
 		go func() { c.restore(ctx, State{Revision: 1}, errors.New("at first")); close(ended) }()
@@ -162,7 +163,7 @@ func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	dir, m, r := t.TempDir(), newMemory(), &recorder{}
 	stop := runServer(t, m, socketIn(dir))
-	background(t, newClient(socketIn(dir), dir, r).Run)
+	background(t, newClient(t, socketIn(dir), dir, r).Run)
 	m.publish(guest(1), nil)
 	eventually(t, "it is acknowledged", m.ackedAt(1))
 	began := time.Now()
@@ -191,7 +192,7 @@ func TestLostAck(t *testing.T) {
 	m.failApplied = 2
 	m.publish(guest(1), nil)
 	runServer(t, m, socketIn(dir))
-	c := newClient(socketIn(dir), dir, &recorder{})
+	c := newClient(t, socketIn(dir), dir, &recorder{})
 	background(t, c.Run)
 	eventually(t, "it is acknowledged in the end", func() bool { return c.Status().Acked == 1 })
 	if a := m.acks(); len(a) != 3 {
@@ -210,7 +211,7 @@ func TestApplyFails(t *testing.T) {
 		}
 	}
 	runServer(t, m, socketIn(dir))
-	background(t, newClient(socketIn(dir), dir, r).Run)
+	background(t, newClient(t, socketIn(dir), dir, r).Run)
 	eventually(t, "it is acknowledged", m.ackedAt(1))
 }
 
@@ -222,7 +223,7 @@ func TestWrongDocument(t *testing.T) {
 	sum := m.live[instance(1)].UserData.SHA256
 	m.blobs[sum] = []byte("wrong")
 	runServer(t, m, socketIn(dir))
-	c := newClient(socketIn(dir), dir, r)
+	c := newClient(t, socketIn(dir), dir, r)
 	background(t, c.Run)
 	eventually(t, "it is noticed", func() bool { return strings.Contains(c.Status().Problem, "digest") })
 	if r.count() != 0 || len(m.acks()) != 0 {
@@ -244,7 +245,7 @@ func TestOtherGeneration(t *testing.T) {
 	m.publish(guest(1), nil)
 	m.publish(guest(2), nil)
 	stop := runServer(t, m, socketIn(dir))
-	background(t, newClient(socketIn(dir), dir, r).Run)
+	background(t, newClient(t, socketIn(dir), dir, r).Run)
 	eventually(t, "it is acknowledged", m.ackedAt(2))
 	stop()
 	other := newMemory()
@@ -290,14 +291,14 @@ func TestDamagedDisk(t *testing.T) {
 			m.publish(guest(1), []byte("one"))
 			m.publish(guest(2), nil)
 			stopServer := runServer(t, m, socketIn(dir))
-			stopClient := background(t, newClient(socketIn(dir), dir, &recorder{}).Run)
+			stopClient := background(t, newClient(t, socketIn(dir), dir, &recorder{}).Run)
 			eventually(t, "it is acknowledged", m.ackedAt(2))
 			stopClient()
 			stopServer()
 			tt.damage(t, dir)
 
 			r := &recorder{}
-			c := NewClient(ClientConfig{Socket: socketIn(dir), Node: tt.node, Dir: dir, Applier: r, Log: quiet})
+			c := NewClient(ClientConfig{Socket: socketIn(dir), Remotes: remotes(t, tt.node, socketIn(dir)), Node: tt.node, Dir: dir, Applier: r, Log: quiet})
 			background(t, c.Run)
 			eventually(t, "the outage is noticed", func() bool { return c.Status().Problem != "" })
 			if got := r.count(); (got == 0) != (tt.offline < 0) {
@@ -352,7 +353,7 @@ func TestUnusableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := newClient("/nowhere", file, &recorder{}).Run(t.Context()); err == nil {
+	if err := newClient(t, "/nowhere", file, &recorder{}).Run(t.Context()); err == nil {
 		t.Error("ran on a file")
 	}
 }

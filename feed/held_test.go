@@ -11,7 +11,7 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	dir, m, r := t.TempDir(), newMemory(), &recorder{}
 	runServer(t, m, socketIn(dir))
-	c := newClient(socketIn(dir), dir, r)
+	c := newClient(t, socketIn(dir), dir, r)
 	var held atomic.Bool
 	c.cfg.Hold = func() error {
 		if held.Load() {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"sync"
@@ -21,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(bothWays{m},
 		goleak.IgnoreTopFunction("time.Sleep"), // fasthttp: the date and the cleaning of each worker pool, which end by themselves
 	)
 }
@@ -57,6 +56,9 @@ type memory struct {
 
 	failApplied, failEvents int              // so many calls fail after they took effect
 	refuse                  func(int64) bool // events that are invalid
+	strangers               int              // requests of a node that there is not
+	theirs                  map[string]bool  // documents that only other nodes' records name
+	foreign                 int              // instances of higher numbers are another node's; zero is none
 }
 
 type seen struct {
@@ -189,16 +191,6 @@ func (m *memory) got() []seen {
 	return append([]seen(nil), m.events...)
 }
 
-// runServer serves store on socket until stop.
-func runServer(t *testing.T, store Store, socket string) (stop func()) {
-	t.Helper()
-	ln, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return background(t, func(ctx context.Context) error { return NewServer(store, quiet).Serve(ctx, ln) })
-}
-
 // background runs f until stop or the end of the test, and wants nil from it.
 func background(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
@@ -259,8 +251,9 @@ func (r *recorder) count() int {
 	return len(r.states)
 }
 
-func newClient(socket, dir string, r *recorder) *Client {
-	return NewClient(ClientConfig{Socket: socket, Node: "node1", Dir: dir, Applier: r, Log: quiet, Wait: 5 * time.Second})
+func newClient(t *testing.T, socket, dir string, r *recorder) *Client {
+	t.Helper()
+	return NewClient(ClientConfig{Socket: socket, Remotes: remotes(t, "node1", socket), Node: "node1", Dir: dir, Applier: r, Log: quiet, Wait: 5 * time.Second})
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

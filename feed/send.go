@@ -7,9 +7,10 @@ import (
 	"seedbed"
 )
 
-// refused tells errors that the same batch would meet again at any time.
+// refused tells errors that the same batch would meet again at any time. Not
+// ErrForbidden: it is the node that is refused then, and may be let in again.
 func refused(err error) bool {
-	for _, kind := range []error{seedbed.ErrInvalid, seedbed.ErrNotFound, seedbed.ErrExists, seedbed.ErrConflict, seedbed.ErrForbidden} {
+	for _, kind := range []error{seedbed.ErrInvalid, seedbed.ErrNotFound, seedbed.ErrExists, seedbed.ErrConflict} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -53,19 +53,24 @@ const (
 
 // Server is the seedbedd side of the feed.
 type Server struct {
-	store Store
-	log   *slog.Logger
+	store   Store
+	log     *slog.Logger
+	waiting waiting
 }
 
 // NewServer makes a server on store.
 func NewServer(store Store, log *slog.Logger) *Server { return &Server{store: store, log: log} }
 
 // Serve answers on ln until ctx ends, which ends waiting polls at once, and
-// returns nil then. Who may connect is the socket's file mode's business.
+// returns nil then. Who may connect is the socket's file mode's business; who
+// does may ask for any node.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	app := s.app(ctx)
+	return s.serve(ctx, cancel, ln, s.app(ctx, nil))
+}
+
+func (s *Server) serve(ctx context.Context, cancel func(), ln net.Listener, app *fiber.App) error {
 	served := make(chan error, 1)
 	go func() { served <- app.Listener(ln) }()
 	var err error
@@ -90,7 +95,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-func (s *Server) app(ctx context.Context) *fiber.App {
+// app answers everybody, or with admit whom that lets in.
+func (s *Server) app(ctx context.Context, admit fiber.Handler) *fiber.App {
 	app := fiber.New(fiber.Config{
 		AppName: "seedbed-feed", StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
 		DisablePreParseMultipartForm: true, BodyLimit: maxEventsBody, Concurrency: 1024,
@@ -98,6 +104,9 @@ func (s *Server) app(ctx context.Context) *fiber.App {
 		ErrorHandler: s.problem,
 	})
 	app.Server().MaxIdleWorkerDuration = time.Second
+	if admit != nil {
+		app.Use(admit)
+	}
 	with := func(h func(context.Context, *fiber.Ctx) error) fiber.Handler {
 		return func(c *fiber.Ctx) error { return h(ctx, c) }
 	}
@@ -111,6 +120,9 @@ func (s *Server) app(ctx context.Context) *fiber.App {
 func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 	node := strings.Clone(c.Query("node"))
 	if err := checkNode(node); err != nil {
+		return err
+	}
+	if err := ofCaller(c, node); err != nil {
 		return err
 	}
 	since, err := strconv.ParseInt(c.Query("since", "0"), 10, 64)
@@ -134,8 +146,15 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-// poll answers at once when there is news, else after wait or at the end of ctx.
+// poll answers at once when there is news, else after wait, at the end of ctx, or when
+// too many others of the node have begun to wait.
 func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
+	var crowded <-chan struct{}
+	if wait > 0 {
+		place, leave := s.waiting.enter(node)
+		defer leave()
+		crowded = place
+	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	tick := time.NewTicker(pollEvery)
@@ -156,6 +175,8 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 			pause(ctx, settle)
 		case <-tick.C:
 		case <-over.C:
+			return page, nil
+		case <-crowded:
 			return page, nil
 		case <-ctx.Done():
 			return page, nil
@@ -199,7 +220,7 @@ func (s *Server) blob(ctx context.Context, c *fiber.Ctx) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	data, err := s.store.Blob(ctx, sum)
+	data, err := s.document(ctx, c, sum)
 	if err != nil {
 		return err
 	}
@@ -218,6 +239,9 @@ func (s *Server) applied(ctx context.Context, c *fiber.Ctx) error {
 	if err := checkNode(b.Node); err != nil {
 		return err
 	}
+	if err := ofCaller(c, b.Node); err != nil {
+		return err
+	}
 	if b.Revision < 0 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "revision %d is negative", b.Revision)
 	}
@@ -234,8 +258,14 @@ func (s *Server) events(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := ofCaller(c, node); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
+	if events, err = s.ownEvents(ctx, c, events); err != nil {
+		return err
+	}
 	if err := s.store.AddGuestEvents(ctx, node, spool, events); err != nil {
 		return err
 	}
@@ -253,6 +283,10 @@ func (s *Server) problem(c *fiber.Ctx, err error) error {
 		status = http.StatusNotFound
 	case errors.Is(err, seedbed.ErrInvalid):
 		status = http.StatusUnprocessableEntity
+	case errors.Is(err, seedbed.ErrForbidden):
+		status = http.StatusForbidden
+	case errors.Is(err, seedbed.ErrUnauthenticated):
+		status = http.StatusUnauthorized
 	case errors.Is(err, seedbed.ErrUnavailable):
 		status = http.StatusServiceUnavailable
 	default:

@@ -25,7 +25,7 @@ func TestServerAnswers(t *testing.T) {
 	m.publish(guest(1), []byte("one"))
 	sum := m.live[instance(1)].UserData.SHA256
 	runServer(t, m, socketIn(dir))
-	up := newUpstream(socketIn(dir))
+	up := newUpstream(socketIn(dir), remotes(t, "node1", socketIn(dir)))
 	t.Cleanup(up.close)
 	event := `{"seq":1,"instance":"` + string(instance(1)) + `","kind":"access","at":"2026-09-01T00:00:00Z"}`
 	spool := strings.Repeat("a", 32)
@@ -38,9 +38,9 @@ func TestServerAnswers(t *testing.T) {
 		{"no node", "GET", "/v1/feed", "", 422, "invalid"},
 		{"odd node", "GET", "/v1/feed?node=%01", "", 422, "invalid"},
 		{"long node", "GET", "/v1/feed?node=" + strings.Repeat("n", 300), "", 422, "invalid"},
-		{"odd revision", "GET", "/v1/feed?node=n&since=x", "", 422, "invalid"},
-		{"negative revision", "GET", "/v1/feed?node=n&since=-1", "", 422, "invalid"},
-		{"odd wait", "GET", "/v1/feed?node=n&wait=soon", "", 422, "invalid"},
+		{"odd revision", "GET", "/v1/feed?node=node1&since=x", "", 422, "invalid"},
+		{"negative revision", "GET", "/v1/feed?node=node1&since=-1", "", 422, "invalid"},
+		{"odd wait", "GET", "/v1/feed?node=node1&wait=soon", "", 422, "invalid"},
 		{"blob", "GET", "/v1/blobs/" + sum, "", 200, ""},
 		{"no such blob", "GET", "/v1/blobs/" + strings.Repeat("0", 64), "", 404, "not_found"},
 		{"odd blob", "GET", "/v1/blobs/..%2f..%2fetc", "", 422, "invalid"},
@@ -60,7 +60,7 @@ func TestServerAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := up.http.Do(req)
+		resp, err := up.doors[0].http.Do(req)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -82,9 +82,9 @@ func TestHugeBody(t *testing.T) {
 	t.Parallel()
 	dir, m := t.TempDir(), newMemory()
 	runServer(t, m, socketIn(dir))
-	up := newUpstream(socketIn(dir))
+	up := newUpstream(socketIn(dir), remotes(t, "node1", socketIn(dir)))
 	t.Cleanup(up.close)
-	resp, err := up.http.Post("http://feed/v1/events", "", strings.NewReader(strings.Repeat(" ", maxEventsBody+1)))
+	resp, err := up.doors[0].http.Post("http://feed/v1/events", "", strings.NewReader(strings.Repeat(" ", maxEventsBody+1)))
 	if err != nil {
 		return
 	}
@@ -105,7 +105,7 @@ func TestInternalErrorsStayInside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	runServer(t, broken{newMemory()}, socketIn(dir))
-	up := newUpstream(socketIn(dir))
+	up := newUpstream(socketIn(dir), remotes(t, "node1", socketIn(dir)))
 	t.Cleanup(up.close)
 	_, err := up.blob(t.Context(), strings.Repeat("0", 64))
 	if err == nil || strings.Contains(err.Error(), "/secret/path") {
@@ -132,7 +132,7 @@ func TestPoll(t *testing.T) {
 	dir, m := t.TempDir(), newMemory()
 	m.publish(guest(1), nil)
 	runServer(t, m, socketIn(dir))
-	up := newUpstream(socketIn(dir))
+	up := newUpstream(socketIn(dir), remotes(t, "node1", socketIn(dir)))
 	t.Cleanup(up.close)
 	began := time.Now()
 	page, err := up.page(t.Context(), "node1", 1, "g1", 100*time.Millisecond)
@@ -217,7 +217,7 @@ func TestLargeSnapshot(t *testing.T) {
 	m.revision = n
 	m.floor = n
 	runServer(t, m, socketIn(dir))
-	c := newClient(socketIn(dir), dir, r)
+	c := newClient(t, socketIn(dir), dir, r)
 	background(t, c.Run)
 	deadline := time.Now().Add(3 * time.Minute)
 	for !m.ackedAt(n)() {

@@ -17,10 +17,12 @@ import (
 	"seedbed"
 )
 
-// SpoolConfig is what a Spool needs; all but MaxBytes must be set.
+// SpoolConfig is what a Spool needs; all but Remotes and MaxBytes must be set.
 type SpoolConfig struct {
-	// Socket is the path of seedbedd's feed socket.
+	// Socket is the path of seedbedd's feed socket, unless there are Remotes.
 	Socket string
+	// Remotes are the control hosts that serve the feed over TLS, tried in turn.
+	Remotes []Remote
 	// Node is this host's name in the installation.
 	Node string
 	// Dir is the state directory; the spool is in its directory "spool".
@@ -80,7 +82,7 @@ func OpenSpool(cfg SpoolConfig) (*Spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
-	return &Spool{cfg: cfg, journal: j, up: newUpstream(cfg.Socket), key: make(chan queued, queueKey),
+	return &Spool{cfg: cfg, journal: j, up: newUpstream(cfg.Socket, cfg.Remotes), key: make(chan queued, queueKey),
 		access: make(chan seedbed.GuestEvent, queueAccess), more: make(chan struct{}, 1), ended: make(chan struct{})}, nil
 }
 

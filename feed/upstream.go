@@ -3,34 +3,98 @@ package feed
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"seedbed"
+	"seedbed/internal/mtls"
 )
 
-// callTime bounds every call but the waiting part of a poll.
-const callTime = 30 * time.Second
+const (
+	// callTime bounds every call but the waiting part of a poll.
+	callTime = 30 * time.Second
+	// dialTime bounds the making of a connection.
+	dialTime = 5 * time.Second
+)
 
-// upstream calls the server.
-type upstream struct{ http *http.Client }
+// Remote is a control host that serves the feed over TLS.
+type Remote struct {
+	// Addr is its host and port.
+	Addr string
+	// TLS is the configuration for connections to it, which decides whether it is one.
+	TLS *tls.Config
+}
 
-func newUpstream(socket string) *upstream {
-	return &upstream{&http.Client{Transport: &http.Transport{
+// upstream calls the server: on a socket, or on one of several hosts, the next once
+// the one before does not answer.
+type upstream struct {
+	doors []door
+	mu    sync.Mutex
+	at    int // the door that is used
+}
+
+// door is one way to a server.
+type door struct {
+	name string // for messages; empty for the socket
+	http *http.Client
+}
+
+func newUpstream(socket string, remotes []Remote) *upstream {
+	if len(remotes) == 0 {
+		return &upstream{doors: []door{newDoor("", func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		})}}
+	}
+	u := &upstream{}
+	for _, r := range remotes {
+		u.doors = append(u.doors, newDoor(r.Addr, func(ctx context.Context) (net.Conn, error) {
+			return mtls.Dial(ctx, r.Addr, r.TLS)
+		}))
+	}
+	return u
+}
+
+func newDoor(name string, dial func(context.Context) (net.Conn, error)) door {
+	return door{name, &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", socket)
+			ctx, cancel := context.WithTimeout(ctx, dialTime)
+			defer cancel()
+			return dial(ctx)
 		},
 		MaxIdleConns: 4, IdleConnTimeout: time.Minute, DisableCompression: true,
 	}}}
 }
 
-func (u *upstream) close() { u.http.CloseIdleConnections() }
+func (u *upstream) close() {
+	for _, d := range u.doors {
+		d.http.CloseIdleConnections()
+	}
+}
+
+// door is the one to use, and its number.
+func (u *upstream) door() (door, int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.doors[u.at], u.at
+}
+
+// pass goes on to the next door, unless another call has done so already.
+func (u *upstream) pass(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.at == n {
+		u.at = (n + 1) % len(u.doors)
+	}
+}
 
 // page asks for what is newer than since, and waits for it at most wait.
 func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (p parcel, err error) {
@@ -58,42 +122,60 @@ func (u *upstream) events(ctx context.Context, node, spool string, events []json
 	return u.call(ctx, callTime, "POST", "/v1/events", eventsBody{node, spool, events}, nil)
 }
 
-// call makes one request. An error that the server names has its kind.
+// call makes one request. An error that the server names has its kind. A server that
+// does not answer, or not as it should, is not asked the next time if there is another.
 func (u *upstream) call(ctx context.Context, limit time.Duration, method, path string, send any, receive func(io.Reader) error) error {
+	d, n := u.door()
+	passOn, err := d.call(ctx, limit, method, path, send, receive)
+	if passOn && ctx.Err() == nil {
+		u.pass(n)
+	}
+	if err != nil && d.name != "" {
+		return fmt.Errorf("%s: %w", d.name, err)
+	}
+	return err
+}
+
+// call makes one request. passOn tells that another server may do better.
+func (d door) call(ctx context.Context, limit time.Duration, method, path string, send any, receive func(io.Reader) error) (passOn bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var body io.Reader
 	if send != nil {
 		b, err := json.Marshal(send)
 		if err != nil {
-			return err
+			return false, err
 		}
 		body = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://feed"+path, body)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if send != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := u.http.Do(req)
+	resp, err := d.http.Do(req)
 	if err != nil {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "feed: %v", err)
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the question, which is another each time
+		}
+		return true, seedbed.Errorf(seedbed.ErrUnavailable, "feed: %v", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
+		passOn = resp.StatusCode >= 500 || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized
 		var e errorBody
 		if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&e); err != nil || e.Kind == "" {
-			return fmt.Errorf("feed: %s answered %s", req.URL.Path, resp.Status)
+			return passOn, fmt.Errorf("feed: %s answered %s", req.URL.Path, resp.Status)
 		}
-		return seedbed.KindError(e.Kind, "feed: "+e.Message)
+		return passOn, seedbed.KindError(e.Kind, "feed: "+e.Message)
 	}
 	if receive == nil {
-		return nil
+		return false, nil
 	}
 	if err := receive(resp.Body); err != nil {
-		return fmt.Errorf("feed: read %s: %w", req.URL.Path, err)
+		return true, fmt.Errorf("feed: read %s: %w", req.URL.Path, err)
 	}
-	return nil
+	return false, nil
 }

@@ -52,6 +52,9 @@ func CheckHook(h seedbed.Hook) error {
 			return invalid("subjects: %q: want a DNS or URI name or the common name of a certificate", clip(s))
 		}
 	}
+	if err := (seedbed.JobOptions{Priority: h.Priority}).Check(seedbed.JobCreate); err != nil {
+		return err
+	}
 	_, err := compile(h.When, h.Mapping)
 	return err
 }

@@ -18,6 +18,14 @@ type payload struct {
 	Name    string         `json:"name"`
 	Profile string         `json:"profile"`
 	Params  map[string]any `json:"params"`
+	Node    string         `json:"node"`
+	// How the job is to be run, as text; Priority may be a whole number.
+	OnFailure string `json:"on_failure"`
+	Priority  any    `json:"priority"`
+	After     string `json:"after"`
+	// Of a create; nil leaves what the profile says.
+	Hold      *bool `json:"hold"`
+	Protected *bool `json:"protected"`
 }
 
 // decode reads a verified body: one JSON object with known members, each at
@@ -40,9 +48,13 @@ func decode(body []byte) (payload, error) {
 	}
 	if e, ok := errors.AsType[*json.SemanticError](err); ok {
 		if errors.Is(e, json.ErrUnknownName) {
-			return p, errors.New("member " + place(e.JSONPointer) + " is unknown: want action, name, profile and params")
+			return p, errors.New("member " + place(e.JSONPointer) + " is unknown: want " + memberNames())
 		}
-		return p, errors.New("member " + place(e.JSONPointer) + " has the wrong type: want a string, or an object for params")
+		name, _, _ := strings.Cut(strings.TrimPrefix(string(e.JSONPointer), "/"), "/")
+		if m, ok := memberOf(name); ok {
+			return p, errors.New("member " + place(e.JSONPointer) + " has the wrong type: want " + m.want)
+		}
+		return p, errors.New("member " + place(e.JSONPointer) + " has the wrong type")
 	}
 	return p, errors.New("the body is not valid JSON")
 }
@@ -54,7 +66,8 @@ func place(p jsontext.Pointer) string {
 	return clip(string(p))
 }
 
-// request checks that nothing needed is missing; ErrInvalid names the member.
+// request checks that nothing needed is missing, and reads how the job is to be
+// run; ErrInvalid names the member.
 func (p payload) request() (seedbed.Request, error) {
 	switch {
 	case p.Action == "":
@@ -63,8 +76,38 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, invalid("name is missing")
 	case makes(p.Action) && p.Profile == "":
 		return seedbed.Request{}, invalid("profile is missing")
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node != ""):
+		return seedbed.Request{}, invalid("hold, protected and node are for create and plan: want none of them with %s", clip(p.Action))
 	}
-	return seedbed.Request{Action: p.Action, Name: p.Name, Profile: p.Profile, Params: p.Params}, nil
+	options, err := p.options()
+	if err != nil {
+		return seedbed.Request{}, err
+	}
+	return seedbed.Request{
+		Action: p.Action, Name: p.Name, Profile: p.Profile, Params: p.Params, Node: p.Node, Hold: p.Hold, Protected: p.Protected, JobOptions: options,
+	}, nil
+}
+
+// options are how the job is to be run.
+func (p payload) options() (o seedbed.JobOptions, err error) {
+	if o.OnFailure, err = seedbed.ParseOnFailure(p.OnFailure); err != nil {
+		return o, err
+	}
+	if p.Priority != nil {
+		text, ok := priorityText(p.Priority)
+		if !ok {
+			return o, invalid("priority is of another type: want a string or a whole number")
+		}
+		if o.Priority, err = seedbed.ParsePriority(text); err != nil {
+			return o, err
+		}
+	}
+	o.After = seedbed.JobID(p.After)
+	kind := seedbed.JobKind(p.Action) // the actions that make jobs are called as their kinds
+	if makes(p.Action) {
+		kind = seedbed.JobCreate
+	}
+	return o, o.Check(kind)
 }
 
 // makes tells whether an action makes an instance, or would.

@@ -29,8 +29,8 @@ var indirect = []string{"forwarded", "via", "x-forwarded-for", "x-forwarded-host
 // the sender's own word.
 func peerOf(remote net.Addr, f httpserve.Fields, trusted []netip.Prefix) peer {
 	p := peer{direct: !slices.ContainsFunc(indirect, f.Has)}
-	if at, err := netip.ParseAddrPort(remote.String()); err == nil {
-		p.addr = at.Addr().Unmap()
+	if at, ok := remote.(*net.TCPAddr); ok {
+		p.addr = at.AddrPort().Addr().Unmap()
 	}
 	hops := strings.Split(f.Get("x-forwarded-for"), ",")
 	for i := len(hops) - 1; i >= 0 && within(trusted, p.addr); i-- {

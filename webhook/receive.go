@@ -255,6 +255,9 @@ func (r *Server) judge(ctx context.Context, d *delivered) (req seedbed.Request, 
 	if err != nil {
 		return req, true, err
 	}
+	if p.Priority == nil && d.hook.Priority < 0 { // the most that it may have, and less than the usual
+		p.Priority = d.hook.Priority.String()
+	}
 	if req, err = p.request(); err != nil {
 		return req, true, err
 	}
@@ -266,6 +269,9 @@ func (r *Server) judge(ctx context.Context, d *delivered) (req seedbed.Request, 
 func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Request) error {
 	if !allowsAction(hook, req.Action) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", clip(req.Action))
+	}
+	if req.Priority > hook.Priority {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: want at most %s", req.Priority, hook.Priority)
 	}
 	profile := req.Profile
 	if profile != "" && !allowsProfile(hook, profile) {

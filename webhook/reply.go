@@ -26,7 +26,9 @@ type accepted struct {
 	Job       seedbed.JobID    `json:"job"`
 	State     seedbed.JobState `json:"state"`
 	Duplicate bool             `json:"duplicate"`
-	URL       string           `json:"url"`
+	// Cancels is the job that made the instance which is to be removed, if it is still made.
+	Cancels seedbed.JobID `json:"cancels,omitempty"`
+	URL     string        `json:"url"`
 	// Error is why the job failed, when its end was waited for.
 	Error string `json:"error,omitempty"`
 }
@@ -48,7 +50,7 @@ func (r *receiver) answer(c *fiber.Ctx, f httpserve.Fields, a outcome) error {
 	}
 	url := r.APIBase + "/api/v1/jobs/" + string(a.receipt.Job)
 	c.Set(fiber.HeaderLocation, url)
-	status, body := fiber.StatusAccepted, accepted{Job: a.receipt.Job, State: a.receipt.State, Duplicate: a.receipt.Duplicate, URL: url}
+	status, body := fiber.StatusAccepted, accepted{Job: a.receipt.Job, State: a.receipt.State, Duplicate: a.receipt.Duplicate, Cancels: a.receipt.Cancels, URL: url}
 	if d := preferred(f.Get("prefer")); d > 0 {
 		c.Set("Preference-Applied", "wait="+strconv.Itoa(int(d.Seconds())))
 		if job, ended := r.await(a.receipt.Job, d); ended {

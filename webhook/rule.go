@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
-	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -102,38 +100,6 @@ func checkWhen(tree *cel.Ast) (int64, string) {
 	return 0, ""
 }
 
-// requestKeys are what a mapping may give.
-var requestKeys = []string{"action", "name", "profile", "params"}
-
-func checkMapping(tree *cel.Ast) (int64, string) {
-	root := tree.NativeRep().Expr()
-	if t := tree.OutputType(); t.Kind() != types.MapKind && t.Kind() != types.DynKind {
-		return root.ID(), "it gives " + t.String() + ": want a map with action, name, profile and params"
-	}
-	if root.Kind() != celast.MapKind {
-		return 0, ""
-	}
-	for _, e := range root.AsMap().Entries() {
-		key := e.AsMapEntry().Key()
-		if key.Kind() != celast.LiteralKind {
-			continue
-		}
-		if text, ok := key.AsLiteral().Value().(string); !ok || !knownKey(text) {
-			return key.ID(), fmt.Sprintf("key %v is unknown: want %s", key.AsLiteral().Value(), strings.Join(requestKeys, ", "))
-		}
-	}
-	return 0, ""
-}
-
-func knownKey(key string) bool {
-	for _, k := range requestKeys {
-		if k == key {
-			return true
-		}
-	}
-	return false
-}
-
 func (e event) variables() map[string]any {
 	return map[string]any{"headers": e.headers, "query": e.query, "body": e.body}
 }
@@ -170,25 +136,13 @@ func (r rules) request(ctx context.Context, e event) (payload, error) {
 	}
 	var p payload
 	for key, v := range m {
-		text, isText := v.(string)
+		member, known := memberOf(key)
 		switch {
-		case key == "params":
-			if p.Params, ok = v.(map[string]any); !ok && v != nil {
-				return p, invalid("mapping: params is no map")
-			}
-			continue
-		case !knownKey(key):
-			return p, invalid("mapping gave %q: want %s", clip(key), strings.Join(requestKeys, ", "))
-		case !isText:
-			return p, invalid("mapping: %s is no string", key)
-		}
-		switch key {
-		case "action":
-			p.Action = text
-		case "name":
-			p.Name = text
-		case "profile":
-			p.Profile = text
+		case !known:
+			return p, invalid("mapping gave %q: want %s", clip(key), memberNames())
+		case v == nil: // as if it were not there
+		case !member.set(&p, v):
+			return p, invalid("mapping: %s is of another type: want %s", key, member.want)
 		}
 	}
 	return p, nil

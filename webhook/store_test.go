@@ -98,6 +98,7 @@ type reply struct {
 	Job        seedbed.JobID    `json:"job"`
 	State      seedbed.JobState `json:"state"`
 	Duplicate  bool             `json:"duplicate"`
+	Cancels    seedbed.JobID    `json:"cancels"`
 	Detail     string           `json:"detail"`
 }
 

@@ -1,0 +1,156 @@
+package webhook
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+
+	"seedbed"
+)
+
+// member is one of the things that a delivery says, in its body or by a mapping.
+type member struct {
+	name string
+	// want says what its value is, for messages, and kinds are CEL's of it, but dyn.
+	want  string
+	kinds []types.Kind
+	// set takes a value as JSON has it, but that whole numbers may be int64; false for one of another type.
+	set func(p *payload, v any) bool
+	// check looks at the value itself; nil where any is well-formed.
+	check func(v any) error
+}
+
+// members are all of them, in the order in which messages name them.
+var members = []member{
+	textMember("action", func(p *payload) *string { return &p.Action }, func(v any) error {
+		if !slices.Contains(seedbed.Actions(), v.(string)) {
+			return invalid("want one of %s", strings.Join(seedbed.Actions(), ", "))
+		}
+		return nil
+	}),
+	textMember("name", func(p *payload) *string { return &p.Name }, nil),
+	textMember("profile", func(p *payload) *string { return &p.Profile }, nil),
+	{name: "params", want: "a map", kinds: []types.Kind{types.MapKind}, set: func(p *payload, v any) (ok bool) { p.Params, ok = v.(map[string]any); return ok }},
+	textMember("node", func(p *payload) *string { return &p.Node }, nil),
+	textMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
+		_, err := seedbed.ParseOnFailure(v.(string))
+		return err
+	}),
+	{
+		name: "priority", want: "a string or a whole number", kinds: []types.Kind{types.StringKind, types.IntKind, types.UintKind},
+		set: func(p *payload, v any) bool { p.Priority = v; _, ok := priorityText(v); return ok },
+		check: func(v any) error {
+			text, _ := priorityText(v)
+			_, err := seedbed.ParsePriority(text)
+			return err
+		},
+	},
+	textMember("after", func(p *payload) *string { return &p.After }, nil),
+	truthMember("hold", func(p *payload) **bool { return &p.Hold }),
+	truthMember("protected", func(p *payload) **bool { return &p.Protected }),
+}
+
+func textMember(name string, of func(*payload) *string, check func(any) error) member {
+	return member{name: name, want: "a string", kinds: []types.Kind{types.StringKind}, check: check, set: func(p *payload, v any) bool {
+		text, ok := v.(string)
+		*of(p) = text
+		return ok
+	}}
+}
+
+func truthMember(name string, of func(*payload) **bool) member {
+	return member{name: name, want: "true or false", kinds: []types.Kind{types.BoolKind}, set: func(p *payload, v any) bool {
+		truth, ok := v.(bool)
+		*of(p) = &truth
+		return ok
+	}}
+}
+
+// priorityText is a priority as seedbed.ParsePriority reads it.
+func priorityText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case int64, uint64:
+		return fmt.Sprint(v), true
+	case float64:
+		return fmt.Sprintf("%.0f", v), v == math.Trunc(v)
+	}
+	return "", false
+}
+
+func memberOf(name string) (member, bool) {
+	i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
+	if i < 0 {
+		return member{}, false
+	}
+	return members[i], true
+}
+
+// memberNames are all names, for messages.
+func memberNames() string {
+	var names []string
+	for _, m := range members {
+		names = append(names, m.name)
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// checkMapping looks at what is known of a mapping before it runs: its keys, and
+// the types of their values, or the values where they are written there.
+func checkMapping(tree *cel.Ast) (int64, string) {
+	root := tree.NativeRep().Expr()
+	if t := tree.OutputType(); t.Kind() != types.MapKind && t.Kind() != types.DynKind {
+		return root.ID(), "it gives " + t.String() + ": want a map with " + memberNames()
+	}
+	if root.Kind() != celast.MapKind {
+		return 0, ""
+	}
+	for _, e := range root.AsMap().Entries() {
+		entry := e.AsMapEntry()
+		if entry.Key().Kind() != celast.LiteralKind {
+			continue
+		}
+		key := entry.Key().AsLiteral().Value()
+		name, _ := key.(string)
+		m, known := memberOf(name)
+		if !known {
+			return entry.Key().ID(), fmt.Sprintf("key %v is unknown: want %s", key, memberNames())
+		}
+		if problem := m.problem(entry, tree); problem != "" {
+			return entry.Value().ID(), problem
+		}
+	}
+	return 0, ""
+}
+
+// problem says what is wrong with a value that a mapping has for the member.
+func (m member) problem(entry celast.MapEntry, tree *cel.Ast) string {
+	value := entry.Value()
+	t := tree.NativeRep().GetType(value.ID())
+	if t != nil && t.Kind() == types.OpaqueKind && t.TypeName() == "optional_type" && len(t.Parameters()) == 1 {
+		t = t.Parameters()[0]
+	}
+	if t == nil || t.Kind() == types.DynKind || t.Kind() == types.NullTypeKind {
+		return ""
+	}
+	if !slices.Contains(m.kinds, t.Kind()) {
+		return fmt.Sprintf("%s is %s: want %s", m.name, t, m.want)
+	}
+	if value.Kind() != celast.LiteralKind || m.check == nil {
+		return ""
+	}
+	given, err := plain(value.AsLiteral())
+	if err == nil {
+		err = m.check(given)
+	}
+	if err != nil {
+		return fmt.Sprintf("%s: %v", m.name, err)
+	}
+	return ""
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"seedbed"
 
@@ -16,10 +17,11 @@ type Adoptions interface {
 	Forget(ctx context.Context, instance string) (seedbed.Receipt, error)
 }
 
-// Strangers are the domains of the node that are nobody's instances, on the worker.
+// Strangers are the domains that are nobody's instances, on the workers: those of
+// one node or, without its name, of all.
 type Strangers interface {
-	ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error)
-	ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error)
+	ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error)
+	ForeignDomain(ctx context.Context, node, name string) (seedbed.ForeignDomain, error)
 }
 
 func (r *router) adoptRoutes(app *fiber.App) {
@@ -31,7 +33,11 @@ func (r *router) adoptRoutes(app *fiber.App) {
 
 // domains are those that could be adopted, in short.
 func (r *router) domains(ctx context.Context, c *fiber.Ctx) error {
-	all, err := r.Strangers.ForeignDomains(ctx)
+	node, err := nodeQuery(c)
+	if err != nil {
+		return err
+	}
+	all, err := r.Strangers.ForeignDomains(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -45,7 +51,20 @@ func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDoma
 	if len(n) > 255 {
 		return seedbed.ForeignDomain{}, invalid("the domain's name has %d characters: want at most 255", len(n))
 	}
-	return r.Strangers.ForeignDomain(ctx, n)
+	node, err := nodeQuery(c)
+	if err != nil {
+		return seedbed.ForeignDomain{}, err
+	}
+	return r.Strangers.ForeignDomain(ctx, node, strings.Clone(n))
+}
+
+// nodeQuery is the node that the query names; empty for all.
+func nodeQuery(c *fiber.Ctx) (string, error) {
+	node := strings.Clone(c.Query("node"))
+	if node == "" {
+		return "", nil
+	}
+	return node, seedbed.CheckName("node", node)
 }
 
 func (r *router) domain(ctx context.Context, c *fiber.Ctx) error {

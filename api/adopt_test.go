@@ -19,17 +19,22 @@ var strange = seedbed.ForeignDomain{
 	Problems: []string{},
 }
 
-func (strangers) ForeignDomains(context.Context) ([]seedbed.ForeignDomain, error) {
+func (strangers) ForeignDomains(_ context.Context, node string) ([]seedbed.ForeignDomain, error) {
+	if node != "" && node != strange.Node {
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
+	}
 	short := strange
 	short.Disks, short.NICs = []seedbed.ForeignDisk{}, []seedbed.ForeignNIC{}
 	return []seedbed.ForeignDomain{short}, nil
 }
 
-func (strangers) ForeignDomain(_ context.Context, name string) (seedbed.ForeignDomain, error) {
-	switch name {
-	case "old":
+func (strangers) ForeignDomain(_ context.Context, node, name string) (seedbed.ForeignDomain, error) {
+	switch {
+	case node != "" && node != strange.Node:
+		return seedbed.ForeignDomain{}, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
+	case name == "old":
 		return strange, nil
-	case "busy":
+	case name == "busy":
 		busy := strange
 		busy.Name, busy.State, busy.Problems = "busy", seedbed.DomainRunning, []string{"the domain is running: shut it down first"}
 		return busy, nil
@@ -52,10 +57,15 @@ func TestAdopt(t *testing.T) {
 		says                     string
 	}{
 		{"absent", "POST", "/api/v1/domains/none/adopt", "", 404, "there is no domain"},
+		{"of a node", "GET", "/api/v1/domains?node=host1", "", 200, "old"},
+		{"of a node that is none", "GET", "/api/v1/domains?node=hv9", "", 404, "hv9"},
+		{"on a node that is none", "GET", "/api/v1/domains/old?node=hv9", "", 404, "hv9"},
+		{"adopted on a node that is none", "POST", "/api/v1/domains/old/adopt?node=hv9", "", 404, "hv9"},
+		{"of what is no node's name", "GET", "/api/v1/domains?node=a%2Fb", "", 422, "a/b"},
 		{"busy", "POST", "/api/v1/domains/busy/adopt", "", 409, "shut it down first"},
 		{"unknown field", "POST", "/api/v1/domains/old/adopt", `{"adresses":[]}`, 400, "adresses"},
 		{"an address of elsewhere", "POST", "/api/v1/domains/old/adopt", `{"addresses":["192.0.2.7"]}`, 422, "10.99.0.0/24"},
-		{"adopted", "POST", "/api/v1/domains/old/adopt", `{"addresses":["10.99.0.7"],"tags":{"from":"before"}}`, 202, "queued"},
+		{"adopted", "POST", "/api/v1/domains/old/adopt?node=host1", `{"addresses":["10.99.0.7"],"tags":{"from":"before"}}`, 202, "queued"},
 		{"again", "POST", "/api/v1/domains/old/adopt", "", 409, "old"},
 		{"forget while a job works on it", "POST", "/api/v1/instances/old/forget", "", 409, "adopt job"},
 		{"forget what is not there", "POST", "/api/v1/instances/none/forget", "", 404, "none"},

@@ -52,8 +52,11 @@ func switched(c *fiber.Ctx, name string) (bool, error) {
 }
 
 func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
-	how := seedbed.TakeOver{Check: r.CheckProfile, CheckComposed: r.CheckComposed, CheckDisk: r.checkDisk}
-	var err error
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	how := seedbed.TakeOver{Check: r.CheckProfile, CheckComposed: r.CheckComposed, CheckDisk: pools.check}
 	if how.Try, err = switched(c, "dry_run"); err != nil {
 		return err
 	}

@@ -61,6 +61,8 @@ type imageRequest struct {
 	// Format and Firmware may be empty: see seedbed.ImportSpec.
 	Format   string           `json:"format"`
 	Firmware seedbed.Firmware `json:"firmware"`
+	// Node is whose worker makes it; empty leaves that to the placement.
+	Node string `json:"node"`
 }
 
 func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
@@ -72,7 +74,7 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
 	if err := checkImage(req); err != nil {
 		return err
 	}
-	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware})
+	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node})
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,8 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 		v, err = r.shownComposed(ctx, parts[1:])
 	case "networks":
 		v, err = r.Store.Network(ctx, name)
+	case "nodes":
+		v, err = r.shownNodeSettings(ctx, name)
 	case "tokens":
 		v, err = r.shownToken(ctx, name)
 	default:

@@ -80,12 +80,19 @@ func (l *lockedBuffer) String() string {
 // consoles is a worker that does not answer when 13 bytes are asked for.
 type consoles struct{}
 
-func (consoles) Console(_ context.Context, _ seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
-	if tail == 13 {
+func (consoles) Console(_ context.Context, node string, _ seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
+	if tail == 13 || node != testNode {
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker does not answer")
 	}
 	return []byte("login: \xff<script>"), nil
 }
+
+// testNode is the host of everything.
+const testNode = "host1"
+
+// testReport is what its worker says.
+var testReport = seedbed.NodeReport{CPUs: 4, Memory: 16 * seedbed.GiB, MemoryFree: 12 * seedbed.GiB, Domains: 1, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+	Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 1060, Free: 40}}}
 
 func start(t *testing.T) *server {
 	t.Helper()
@@ -100,7 +107,13 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, provision.Serving{Node: "host1"}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool()}}
+	if err := db.EnsureNode(t.Context(), testNode); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.NoteNode(t.Context(), testNode, testReport, "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{db: db, intake: provision.NewIntake(db, provision.Serving{Node: testNode}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool()}}
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)
 	return s
@@ -128,7 +141,7 @@ func (s *server) config() api.Config {
 				return []seedbed.Check{{Name: "port 80", Detail: "nginx", Hint: "stop it"}}
 			},
 		},
-		Deliveries:   outbox.New(outbox.Config{Store: s.db, Directory: s.db, Node: "host1", Log: slog.New(slog.DiscardHandler)}),
+		Deliveries:   outbox.New(outbox.Config{Store: s.db, Directory: s.db, Node: testNode, Log: slog.New(slog.DiscardHandler)}),
 		ParseSecret:  signature.ParseSecret,
 		Receiving:    s.receiving(),
 		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
@@ -138,7 +151,7 @@ func (s *server) config() api.Config {
 			return s.db.ChangeInstance(ctx, name, change, provision.Renderer{}.Of)
 		},
 		DefaultNetwork: "default", DefaultPool: "default",
-		Token: []byte(token + "\n"), Version: "1.2.3", Node: "host1",
+		Token: []byte(token + "\n"), Version: "1.2.3", Node: testNode,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 }

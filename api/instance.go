@@ -21,6 +21,11 @@ type instanceRequest struct {
 	Name    string         `json:"name"`
 	Profile string         `json:"profile"`
 	Params  map[string]any `json:"params"`
+	// Of a new instance; nil leaves what the profile says.
+	Hold      *bool `json:"hold"`
+	Protected *bool `json:"protected"`
+	// Node is where it is to be; empty leaves that to the placement.
+	Node string `json:"node"`
 }
 
 func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
@@ -35,7 +40,7 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	r.withholdSecrets(ctx, c, req.Profile, req.Params)
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "create", Name: req.Name, Profile: req.Profile, Params: req.Params}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "create", Name: req.Name, Profile: req.Profile, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node}, nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	text, err := r.Console.Console(ctx, i.ID, n)
+	text, err := r.Console.Console(ctx, i.Node, i.ID, n)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"os"
@@ -23,7 +24,22 @@ import (
 const maxUpload = 16 * seedbed.MiB
 
 // DropUpload implements api.Uploads.
-func (s shelf) DropUpload(ctx context.Context, _, id string) error { return s.Pool.DropUpload(ctx, id) }
+func (s shelf) DropUpload(ctx context.Context, up seedbed.Upload) error {
+	if up.Node != testNode {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "asked of node %q", up.Node)
+	}
+	return s.Pool.DropUpload(ctx, up.ID)
+}
+
+// ReceiveUpload implements api.Uploads.
+func (s shelf) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
+	if spec.Node != "" && spec.Node != testNode {
+		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", spec.Node)
+	}
+	up, err := s.Pool.ReceiveUpload(ctx, spec, body)
+	up.Node = testNode
+	return up, err
+}
 
 // work does what the engine does with imports and removals, until the test ends.
 func (s *server) work(t *testing.T) {
@@ -259,6 +275,8 @@ func TestImageUpload(t *testing.T) {
 	}{
 		{"plain", "/images/plain/content", string(disk), []string{"Content-Type", octets}, 202, `"state":"queued"`},
 		{"form", "/images/form/content?pool=default&format=raw", multi, []string{"Content-Type", kind}, 202, ""},
+		{"to a node", "/images/there/content?node=host1", string(disk), []string{"Content-Type", octets}, 202, ""},
+		{"to a node that is none", "/images/nowhere/content?node=hv9", string(disk), []string{"Content-Type", octets}, 404, "hv9"},
 		{"digest of the query", "/images/query/content?sha256=" + strings.ToUpper(sum), string(disk), []string{"Content-Type", octets}, 202, ""},
 		{"Content-Digest", "/images/content/content", string(disk), []string{"Content-Type", octets, "Content-Digest", "sha-512=:AAAA:, sha-256=:" + inBase64 + ":"}, 202, ""},
 		{"Digest", "/images/digest/content?firmware=uefi", string(disk), []string{"Content-Type", octets, "Digest", "SHA-256=" + inBase64}, 202, ""},

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"seedbed"
@@ -23,7 +24,7 @@ func TestOverview(t *testing.T) {
 	if o.Node != "host1" || o.Version != "1.2.3" || o.Checks != 2 || len(o.Wrong) != 1 || o.Wrong[0].Name != "port 80" {
 		t.Errorf("%+v", o)
 	}
-	if r := s.do(t, "GET", "/api/v1/nodes", ""); r.status != 200 || r.body != `[{"name":"host1","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]` {
+	if r := s.do(t, "GET", "/api/v1/nodes", ""); r.status != 200 || !strings.Contains(r.body, `"state":"ready","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]`) {
 		t.Errorf("%+v", r)
 	}
 	if n := o.Census.Total(seedbed.InstanceRunning).Count; n != 1 || o.Census.Jobs[seedbed.JobQueued] != 1 || o.Census.Networks != 2 || len(o.Jobs) != 3 {

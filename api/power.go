@@ -116,8 +116,12 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
 		}
 	case req.Action != seedbed.DoRebuild:
 		return invalid("action %q: want create or rebuild", clip(req.Action))
+	case req.Node != "":
+		return invalid("node: only a create takes one: an instance stays where it is")
+	case req.Hold != nil || req.Protected != nil:
+		return invalid("hold and protected: only a create takes them (seedbed vm protect)")
 	}
-	p, err := r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile, Image: req.Image, Params: req.Params})
+	p, err := r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile, Image: req.Image, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node})
 	if err != nil {
 		return err
 	}

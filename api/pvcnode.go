@@ -1,16 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"maps"
 	"slices"
+	"time"
 
 	"seedbed"
 
 	"github.com/gofiber/fiber/v2"
 )
 
-// nodeRow is a node as PVC shows it. What Seedbed does not measure is 0 or "N/A".
+// nodeRow is a node as PVC shows it, sizes in MiB. What Seedbed does not measure is "N/A".
 type nodeRow struct {
 	Name             string            `json:"name"`
 	DaemonState      string            `json:"daemon_state"`
@@ -112,41 +113,79 @@ func (r *router) shownNode(form func(nodeRow) any) pvcHandler {
 	}
 }
 
-// nodes are this one and those that have instances, by name.
+// nodes are the hypervisors, by name, as their workers report.
 func (r *router) nodes(ctx context.Context) ([]nodeRow, error) {
+	statuses, err := r.statuses(ctx)
+	if err != nil {
+		return nil, err
+	}
 	instances, err := r.Store.Instances(ctx)
 	if err != nil {
 		return nil, err
 	}
 	health := r.clusterHealth(ctx)
-	known := map[string]*nodeRow{}
-	row := func(name string) *nodeRow {
-		if known[name] == nil {
-			known[name] = &nodeRow{Name: name, DaemonState: "run", CoordinatorState: "client", DomainState: "ready", Version: r.Version,
-				Kernel: unknown, OS: unknown, Arch: unknown, Health: 100}
+	all := make([]nodeRow, 0, len(statuses))
+	for _, s := range statuses {
+		row := r.nodeRowOf(s)
+		for _, i := range instances {
+			if i.Node == s.Name && i.State == seedbed.InstanceRunning {
+				row.Memory.Allocated += int64(i.Memory / seedbed.MiB)
+				row.Running = append(row.Running, string(i.ID))
+			}
 		}
-		return known[name]
-	}
-	here := row(r.Node)
-	here.CoordinatorState, here.Health = "primary", health.Health
-	for _, m := range health.Messages {
-		here.HealthPlugins = append(here.HealthPlugins, m.ID)
-		here.HealthDetails = append(here.HealthDetails, nodeCheck{Name: m.ID, Delta: m.Delta, Message: m.Text})
-	}
-	for _, i := range instances {
-		n := row(i.Node)
-		mb := int64(i.Memory / seedbed.MiB)
-		n.Memory.Provisioned += mb
-		n.VCPU.Allocated += i.VCPUs
-		if i.State == seedbed.InstanceRunning {
-			n.Memory.Allocated += mb
-			n.Domains++
-			n.Running = append(n.Running, string(i.ID))
+		if s.Control {
+			row.CoordinatorState, row.Health = "primary", min(row.Health, health.Health)
+			for _, m := range health.Messages {
+				row.HealthPlugins = append(row.HealthPlugins, m.ID)
+				row.HealthDetails = append(row.HealthDetails, nodeCheck{Name: m.ID, Delta: m.Delta, Message: m.Text})
+			}
 		}
-	}
-	var all []nodeRow
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		all = append(all, *known[name])
+		all = append(all, row)
 	}
 	return all, nil
+}
+
+// nodeRowOf is a node without what only the instances and the doctor tell.
+func (r *router) nodeRowOf(s seedbed.NodeStatus) nodeRow {
+	mb := func(b seedbed.Bytes) int64 { return int64(b / seedbed.MiB) }
+	report := s.Report
+	row := nodeRow{
+		Name: s.Name, DaemonState: "run", CoordinatorState: "client", DomainState: domainState(s), Version: r.Version,
+		CPUs: report.CPUs, Kernel: unknown, OS: unknown, Arch: cmp.Or(report.Arch, unknown), Health: 100, Load: report.Load, Domains: report.Domains,
+		VCPU:   nodeVCPU{report.CPUs, s.VCPUs},
+		Memory: nodeMemory{Total: mb(report.Memory), Provisioned: mb(s.Memory), Used: mb(report.Memory - report.MemoryFree), Free: mb(report.MemoryFree)},
+	}
+	if s.State == seedbed.NodeAway {
+		why := cmp.Or(s.Problem, "it has not been heard of")
+		row.DaemonState, row.Health = "dead", 0
+		row.HealthPlugins = []string{"worker"}
+		row.HealthDetails = []nodeCheck{{Name: "worker", LastRun: seconds(s.Seen), Delta: 100, Message: "seedbed-worker does not answer: " + why}}
+	}
+	return row
+}
+
+// isNode tells whether there is a node of that name.
+func (r *router) isNode(ctx context.Context, name string) bool {
+	_, err := r.Store.Node(ctx, name)
+	return err == nil
+}
+
+// domainState is whether a node takes machines, in PVC's words: one that is flushed
+// has none, and is to have none.
+func domainState(s seedbed.NodeStatus) string {
+	switch {
+	case !s.Cordoned:
+		return "ready"
+	case s.Running > 0:
+		return "flush"
+	}
+	return "flushed"
+}
+
+// seconds are those since 1970 (Unix time); 0 for no time.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
 }

@@ -12,8 +12,8 @@ func TestPVCNode(t *testing.T) {
 	r := s.do(t, "GET", "/api/v1/node/host1", "")
 	for _, want := range []string{
 		`"name":"host1"`, `"daemon_state":"run"`, `"coordinator_state":"primary"`, `"domain_state":"ready"`, `"pvc_version":"1.2.3"`, `"health":50`,
-		`"health_details":[{"name":"PORT_80"`, `"domains_count":1,"running_domains":["` + string(i.ID) + `"]`, `"vcpu":{"total":0,"allocated":1}`,
-		`"memory":{"total":0,"allocated":512,"provisioned":512,"used":0,"free":0}`,
+		`"health_details":[{"name":"PORT_80"`, `"domains_count":1,"running_domains":["` + string(i.ID) + `"]`, `"vcpu":{"total":4,"allocated":1}`,
+		`"memory":{"total":16384,"allocated":512,"provisioned":512,"used":4096,"free":12288}`,
 	} {
 		if r.status != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("%d %s\nhas no %s", r.status, r.body, want)

@@ -11,7 +11,7 @@ import (
 )
 
 // clusterStatus is what PVC's client shows of a cluster. What Seedbed does not
-// have (OSDs, faults) or does not measure (load) is 0 or empty.
+// have (OSDs, faults) is 0 or empty.
 type clusterStatus struct {
 	Name        string                `json:"cluster_name"`
 	Health      clusterHealth         `json:"cluster_health"`
@@ -85,11 +85,19 @@ func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	if err != nil {
 		return err
 	}
+	nodes, err := r.statuses(ctx)
+	if err != nil {
+		return err
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
 	health := r.clusterHealth(ctx)
 	s := clusterStatus{
-		Name: r.Node, Health: health, NodeHealth: map[string]nodeHealth{r.Node: {health.Health, []string{}}},
-		Maintenance: "false", Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": 1, "run,ready": 1},
-		VMs: map[string]int{"total": census.Total().Count}, Networks: census.Networks, Volumes: census.Volumes, OSDs: map[string]int{"total": 0}, Pools: len(r.Pools),
+		Name: r.Node, Health: health, NodeHealth: map[string]nodeHealth{},
+		Maintenance: "false", Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": len(nodes)},
+		VMs: map[string]int{"total": census.Total().Count}, Networks: census.Networks, Volumes: census.Volumes, OSDs: map[string]int{"total": 0}, Pools: len(pools),
 		Detail: map[string][]any{"node": {}, "vm": {}, "osd": {}, "faults": {}},
 	}
 	for _, n := range census.Instances {
@@ -98,7 +106,44 @@ func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	all, running := census.Total(), census.Total(seedbed.InstanceRunning)
 	s.Resources.Memory.Provisioned, s.Resources.Memory.Allocated = int64(all.Memory/seedbed.MiB), int64(running.Memory/seedbed.MiB)
 	s.Resources.CPU.Allocated = all.VCPUs
+	for _, n := range nodes {
+		row := r.nodeRowOf(n)
+		s.Nodes[row.DaemonState+","+row.DomainState]++
+		s.NodeHealth[n.Name] = nodeHealth{row.Health, each(row.HealthDetails, func(c nodeCheck) string { return c.Message })}
+		if n.Control {
+			s.NodeHealth[n.Name] = nodeHealth{min(row.Health, health.Health), []string{}}
+		}
+	}
+	s.Resources.add(nodes)
 	return reply(c, fiber.StatusOK, s)
+}
+
+// add counts what the nodes have together: a pool that they share once.
+func (u *clusterResources) add(nodes []seedbed.NodeStatus) {
+	mb := func(b seedbed.Bytes) int64 { return int64(b / seedbed.MiB) }
+	shared := map[string]bool{}
+	for _, n := range nodes {
+		u.Memory.Total, u.Memory.Free = u.Memory.Total+mb(n.Report.Memory), u.Memory.Free+mb(n.Report.MemoryFree)
+		u.CPU.Total, u.CPU.Load = u.CPU.Total+n.Report.CPUs, u.CPU.Load+n.Report.Load
+		for _, p := range n.Report.Pools {
+			if p.Shared && shared[p.Name] {
+				continue
+			}
+			shared[p.Name] = p.Shared
+			u.Disk.Total, u.Disk.Free = u.Disk.Total+int64(p.Size), u.Disk.Free+int64(p.Free)
+		}
+	}
+	u.Memory.Used, u.Disk.Used = u.Memory.Total-u.Memory.Free, u.Disk.Total-u.Disk.Free
+	u.Memory.Utilization, u.Disk.Utilization = percent(float64(u.Memory.Used), float64(u.Memory.Total)), percent(float64(u.Disk.Used), float64(u.Disk.Total))
+	u.CPU.Utilization = percent(u.CPU.Load, float64(u.CPU.Total))
+}
+
+// percent is a part of all; 0 of nothing.
+func percent(part, all float64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * part / all
 }
 
 // clusterHealth is the part of the doctor's checks that found nothing wrong, in percent.

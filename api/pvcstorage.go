@@ -99,7 +99,11 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 	if f.err != nil {
 		return f.err
 	}
-	if err := r.checkDisk(d); err != nil {
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pools.check(d); err != nil {
 		return err
 	}
 	name := param(c, "name")
@@ -109,12 +113,31 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 	return say(c, `Added new disk "%s" to storage template "%s".`, disk, name)
 }
 
-// checkDisk refuses a disk in a pool that is not there.
-func (r *router) checkDisk(d seedbed.TemplateDisk) error {
+// poolNames are the storage pools of an installation.
+type poolNames []string
+
+// pools are those of this host's configuration, and those that nodes report.
+func (r *router) pools(ctx context.Context) (poolNames, error) {
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Clone(r.Pools)
+	for _, n := range nodes {
+		for _, p := range n.Report.Pools {
+			all = append(all, p.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// check refuses a disk in a pool that is not there.
+func (p poolNames) check(d seedbed.TemplateDisk) error {
 	if err := seedbed.CheckName("pool", d.Pool); err != nil {
 		return err
 	}
-	if !slices.Contains(r.Pools, d.Pool) {
+	if !slices.Contains(p, d.Pool) {
 		return invalid("the pool %q is not present on the cluster", d.Pool)
 	}
 	return nil

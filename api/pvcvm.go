@@ -172,14 +172,14 @@ type vmFilter struct {
 	negate           bool
 }
 
-func (r *router) vmFilter(all []seedbed.Instance, f *fields) (vmFilter, error) {
+func (r *router) vmFilter(ctx context.Context, all []seedbed.Instance, f *fields) (vmFilter, error) {
 	v := vmFilter{match: f.match(), uuid: strings.ToLower(f.text("limit")), node: f.text("node"), state: f.text("state"), tag: f.text("tag"), negate: f.flag("negate")}
 	switch {
 	case f.err != nil:
 		return v, f.err
 	case v.state != "" && !slices.Contains(pvcStates, v.state):
 		return v, refused(fiber.StatusBadRequest, `VM state "%s" is not valid.`, clip(v.state))
-	case v.node != "" && v.node != r.Node && !slices.ContainsFunc(all, func(i seedbed.Instance) bool { return i.Node == v.node }):
+	case v.node != "" && !r.isNode(ctx, v.node) && !slices.ContainsFunc(all, func(i seedbed.Instance) bool { return i.Node == v.node }):
 		return v, refused(fiber.StatusBadRequest, `Specified node "%s" is invalid.`, clip(v.node))
 	}
 	return v, nil
@@ -198,7 +198,7 @@ func (r *router) pvcVMs(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err != nil {
 		return err
 	}
-	filter, err := r.vmFilter(all, f)
+	filter, err := r.vmFilter(ctx, all, f)
 	if err != nil {
 		return err
 	}

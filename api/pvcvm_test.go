@@ -207,6 +207,30 @@ func TestPVCRemoveVM(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	s.pvc(t, call{"GET", "/vm", "", 404, msg("VM not found.")})
+
+	// What is still provisioned is cancelled, and goes with that.
+	if r := s.do(t, "POST", "/api/v1/provisioner/create?name=web2&profile=web", ""); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	making := s.claim(t)
+	go func() { answer <- s.do(t, "DELETE", "/api/v1/vm/web2?delete_disks=True", "") }()
+	for end := time.Now().Add(10 * time.Second); ; {
+		if j, err := s.db.Job(t.Context(), making.ID); err != nil || j.Cancel {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the create is not cancelled")
+		}
+	}
+	if err := s.db.Undo(t.Context(), making.Ref(), "cancelled"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.Finish(t.Context(), making.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answer; r.status != 200 || r.body != msg("Removed VM 'web2' and its disks from the cluster.") {
+		t.Errorf("%+v", r)
+	}
 }
 
 // What a viewer reads holds no secrets: a console may.

@@ -206,7 +206,7 @@ func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err != nil {
 		return err
 	}
-	text, err := r.Console.Console(ctx, i.ID, maxTail)
+	text, err := r.Console.Console(ctx, i.Node, i.ID, maxTail)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // one that never ran has none
 		return err
 	}

@@ -63,6 +63,12 @@ func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, err
 			how.Grace = p.Grace.String()
 		}
 		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: how.params(nil)}, nil)
+	case seedbed.JobResize:
+		var s seedbed.ResizeSpec
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		return r.VolumeJobs.Resize(ctx, j.Subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory})
 	case seedbed.JobFlatten:
 		return r.VolumeJobs.Flatten(ctx, j.Subject)
 	case seedbed.JobForget:

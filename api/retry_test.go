@@ -45,6 +45,7 @@ func TestRetry(t *testing.T) {
 		{"stop", "/stop", `{"soft":true,"grace":"90s"}`, seedbed.JobStop},
 		{"reboot", "/reboot", `{"force":true}`, seedbed.JobReboot},
 		{"flatten", "/flatten", "", seedbed.JobFlatten},
+		{"resize", "/resize", `{"size":"1TiB"}`, seedbed.JobResize},
 		{"snapshot", "/snapshots", `{"name":"before"}`, seedbed.JobSnapshot},
 	} {
 		if r := s.do(t, "POST", "/api/v1/instances/web1"+c.path, c.body); r.status != 202 {

@@ -97,7 +97,7 @@ func TestLife(t *testing.T) {
 	expect("GET", "/jobs/"+string(receipt.Job), "", 200, `"stages":[]`)
 	expect("GET", "/jobs/"+short, "", 200, `"subject":"web1"`)
 	expect("GET", "/jobs/"+short+"/events", "", 200, `"seq":1`, `"msg":"accepted"`)
-	expect("DELETE", "/instances/web1", "", 409, `"kind":"in_use"`)
+	expect("POST", "/instances/web1/stop", "", 409, `"kind":"in_use"`)
 	job := s.claim(t)
 	if err := s.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "volumes", Total: 5}); err != nil {
 		t.Fatal(err)
@@ -107,8 +107,8 @@ func TestLife(t *testing.T) {
 	expect("POST", "/jobs/"+short+"/cancel", "", 409, `"kind":"conflict"`)
 	expect("GET", "/jobs/"+short, "", 200, `"state":"rolled_back"`, `"state":"undone"`)
 
-	expect("POST", "/cleanup", `{"dry_run":true}`, 200, `{"tasks":[{"name":"mappings","action":"drop","subject":"web1","detail":"gone"}],"refused":""}`)
-	expect("POST", "/cleanup", `{}`, 200, `{"tasks":[],"refused":"libvirt does not answer"}`)
+	expect("POST", "/cleanup", `{"dry_run":true}`, 200, `{"tasks":[{"name":"mappings","action":"drop","subject":"web1","detail":"gone"}],"refused":"","skipped":[]}`)
+	expect("POST", "/cleanup", `{}`, 200, `{"tasks":[],"refused":"libvirt does not answer","skipped":[]}`)
 	expect("POST", "/cleanup", `{"force":true}`, 200, "mappings")
 	if r := expect("POST", "/cleanup", `{"dry_run":true,"force":true}`, 500, `"kind":"internal"`); strings.Contains(r.body, "disk") {
 		t.Errorf("an inner error leaks: %s", r.body)

@@ -34,6 +34,8 @@ type Store interface {
 	Audits
 	Provisioner
 	OVAs
+	Nodes
+	NodeChanges
 }
 
 // Images are the images that can be cloned.
@@ -101,9 +103,9 @@ type Intake interface {
 	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
 }
 
-// Console reads the end of an instance's serial console, at most tail bytes.
+// Console reads the end of the serial console of an instance on a node, at most tail bytes.
 type Console interface {
-	Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
+	Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
 }
 
 // CleanupReport is what one run of the cleanup did or, dry, would do.
@@ -111,6 +113,8 @@ type CleanupReport struct {
 	Tasks []CleanupTask `json:"tasks"`
 	// Refused says why nothing was touched; empty when it ran.
 	Refused string `json:"refused"`
+	// Skipped says why what is on some of the nodes was not touched.
+	Skipped []string `json:"skipped"`
 }
 
 // CleanupTask is one thing that goes.

@@ -9,16 +9,16 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Trash are the volumes that were removed and still exist, on the worker.
+// Trash are the volumes that were removed and still exist, on the workers.
 type Trash interface {
-	// Trash is all of them, or an error.
-	Trash(ctx context.Context) ([]seedbed.TrashItem, error)
+	// Trash is all of them, of one node or without its name of all; or an error.
+	Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error)
 	// RestoreVolume makes one a volume again, of no instance.
 	RestoreVolume(ctx context.Context, pool, id string) (seedbed.VolumeInfo, error)
 	// DiscardVolume puts a restored one back; nil when the pool has removed it at once.
 	DiscardVolume(ctx context.Context, pool, name string) (*seedbed.TrashItem, error)
 	// PurgeVolume removes one for good; before its time only when early.
-	PurgeVolume(ctx context.Context, pool, id string, early bool) error
+	PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error
 }
 
 // Names are the names that instances have or had.
@@ -34,7 +34,11 @@ type trashItem struct {
 
 // trash lists what was removed, oldest first.
 func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
-	items, err := r.Trash.Trash(ctx)
+	node, err := nodeQuery(c)
+	if err != nil {
+		return err
+	}
+	items, err := r.Trash.Trash(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,11 @@ func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	items, err := r.Trash.Trash(ctx)
+	node, err := nodeQuery(c)
+	if err != nil {
+		return err
+	}
+	items, err := r.Trash.Trash(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -93,7 +101,7 @@ func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
 		if i.Pool != pool || i.ID != id {
 			continue
 		}
-		if err := r.Trash.PurgeVolume(ctx, pool, id, true); err != nil {
+		if err := r.Trash.PurgeVolume(ctx, i, true); err != nil {
 			return err
 		}
 		r.Log.Info("volume purged from the trash", "pool", pool, "volume", i.Name, "id", id, "instance", i.Instance)

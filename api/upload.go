@@ -19,10 +19,11 @@ import (
 // Uploads take in files, for imports to come.
 type Uploads interface {
 	// ReceiveUpload reads body to its end, whose error it returns as it is, into a
-	// file of the pool; when it fails, nothing of it stays.
+	// file of the pool, on the node that spec names or on one that it chooses; when it
+	// fails, nothing of it stays.
 	ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error)
 	// DropUpload removes such a file.
-	DropUpload(ctx context.Context, pool, id string) error
+	DropUpload(ctx context.Context, up seedbed.Upload) error
 }
 
 const (
@@ -53,7 +54,11 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 	if err := seedbed.CheckName("pool", pool); err != nil {
 		return err
 	}
-	noteUpload(c, map[string]any{"name": n, "pool": pool, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
+	node, err := nodeQuery(c)
+	if err != nil {
+		return err
+	}
+	noteUpload(c, map[string]any{"name": n, "pool": pool, "node": node, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
 	body, err := r.incoming(ctx, c, maxFrame)
 	if body != nil {
 		defer body.Close()
@@ -63,7 +68,7 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 	}
 	var up seedbed.Upload
 	if err == nil {
-		up, err = r.takeIn(ctx, c, body, seedbed.UploadSpec{Pool: pool, SHA256: spec.SHA256})
+		up, err = r.takeIn(ctx, c, body, seedbed.UploadSpec{Pool: pool, Node: node, SHA256: spec.SHA256})
 	}
 	if err != nil {
 		if body != nil {
@@ -71,7 +76,7 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 		}
 		return err
 	}
-	spec.Upload, spec.SHA256 = up.ID, up.SHA256
+	spec.Upload, spec.SHA256, spec.Node = up.ID, up.SHA256, up.Node
 	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec)
 	if err != nil {
 		return r.unneeded(ctx, up, err)
@@ -142,7 +147,7 @@ func (r *router) takeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Strea
 func (r *router) unneeded(ctx context.Context, up seedbed.Upload, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	if err := r.Uploads.DropUpload(ctx, up.Pool, up.ID); err != nil {
+	if err := r.Uploads.DropUpload(ctx, up); err != nil {
 		r.Log.Warn("uploaded file stays for now", "pool", up.Pool, "upload", up.ID, "err", err)
 	}
 	return why

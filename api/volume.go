@@ -12,6 +12,12 @@ import (
 
 // VolumeJobs makes jobs on volumes and images that are there, durable before it returns.
 type VolumeJobs interface {
+	VolumeKeeper
+	Resizer
+}
+
+// VolumeKeeper is the part of VolumeJobs that leaves sizes as they are.
+type VolumeKeeper interface {
 	// Flatten makes an instance's volumes independent of their image.
 	Flatten(ctx context.Context, instance string) (seedbed.Receipt, error)
 	// Snapshot takes a snapshot of an instance's volumes.
@@ -22,14 +28,15 @@ type VolumeJobs interface {
 	RemoveImage(ctx context.Context, image string) (seedbed.Receipt, error)
 }
 
-// Snapshots are the snapshots of volumes, on the worker.
+// Snapshots are the snapshots of the volumes of instances on a node, on its worker.
 type Snapshots interface {
-	Snapshots(ctx context.Context, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
+	Snapshots(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
 }
 
 func (r *router) volumeRoutes(app *fiber.App) {
 	app.Delete(prefix+"/images/:name", r.within(callTimeout, r.removeImage))
 	app.Post(prefix+"/instances/:name/flatten", r.within(callTimeout, r.flatten))
+	app.Post(prefix+"/instances/:name/resize", r.within(callTimeout, r.resize))
 	app.Get(prefix+"/instances/:name/snapshots", r.within(callTimeout, r.snapshots))
 	app.Post(prefix+"/instances/:name/snapshots", r.within(callTimeout, r.takeSnapshot))
 	app.Delete(prefix+"/instances/:name/snapshots/:snapshot", r.within(callTimeout, r.removeSnapshot))
@@ -77,7 +84,7 @@ func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) error {
 	}
 	var all []vmSnapshot
 	for _, v := range i.Volumes {
-		found, err := r.Snapshots.Snapshots(ctx, v.Pool, v.Name, i.ID)
+		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
 		if err != nil {
 			return err
 		}
@@ -130,7 +137,7 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) error {
 	}
 	there := false
 	for _, v := range i.Volumes {
-		found, err := r.Snapshots.Snapshots(ctx, v.Pool, v.Name, i.ID)
+		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,10 @@ import (
 // shelf is what the worker says of volumes: one pool in memory.
 type shelf struct{ *drivertest.Pool }
 
-func (s shelf) Snapshots(ctx context.Context, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+func (s shelf) Snapshots(ctx context.Context, node, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+	if node != testNode {
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "asked of node %q", node)
+	}
 	return s.Pool.Snapshots(ctx, volume, id)
 }
 
@@ -23,8 +26,15 @@ func (s shelf) RestoreVolume(ctx context.Context, _, id string) (seedbed.VolumeI
 	return s.Pool.RestoreVolume(ctx, id)
 }
 
-func (s shelf) PurgeVolume(ctx context.Context, _, id string, early bool) error {
-	return s.Pool.PurgeVolume(ctx, id, early)
+func (s shelf) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error) {
+	if node != "" && node != testNode {
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
+	}
+	return s.Pool.Trash(ctx)
+}
+
+func (s shelf) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
+	return s.Pool.PurgeVolume(ctx, item.ID, early)
 }
 
 func (s shelf) DiscardVolume(ctx context.Context, _, name string) (*seedbed.TrashItem, error) {
@@ -164,7 +174,11 @@ func TestTrashRoutes(t *testing.T) {
 	s.expect(t, "POST", "/trash", `{"pool":"default","name":"none"}`, 404)
 	s.expect(t, "POST", "/trash", `{"pool":"default","name":"../x"}`, 422)
 	s.expect(t, "POST", "/trash", `{"pool":"default","name":"`+name+`"}`, 200, `"id":"t2"`)
-	s.expect(t, "DELETE", "/trash/default/t2", "", 204)
+	s.expect(t, "GET", "/trash?node=host1", "", 200, `"id":"t2"`)
+	s.expect(t, "GET", "/trash?node=hv9", "", 404)
+	s.expect(t, "GET", "/trash?node=..", "", 422)
+	s.expect(t, "DELETE", "/trash/default/t2?node=hv9", "", 404)
+	s.expect(t, "DELETE", "/trash/default/t2?node=host1", "", 204)
 	if r := s.expect(t, "GET", "/trash", "", 200); r.body != "[]" {
 		t.Errorf("purged trash: %s", r.body)
 	}

@@ -46,6 +46,8 @@ type ImageRequest struct {
 	// Format is what the file must be, and Firmware the image's; both may be empty.
 	Format   string           `json:"format,omitempty"`
 	Firmware seedbed.Firmware `json:"firmware,omitempty"`
+	// Node is whose worker makes it; empty leaves that to the placement.
+	Node string `json:"node,omitempty"`
 }
 
 // ImportImage starts an import job.

@@ -82,6 +82,24 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, "GET /api/v1/instances/v/access?kind=access&path=%2Flatest&since=1970-01-01T00%3A00%3A00Z&status=4xx "},
 		{"nodes", func(c *client.Client) error { _, err := c.Nodes(ctx); return err }, "GET /api/v1/nodes "},
+		{"node", func(c *client.Client) error { _, err := c.Node(ctx, "n/x"); return err }, "GET /api/v1/nodes/n%2Fx "},
+		{"node add", func(c *client.Client) error {
+			_, err := c.AddNode(ctx, client.NodeRequest{Name: "n", Worker: "https://n:1"})
+			return err
+		}, `POST /api/v1/nodes {"name":"n","worker":"https://n:1","cordoned":false}`},
+		{"node cordon", func(c *client.Client) error {
+			_, err := c.ChangeNode(ctx, "n", client.NodeChange{Cordoned: new(bool)})
+			return err
+		}, `PATCH /api/v1/nodes/n {"cordoned":false}`},
+		{"node set", func(c *client.Client) error {
+			_, err := c.ChangeNode(ctx, "n", client.NodeChange{Worker: new(string)})
+			return err
+		}, `PATCH /api/v1/nodes/n {"worker":""}`},
+		{"node remove", func(c *client.Client) error { return c.RemoveNode(ctx, "n") }, "DELETE /api/v1/nodes/n "},
+		{"create on a node", func(c *client.Client) error {
+			_, err := c.CreateInstance(ctx, seedbed.Request{Name: "v", Profile: "p", Node: "n"})
+			return err
+		}, `POST /api/v1/instances {"name":"v","profile":"p","node":"n"}`},
 		{"profile remove", func(c *client.Client) error { return c.DeleteProfile(ctx, "p") }, "DELETE /api/v1/profiles/p "},
 		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks "},
 		{"hook", func(c *client.Client) error { _, err := c.Hook(ctx, "h"); return err }, "GET /api/v1/hooks/h "},

@@ -34,6 +34,7 @@ type HookChange struct {
 	MaxBody     *seedbed.Bytes    `json:"max_body,omitempty"`
 	Instances   *int              `json:"instances,omitempty"`
 	Creates     *int              `json:"creates,omitempty"`
+	Priority    *seedbed.Priority `json:"priority,omitempty"`
 	When        *string           `json:"when,omitempty"`
 	Mapping     *string           `json:"mapping,omitempty"`
 	KeepPayload *bool             `json:"keep_payload,omitempty"`

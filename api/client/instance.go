@@ -8,16 +8,26 @@ import (
 	"seedbed"
 )
 
-// CreateInstance starts a create job. Only name, profile and params of the
-// request are sent.
+// CreateInstance starts a create job. Only name, profile, params, hold,
+// protected and node of the request are sent.
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
 	type request struct {
 		Name    string         `json:"name"`
 		Profile string         `json:"profile"`
 		Params  map[string]any `json:"params,omitempty"`
+		fresh
 	}
-	return post[seedbed.Receipt](ctx, c, "/instances", request{r.Name, r.Profile, r.Params})
+	return post[seedbed.Receipt](ctx, c, "/instances", request{r.Name, r.Profile, r.Params, freshOf(r)})
 }
+
+// fresh is what a request says of a new instance beside what it is made from.
+type fresh struct {
+	Hold      *bool  `json:"hold,omitempty"`
+	Protected *bool  `json:"protected,omitempty"`
+	Node      string `json:"node,omitempty"`
+}
+
+func freshOf(r seedbed.Request) fresh { return fresh{r.Hold, r.Protected, r.Node} }
 
 // Instances lists all instances.
 func (c *Client) Instances(ctx context.Context) ([]seedbed.Instance, error) {

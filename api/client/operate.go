@@ -13,6 +13,8 @@ type CleanupReport struct {
 	Tasks []CleanupTask `json:"tasks"`
 	// Refused says why nothing was touched; empty when it ran.
 	Refused string `json:"refused"`
+	// Skipped says why what is on some of the nodes was not touched.
+	Skipped []string `json:"skipped"`
 }
 
 // CleanupTask is one thing that went, or would go.
@@ -71,21 +73,4 @@ type Overview struct {
 // Overview tells how the installation is, and what there is.
 func (c *Client) Overview(ctx context.Context) (Overview, error) {
 	return get[Overview](ctx, c, "/overview", nil)
-}
-
-// Node is a host that runs instances, and what they take.
-type Node struct {
-	Name string `json:"name"`
-	// Control is whether the seedbedd that answers runs there.
-	Control   bool `json:"control"`
-	Instances int  `json:"instances"`
-	Running   int  `json:"running"`
-	// VCPUs and Memory are those of all its instances.
-	VCPUs  int           `json:"vcpus"`
-	Memory seedbed.Bytes `json:"memory"`
-}
-
-// Nodes lists the host of seedbedd and those that have instances, by name.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	return get[[]Node](ctx, c, "/nodes", nil)
 }

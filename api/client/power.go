@@ -59,7 +59,7 @@ func (c *Client) RebuildInstance(ctx context.Context, r seedbed.Request, p Power
 }
 
 // Plan says what a create would make or, with that action, a rebuild. Only
-// action, name, profile, image and params of the request are sent.
+// action, name, profile, image, params, hold, protected and node of the request are sent.
 func (c *Client) Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error) {
 	if r.Action == seedbed.DoPlan {
 		r.Action = ""
@@ -70,5 +70,6 @@ func (c *Client) Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, err
 		Profile string         `json:"profile,omitempty"`
 		Image   string         `json:"image,omitempty"`
 		Params  map[string]any `json:"params,omitempty"`
-	}{r.Action, r.Name, r.Profile, r.Image, r.Params})
+		fresh
+	}{r.Action, r.Name, r.Profile, r.Image, r.Params, freshOf(r)})
 }

@@ -20,9 +20,9 @@ type TrashItem struct {
 	InstanceName string `json:"instance_name,omitempty"`
 }
 
-// Trash lists what was removed and still exists.
-func (c *Client) Trash(ctx context.Context) ([]TrashItem, error) {
-	return get[[]TrashItem](ctx, c, "/trash", nil)
+// Trash lists what was removed and still exists, on that node or without its name on all.
+func (c *Client) Trash(ctx context.Context, node string) ([]TrashItem, error) {
+	return get[[]TrashItem](ctx, c, "/trash", onNode(node))
 }
 
 // RestoreVolume makes what is in a pool's trash a volume again, of no instance.
@@ -49,7 +49,8 @@ func (c *Client) DiscardVolume(ctx context.Context, pool, name string) (*TrashIt
 	return item, nil
 }
 
-// PurgeVolume removes what is in a pool's trash for good.
-func (c *Client) PurgeVolume(ctx context.Context, pool, id string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: at(at("/trash", pool), id), timeout: binTimeout})
+// PurgeVolume removes what is in a pool's trash for good: that of a node, or
+// without its name that which nodes share, or any.
+func (c *Client) PurgeVolume(ctx context.Context, node, pool, id string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: at(at("/trash", pool), id), query: onNode(node), timeout: binTimeout})
 }

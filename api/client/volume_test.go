@@ -22,9 +22,9 @@ func TestVolumeRoutes(t *testing.T) {
 		"snapshot":     {func(c *client.Client) error { _, err := c.TakeSnapshot(ctx, "v", "s"); return err }, `POST /api/v1/instances/v/snapshots {"name":"s"}`, "{}"},
 		"snapshot remove": {func(c *client.Client) error { _, err := c.RemoveSnapshot(ctx, "v", "../s"); return err },
 			"DELETE /api/v1/instances/v/snapshots/..%2Fs ", "{}"},
-		"trash":   {func(c *client.Client) error { _, err := c.Trash(ctx); return err }, "GET /api/v1/trash ", "[]"},
+		"trash":   {func(c *client.Client) error { _, err := c.Trash(ctx, "hv1"); return err }, "GET /api/v1/trash?node=hv1 ", "[]"},
 		"restore": {func(c *client.Client) error { _, err := c.RestoreVolume(ctx, "p", "t1"); return err }, "POST /api/v1/trash/p/t1/restore ", "{}"},
-		"purge":   {func(c *client.Client) error { return c.PurgeVolume(ctx, "p", "t1") }, "DELETE /api/v1/trash/p/t1 ", ""},
+		"purge":   {func(c *client.Client) error { return c.PurgeVolume(ctx, "", "p", "t1") }, "DELETE /api/v1/trash/p/t1 ", ""},
 		"discard": {func(c *client.Client) error { _, err := c.DiscardVolume(ctx, "p", "v"); return err }, `POST /api/v1/trash {"pool":"p","name":"v"}`, "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,171 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// The life of a node, each answer held against the description.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	expect := func(method, path, body string, status int, parts ...string) response {
+		t.Helper()
+		r := s.do(t, method, "/api/v1/nodes"+path, body)
+		if r.status != status {
+			t.Fatalf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
+		}
+		for _, part := range parts {
+			if !strings.Contains(r.body, part) {
+				t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
+			}
+		}
+		return r
+	}
+	expect("GET", "/host1", "", 200, `"name":"host1"`, `"worker":""`, `"state":"ready"`, `"control":true`, `"hypervisor":"QEMU 7.2.0 (kvm)"`,
+		`"pools":[{"name":"default"`, `"instances":0`)
+	r := expect("POST", "", `{"name":"hv2","worker":"https://hv2.example:7375"}`, 201, `"worker":"https://hv2.example:7375"`, `"state":"away"`, `"cordoned":false`, `"control":false`)
+	tag := r.header.Get("ETag")
+	if got := r.header.Get("Location"); got != "/api/v1/nodes/hv2" || tag == "" {
+		t.Errorf("Location %q, ETag %q", got, tag)
+	}
+	if strings.Contains(r.body, `"report"`) || strings.Contains(r.body, `"seen"`) {
+		t.Errorf("it tells what nobody knows: %s", r.body)
+	}
+	expect("POST", "", `{"name":"hv2"}`, 409, `node \"hv2\" exists`)
+	for _, bad := range []string{`{"name":"../x"}`, `{"name":"x","worker":"http://hv3.example:7375"}`, `{"name":"x","worker":"https://hv3.example"}`,
+		`{"name":"x","worker":"https://u:p@hv3.example:7375"}`, `{"name":"x","worker":"https://hv3.example:7375/x"}`} {
+		expect("POST", "", bad, 422)
+	}
+	expect("POST", "", `{"name":"x","address":"https://hv3.example:7375"}`, 400, "unknown")
+
+	if err := s.db.NoteNode(t.Context(), "hv2", seedbed.NodeReport{CPUs: 4}, "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	r = expect("GET", "/hv2", "", 200, `"state":"ready"`, `"cpus":4`)
+	if r.header.Get("ETag") != tag {
+		t.Error("what its worker says changes its entity tag")
+	}
+	var all []seedbed.NodeStatus
+	if err := json.Unmarshal([]byte(expect("GET", "", "", 200).body), &all); err != nil || len(all) != 2 || all[0].Name != "host1" || all[1].Name != "hv2" || all[1].Report.CPUs != 4 {
+		t.Errorf("%+v, %v", all, err)
+	}
+
+	expect("PATCH", "/hv2", `{"cordoned":true}`, 200, `"state":"cordoned"`, `"worker":"https://hv2.example:7375"`)
+	if r := s.do(t, "PATCH", "/api/v1/nodes/hv2", `{"cordoned":false}`, "If-Match", tag); r.status != 412 {
+		t.Errorf("changed over somebody's change: %+v", r)
+	}
+	if r := s.do(t, "DELETE", "/api/v1/nodes/hv2", "", "If-Match", tag); r.status != 412 {
+		t.Errorf("removed over somebody's change: %+v", r)
+	}
+	expect("PATCH", "/hv2", `{"worker":"https://10.0.0.2:7375","cordoned":false}`, 200, `"worker":"https://10.0.0.2:7375"`, `"state":"ready"`)
+	expect("PATCH", "/hv2", `{"worker":"hv2"}`, 422)
+	expect("PATCH", "/hv2", `{}`, 422, "nothing is to be changed")
+	expect("PATCH", "/none", `{"cordoned":true}`, 404, `node \"none\" does not exist`)
+	expect("GET", "/none", "", 404)
+	expect("DELETE", "/none", "", 404)
+	expect("DELETE", "/hv2", "", 409, "cordon it first")
+	expect("PATCH", "/hv2", `{"cordoned":true}`, 200)
+	expect("DELETE", "/hv2", "", 204)
+	expect("GET", "/hv2", "", 404)
+
+	s.importImage(t, "debian")
+	expect("PATCH", "/host1", `{"cordoned":true}`, 200)
+	expect("DELETE", "/host1", "", 409, `image \"debian\", which no other node can reach`)
+
+	var changes []string
+	entries, err := s.db.Audit(t.Context(), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.What == "change node" && strings.Contains(string(e.Before), `"worker":"https://hv2.example:7375"`) || strings.Contains(e.What, "node hv2") || e.What == "remove node" {
+			changes = append(changes, e.What)
+		}
+	}
+	if got := strings.Join(changes, ", "); got != "remove node, change node, change node, add node hv2" {
+		t.Errorf("the audit log tells %s", got)
+	}
+}
+
+// Instances are placed where a request says, and a node that has some and is none
+// any more is listed all the same.
+func TestPlaced(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	if _, err := s.db.CreateProfile(t.Context(), seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.do(t, "POST", "/api/v1/nodes", `{"name":"hv2","worker":"https://hv2.example:7375"}`); r.status != 201 {
+		t.Fatalf("%+v", r)
+	}
+	for _, test := range []struct {
+		path, body string
+		status     int
+		says       string
+	}{
+		// A node that is not known is looked for at once, and not only after a second.
+		{"/plan", `{"name":"web1","profile":"small","node":"hv9"}`, 200, `node \"hv9\" does not exist: there are host1, hv2`},
+		{"/plan", `{"name":"web1","profile":"small"}`, 200, `"placement":[{"node":"host1","chosen":true,"reason":"mem: 12.0GiB free"},{"node":"hv2","chosen":false,"refused":"image \"debian\" is in pool \"default\" of node host1 alone"`},
+		{"/plan", `{"name":"web1","profile":"small","node":"host1"}`, 200, `"problems":[]`},
+		{"/instances", `{"name":"web1","profile":"small","node":"hv2"}`, 422, `image \"debian\" is in pool \"default\" of node host1 alone`},
+		{"/instances", `{"name":"web1","profile":"small","node":"hv9"}`, 422, `node \"hv9\" does not exist`},
+		{"/instances", `{"name":"web2","profile":"web","node":"hv9"}`, 422, `node \"hv9\" does not exist`},
+		{"/instances", `{"name":"web1","profile":"small","node":"host1"}`, 202, `"job"`},
+		{"/instances/web1/rebuild", `{"node":"host1"}`, 400, "unknown"},
+		{"/plan", `{"action":"rebuild","name":"web1","node":"host1"}`, 422, "an instance stays where it is"},
+		{"/images", `{"name":"other","path":"/x","node":"hv9"}`, 422, `node \"hv9\" does not exist`},
+		{"/images", `{"name":"other","path":"/x","node":"hv2"}`, 202, `"job"`},
+	} {
+		if r := s.do(t, "POST", "/api/v1"+test.path, test.body); r.status != test.status || !strings.Contains(r.body, test.says) {
+			t.Errorf("POST %s %s: %d %s\nwant %d %s", test.path, test.body, r.status, r.body, test.status, test.says)
+		}
+	}
+	if i, err := s.db.Image(t.Context(), "other"); err != nil || i.Node != "hv2" {
+		t.Errorf("the image is of %q, %v", i.Node, err)
+	}
+	s.do(t, "PATCH", "/api/v1/nodes/host1", `{"cordoned":true}`)
+	if r := s.do(t, "DELETE", "/api/v1/nodes/host1", ""); r.status != 409 || !strings.Contains(r.body, `instance \"web1\"`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// PVC's clients see the nodes as their workers report.
+func TestPVCNodes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, n := range []seedbed.Node{{Name: "hv2", Worker: "https://hv2:7375", Cordoned: true}, {Name: "hv3", Worker: "https://hv3:7375"}} {
+		if _, err := s.db.AddNode(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := seedbed.NodeReport{CPUs: 8, Load: 2, Memory: 32 * seedbed.GiB, MemoryFree: 8 * seedbed.GiB, Domains: 5, Arch: "x86_64",
+		Pools: []seedbed.PoolInfo{{Name: "vms", Size: 100, Free: 40, Shared: true}, {Name: "own", Size: 10, Free: 1}}}
+	for _, name := range []string{"hv2", "hv3"} {
+		if err := s.db.NoteNode(t.Context(), name, report, "", time.Now().Add(-30*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.NoteNode(t.Context(), "hv3", seedbed.NodeReport{}, "no route to host", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for path, parts := range map[string][]string{
+		"/node/hv2": {`"daemon_state":"run","coordinator_state":"client","domain_state":"flushed"`, `"cpu_count":8`, `"arch":"x86_64","health":100`, `"load":2,"domains_count":5`,
+			`"vcpu":{"total":8,"allocated":0}`, `"memory":{"total":32768,"allocated":0,"provisioned":0,"used":24576,"free":8192}`},
+		"/node/hv3":               {`"daemon_state":"dead"`, `"domain_state":"ready"`, `"health":0`, `seedbed-worker does not answer: no route to host`},
+		"/node?daemon_state=dead": {`"name":"hv3"`},
+		"/status": {`"nodes":{"dead,ready":1,"run,flushed":1,"run,ready":1,"total":3}`, `"hv3":{"health":0,"messages":["seedbed-worker does not answer: no route to host"]}`,
+			`"disk":{"total":1180,"used":1098,"free":82`}, // host1's 1060 and 40, the shared 100 and 40 once, and twice 10 and 1
+	} {
+		r := s.do(t, "GET", "/api/v1"+path, "")
+		for _, want := range parts {
+			if r.status != 200 || !strings.Contains(r.body, want) {
+				t.Errorf("%s: %d %s\nhas no %s", path, r.status, r.body, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Resizer makes jobs that give instances another size.
+type Resizer interface {
+	Resize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Receipt, error)
+	// PlanResize says what that would make of it, and what is in its way.
+	PlanResize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Plan, error)
+}
+
+type resizeRequest struct {
+	seedbed.ResizeRequest
+	DryRun bool `json:"dry_run"`
+}
+
+func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
+	var req resizeRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	if req.DryRun {
+		p, err := r.VolumeJobs.PlanResize(ctx, i.Name, req.ResizeRequest)
+		if err != nil {
+			return err
+		}
+		return reply(c, fiber.StatusOK, p)
+	}
+	receipt, err := r.VolumeJobs.Resize(ctx, i.Name, req.ResizeRequest)
+	if err != nil {
+		return err
+	}
+	return accepted(c, receipt)
+}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 
 	"seedbed"
 	"seedbed/feed"
 	"seedbed/internal/config"
+	"seedbed/internal/mtls"
 	"seedbed/internal/run"
 	"seedbed/metadata"
 	"seedbed/netcfg"
@@ -21,7 +24,11 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	defer network.Close()
-	spool, err := feed.OpenSpool(feed.SpoolConfig{Socket: c.Feed.Socket, Node: c.Node, Dir: c.Metadata.State, Log: log})
+	remotes, certificate, err := controlHosts(c, log)
+	if err != nil {
+		return err
+	}
+	spool, err := feed.OpenSpool(feed.SpoolConfig{Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Log: log})
 	if err != nil {
 		return err
 	}
@@ -35,7 +42,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	})
 	p := newPlane(network, network, directory, guests, spool, c.Metadata, log)
 	client := feed.NewClient(feed.ClientConfig{
-		Socket: c.Feed.Socket, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.held, Log: log,
+		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.held, Log: log,
 	})
 	health, err := run.ListenLoopback(ctx, c.Metadata.Health)
 	if err != nil {
@@ -51,17 +58,38 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	group.Add("bridges", p.run)
 	group.Add("upkeep", p.upkeep)
 	group.Add("health", func(ctx context.Context) error {
-		return run.Health{Checks: checks(p, client), Registry: registry}.Serve(ctx, health)
+		return run.Health{Checks: checks(p, client, certificate), Registry: registry}.Serve(ctx, health)
 	})
 	group.Add("watchdog", run.Watchdog(log, p.alive))
 	log.Info("listening", "port", p.port, "health", c.Metadata.Health)
 	return group.Run(ctx)
 }
 
-// checks is the guest plane's health: the kernel's part, and the feed.
-func checks(p *plane, client *feed.Client) func(context.Context) []seedbed.Check {
+// controlHosts are the hosts that the feed comes from, and the checks of the certificate
+// that it is asked for with; none where it comes by the socket.
+func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(context.Context) []seedbed.Check, error) {
+	if len(c.Feed.Servers) == 0 {
+		return nil, func(context.Context) []seedbed.Check { return nil }, nil
+	}
+	identity, err := mtls.Open(mtls.Files{Name: "cluster.metadata", CA: c.Cluster.CA, Cert: c.Cluster.Metadata.Cert, Key: c.Cluster.Metadata.Key}, mtls.Metadata, c.Node, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	var remotes []feed.Remote
+	for _, addr := range c.Feed.Servers {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, nil, fmt.Errorf("feed.servers: %w", err)
+		}
+		remotes = append(remotes, feed.Remote{Addr: addr, TLS: identity.Client(mtls.Control, "", host)})
+	}
+	return remotes, identity.Checks, nil
+}
+
+// checks is the guest plane's health: the kernel's part, the feed, and its certificate.
+func checks(p *plane, client *feed.Client, certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {
-		return append(p.checks(ctx), feedChecks(client.Status())...)
+		return slices.Concat(p.checks(ctx), feedChecks(client.Status()), certificate(ctx))
 	}
 }
 

@@ -53,12 +53,14 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 
 	runner := scripts(c, boxes, pools, log)
 	defer func() { err = errors.Join(err, runner.Close()) }()
-	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Log: log})
-	effects, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
+	effects, checks, err := listen(ctx, c, log)
 	if err != nil {
 		return err
 	}
-	defer effects.Close()
+	for _, ln := range effects {
+		defer ln.Close()
+	}
+	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Hooks: hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {
 		return err
@@ -66,12 +68,12 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	defer health.Close()
 
 	group := run.NewGroup(log)
-	group.Add("effects", func(ctx context.Context) error { return server.Serve(ctx, effects) })
+	group.Add("effects", func(ctx context.Context) error { return server.Serve(ctx, effects...) })
 	group.Add("health", func(ctx context.Context) error {
 		return run.Health{Checks: server.Health, Registry: run.NewRegistry()}.Serve(ctx, health)
 	})
 	group.Add("watchdog", run.Watchdog(log, func(context.Context) error { return nil }))
-	log.Info("listening", "effects", c.Worker.Socket, "health", c.Worker.Listen)
+	log.Info("listening", "effects", c.Worker.Socket, "cluster", c.Worker.ClusterListen, "health", c.Worker.Listen)
 	return group.Run(ctx)
 }
 
@@ -92,7 +94,7 @@ func openPool(ctx context.Context, c config.Config, p config.Pool, mappings *map
 	if p.Type == config.PoolCeph {
 		return openCeph(ctx, c, p, mappings, log)
 	}
-	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Mapper: mappings, Log: log})
+	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Shared: p.Shared, Node: c.Node, Mapper: mappings, Log: log})
 }
 
 // secrets are the keys that domains on the ceph pools need.

@@ -9,13 +9,16 @@ import (
 // strangers is a node with one domain that can be adopted and one that cannot.
 type strangers struct{}
 
-func (strangers) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error) {
-	old, err := strangers{}.ForeignDomain(ctx, "old")
-	busy, _ := strangers{}.ForeignDomain(ctx, "busy")
+func (strangers) ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error) {
+	if node != "" && node != "hv1" {
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
+	}
+	old, err := strangers{}.ForeignDomain(ctx, "", "old")
+	busy, _ := strangers{}.ForeignDomain(ctx, "", "busy")
 	return []seedbed.ForeignDomain{busy, old}, err
 }
 
-func (strangers) ForeignDomain(_ context.Context, name string) (seedbed.ForeignDomain, error) {
+func (strangers) ForeignDomain(_ context.Context, _, name string) (seedbed.ForeignDomain, error) {
 	d := seedbed.ForeignDomain{
 		ID: "0f1e2d3c-1111-4222-8333-444455556666", Name: name, Node: "hv1", State: seedbed.DomainOff, VCPUs: 2, Memory: seedbed.GiB,
 		Disks:    []seedbed.ForeignDisk{{Target: "vda", Type: "file", Source: "/srv/old.qcow2", Format: "qcow2", Pool: "default", Size: 8 * seedbed.GiB}},

@@ -16,7 +16,8 @@ func (a *app) cleanupCmd() *cobra.Command {
 		Short: "Take away what nothing owns any more",
 		Long: `Take away what nothing owns any more: addresses of instances whose domain is
 gone, expired leases, old records. It runs by itself, too; this runs it now.
-It refuses when it does not see everything that there is.`,
+On a node of which it does not see everything it touches nothing, and says so; when
+there is no other node, it refuses.`,
 		Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			api, err := a.client()
@@ -55,6 +56,9 @@ func (a *app) printCleanup(r client.CleanupReport, dryRun bool) error {
 	}
 	if len(rows) > 0 || none != "" {
 		a.printTable([]string{"task", "action", "subject", "detail"}, rows, none)
+	}
+	for _, why := range r.Skipped {
+		a.say("%s", printable(why))
 	}
 	if dryRun && len(rows) > 0 {
 		a.say("nothing was touched: this was a dry run")

@@ -15,9 +15,11 @@ import (
 func (a *app) createCmd() *cobra.Command {
 	var (
 		profile string
+		node    string
 		params  paramFlags
 		fresh   freshFlags
 		served  servedFlags
+		dry     bool
 		w       waitFlags
 	)
 	var c *cobra.Command
@@ -53,7 +55,8 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err := served.params(a, c, p); err != nil {
 				return err
 			}
-			fresh.params(c, p)
+			req := seedbed.Request{Name: args[0], Profile: profile, Params: p, Node: node}
+			fresh.fill(c, &req)
 			api, err := a.client()
 			if err != nil {
 				return err
@@ -65,7 +68,10 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err := params.complete(a, declared, p); err != nil {
 				return err
 			}
-			receipt, err := api.CreateInstance(ctx, seedbed.Request{Name: args[0], Profile: profile, Params: p})
+			if dry {
+				return a.tellPlan(ctx, api, req)
+			}
+			receipt, err := api.CreateInstance(ctx, req)
 			if err != nil {
 				return err
 			}
@@ -80,6 +86,9 @@ A file keeps a secret off the command line, which other users can see.`,
 	params.add(c)
 	fresh.add(c)
 	served.add(c)
+	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
+	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
+	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
 	w.addJob(c)
 	c.ValidArgsFunction = a.completion(nothing, profiles)
 	return c
@@ -97,15 +106,15 @@ func (f *freshFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.userData, "userdata", "", "`live`, to follow what is changed of the profile's user-data, or pinned")
 }
 
-func (f *freshFlags) params(c *cobra.Command, params map[string]any) {
+func (f *freshFlags) fill(c *cobra.Command, req *seedbed.Request) {
 	if c.Flags().Changed("hold") {
-		params["hold"] = f.hold
+		req.Hold = &f.hold
 	}
 	if c.Flags().Changed("protect") {
-		params["protected"] = f.protect
+		req.Protected = &f.protect
 	}
 	if f.userData != "" {
-		params["userdata"] = f.userData
+		req.Params["userdata"] = f.userData
 	}
 }
 

@@ -61,12 +61,12 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 }
 
 // Snapshots is what the API asks the worker.
-func (d disks) Snapshots(ctx context.Context, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+func (d disks) Snapshots(ctx context.Context, _, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
 	return d.pool.Snapshots(ctx, volume, id)
 }
 
 // Trash is what the API asks the worker.
-func (d disks) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
+func (d disks) Trash(ctx context.Context, _ string) ([]seedbed.TrashItem, error) {
 	all, err := d.pool.Trash(ctx)
 	if err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (d disks) DiscardVolume(ctx context.Context, pool, name string) (*seedbed.T
 }
 
 // PurgeVolume is what the API asks the worker.
-func (d disks) PurgeVolume(ctx context.Context, _, id string, early bool) error {
-	return d.pool.PurgeVolume(ctx, id, early)
+func (d disks) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
+	return d.pool.PurgeVolume(ctx, item.ID, early)
 }
 
 // ReceiveUpload is what the API asks the worker.
@@ -110,7 +110,9 @@ func (d disks) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 }
 
 // DropUpload is what the API asks the worker.
-func (d disks) DropUpload(ctx context.Context, _, id string) error { return d.pool.DropUpload(ctx, id) }
+func (d disks) DropUpload(ctx context.Context, up seedbed.Upload) error {
+	return d.pool.DropUpload(ctx, up.ID)
+}
 
 // ova are the disks of the OVA that a job imports.
 func (d disks) ova(job *seedbed.Job) []seedbed.OVAVolume {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,8 @@ func (a *app) doctorCmd() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what is wrong, and say what to do",
 		Long: `Look for what is wrong with this host, needing no daemon, and then ask seedbedd
-what it finds. Status 1 means that there is a problem; a note is none.`,
+what it finds, unless that runs on other hosts (feed.servers). Status 1 means that
+there is a problem; a note is none.`,
 		Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			o, err := a.options()
@@ -28,11 +30,21 @@ what it finds. Status 1 means that there is a problem; a note is none.`,
 			if err != nil {
 				return err
 			}
-			checks := []seedbed.Check{}
-			if isLocal(o) {
-				checks = append(checks, newHost(file).checks(ctx)...)
+			var found []seedbed.Check
+			if h := newHost(file); isLocal(o) && !h.controls() {
+				found = append(h.checks(ctx), h.elsewhere())
+			} else {
+				if isLocal(o) {
+					found = h.checks(ctx)
+				}
+				found = append(found, serverChecks(ctx, api)...)
 			}
-			checks = append(checks, serverChecks(ctx, api)...)
+			checks := []seedbed.Check{}
+			for _, c := range found {
+				if !slices.Contains(checks, c) { // a file of this host that its daemon looks at, too
+					checks = append(checks, c)
+				}
+			}
 			if err := a.printChecks(checks); err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ type hookFlags struct {
 	rate                               float64
 	concurrency, instances, creates    int
 	maxBody, form, when, mapping       string
+	priority                           string
 	keepPayload                        bool
 }
 
@@ -36,10 +37,11 @@ func (h *hookFlags) add(c *cobra.Command) {
 	f.IntVar(&h.concurrency, "concurrency", 0, "deliveries at the same time, 0 for any `number`")
 	f.IntVar(&h.instances, "instances", 0, "live instances of its making, 0 for any `number`")
 	f.IntVar(&h.creates, "creates", 0, "creates in an hour, 0 for any `number`")
+	f.StringVar(&h.priority, "priority", "", "highest priority that its jobs may be given: low, normal (the default), high or a `number`")
 	f.StringVar(&h.maxBody, "max-body", "0", "largest body, 0 for the listener's `size`")
 	f.StringVar(&h.form, "form", "", "YAML `file` that describes the signature of the scheme generic")
 	f.StringVar(&h.when, "when", "", "CEL `expression`, or @FILE, that decides whether a webhook means anything")
-	f.StringVar(&h.mapping, "mapping", "", "CEL `expression`, or @FILE, that gives action, name, profile and params")
+	f.StringVar(&h.mapping, "mapping", "", "CEL `expression`, or @FILE, that gives action, name, profile, params and how the job is to be run")
 	f.BoolVar(&h.keepPayload, "keep-payload", false, "keep the bodies in the history, for redelivery")
 }
 
@@ -52,6 +54,9 @@ func (h *hookFlags) fill(r *client.HookRequest) (err error) {
 	}
 	if r.MaxBody, err = seedbed.ParseBytes(h.maxBody); err != nil {
 		return usagef("--max-body: %v", err)
+	}
+	if r.Priority, err = seedbed.ParsePriority(h.priority); err != nil {
+		return usagef("--priority: %v", err)
 	}
 	if r.Form, err = readForm(h.form); err != nil {
 		return err
@@ -108,7 +113,8 @@ func (h *hookFlags) change(c *cobra.Command) (ch client.HookChange, err error) {
 		"subject": func() { ch.Subjects = &r.Subjects }, "rate": func() { ch.Rate = &r.Rate },
 		"concurrency": func() { ch.Concurrency = &r.Concurrency }, "instances": func() { ch.Instances = &r.Instances },
 		"creates": func() { ch.Creates = &r.Creates }, "max-body": func() { ch.MaxBody = &r.MaxBody },
-		"form": func() { ch.Form = r.Form }, "when": func() { ch.When = &r.When },
+		"priority": func() { ch.Priority = &r.Priority },
+		"form":     func() { ch.Form = r.Form }, "when": func() { ch.When = &r.When },
 		"mapping": func() { ch.Mapping = &r.Mapping }, "keep-payload": func() { ch.KeepPayload = &r.KeepPayload },
 	} {
 		if c.Flags().Changed(name) {
@@ -197,6 +203,7 @@ func (a *app) hookPairs(h seedbed.Hook) [][2]string {
 		{"networks", orElse(cidrs, "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
 		{"rate", rate}, {"concurrency", number(h.Concurrency)}, {"largest body", body},
 		{"live instances", number(h.Instances)}, {"creates an hour", number(h.Creates)},
+		{"highest priority", h.Priority.String()},
 		{"when", h.When}, {"mapping", h.Mapping}, {"payloads kept", kept},
 		{"added", a.moment(h.Created)}, {"changed", a.moment(h.Changed)},
 	}

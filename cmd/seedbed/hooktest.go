@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -142,18 +144,33 @@ func (a *app) tellTrial(t seedbed.Trial) error {
 		if len(r.Params) > 0 {
 			pairs = append(pairs, [2]string{"params", string(params)})
 		}
+		pairs = append(pairs, requestPairs(*r)...)
 	}
 	if p := t.Plan; p != nil && t.Problem == "" {
-		var volumes, nics []string
-		for _, v := range p.Volumes {
-			volumes = append(volumes, fmt.Sprintf("%s from %s in pool %s", v.Size, v.Image, v.Pool))
-		}
-		for _, n := range p.NICs {
-			nics = append(nics, fmt.Sprintf("%s on %s", n.Addr, n.Network))
-		}
-		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, size(p.Memory), p.Node)},
-			[2]string{"volumes", strings.Join(volumes, "\n")}, [2]string{"addresses", strings.Join(nics, "\n")})
+		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, size(p.Memory), p.Node)})
+		pairs = append(pairs, planPairs(*p)...)
 	}
 	a.printPairs(append(pairs, [2]string{"refused", t.Problem}))
 	return nil
+}
+
+// requestPairs show how the job of a request is to be run, where it says so.
+func requestPairs(r seedbed.Request) [][2]string {
+	var pairs [][2]string
+	add := func(name, value string, said bool) {
+		if said {
+			pairs = append(pairs, [2]string{name, value})
+		}
+	}
+	add("node", r.Node, r.Node != "")
+	add("on failure", r.OnFailure.String(), r.OnFailure != seedbed.OnFailure{})
+	add("priority", r.Priority.String(), r.Priority != 0)
+	add("after job", string(r.After), r.After != "")
+	for name, v := range map[string]*bool{"hold": r.Hold, "protected": r.Protected} {
+		if v != nil {
+			add(name, strconv.FormatBool(*v), true)
+		}
+	}
+	slices.SortFunc(pairs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	return pairs
 }

@@ -43,18 +43,21 @@ func newHost(file string) host {
 }
 
 func (h host) checks(ctx context.Context) []seedbed.Check {
-	return append([]seedbed.Check{
-		h.configuration(),
-		h.socket(ctx, "control socket", h.config.API.Socket, "start seedbedd"),
-		h.socket(ctx, "feed socket", h.config.Feed.Socket, "start seedbedd"),
-		h.socket(ctx, "worker socket", h.config.Worker.Socket, "start seedbed-worker"),
+	all := []seedbed.Check{h.configuration(), h.room(), h.clock()}
+	if h.controls() {
+		all = append(all, h.socket(ctx, "control socket", h.config.API.Socket, "start seedbedd"),
+			h.socket(ctx, "feed socket", h.config.Feed.Socket, "start seedbedd"))
+	}
+	all = append(all, h.certificates()...)
+	if !h.config.Hypervisor {
+		return all
+	}
+	all = append(all, h.socket(ctx, "worker socket", h.config.Worker.Socket, "start seedbed-worker"),
 		h.socket(ctx, "libvirt", h.libvirt, "install libvirt-daemon-system and start libvirtd"),
 		h.tool("qemu-img", "install qemu-utils"),
 		h.acceleration(),
-		h.room(),
-		h.clock(),
-		h.metadataPort(),
-	}, h.guestPlane(ctx)...)
+		h.metadataPort())
+	return append(all, h.guestPlane(ctx)...)
 }
 
 func (h host) configuration() seedbed.Check {

@@ -26,8 +26,9 @@ func (a *app) imageAdd() *cobra.Command {
 		Use:   "add NAME FILE",
 		Short: "Import a disk image from a file on the host",
 		Long: `Import a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
-a file on the host where seedbed-worker runs. The file is copied; it may go
-afterwards. A file that is on this machine alone is sent by: seedbed image upload.`,
+a file on the host of a seedbed-worker: the control host's, or that of --node. The
+image is a copy, and the file may go afterwards. A file that is on this machine
+alone is sent by: seedbed image upload.`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			r.Name = args[0]
@@ -48,6 +49,7 @@ afterwards. A file that is on this machine alone is sent by: seedbed image uploa
 		}),
 	}
 	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
+	a.nodeFlag(c, &r.Node)
 	w.addJob(c)
 	return c
 }
@@ -71,7 +73,7 @@ func (a *app) imageShow() *cobra.Command {
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			return show(ctx, a, (*client.Client).Image, args[0], func(i seedbed.Image) [][2]string {
 				return [][2]string{
-					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"size", size(i.Size)},
+					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", size(i.Size)},
 					{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.moment(i.Created)},
 				}
 			})

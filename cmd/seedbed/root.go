@@ -61,7 +61,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
 	root.AddCommand(
 		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.deliveryCmd(), a.endpointCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(), a.trashCmd(),
-		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.statusCmd(), a.versionCmd(), a.docsCmd(),
+		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.clusterCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.statusCmd(), a.versionCmd(), a.docsCmd(),
 		a.provisionerCmd(), a.templateCmd(), a.userdataCmd(), a.ovaCmd(), a.connectionCmd(), a.catalogueCmd(), a.scriptCmd(),
 	)
 	group(root)

@@ -24,21 +24,31 @@ then purged by the cleanup.`,
 }
 
 func (a *app) trashList() *cobra.Command {
-	return &cobra.Command{
+	node := ""
+	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List what was removed, and what was restored", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Trash, "the trash is empty",
+			read := func(api *client.Client, ctx context.Context) ([]client.TrashItem, error) { return api.Trash(ctx, node) }
+			return list(ctx, a, read, "the trash is empty",
 				[]string{"id", "state", "instance", "volume", "pool", "size", "removed", "purged"},
 				func(i client.TrashItem) []string {
 					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, size(i.Size), a.ago(i.Removed), a.ago(i.Expires)}
 				})
 		}),
 	}
+	a.onNode(c, &node)
+	return c
 }
 
-// trashed finds what has that ID in the trash of some pool.
-func (a *app) trashed(ctx context.Context, api *client.Client, id string) (client.TrashItem, error) {
-	items, err := api.Trash(ctx)
+// onNode gives a command that lists what is on the nodes the flag that names one.
+func (a *app) onNode(c *cobra.Command, node *string) {
+	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
+	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
+}
+
+// trashed finds what has that ID in the trash of some pool, on that node or on any.
+func (a *app) trashed(ctx context.Context, api *client.Client, node, id string) (client.TrashItem, error) {
+	items, err := api.Trash(ctx, node)
 	if err != nil {
 		return client.TrashItem{}, err
 	}
@@ -51,7 +61,8 @@ func (a *app) trashed(ctx context.Context, api *client.Client, id string) (clien
 }
 
 func (a *app) trashRestore() *cobra.Command {
-	return &cobra.Command{
+	node := ""
+	c := &cobra.Command{
 		Use: "restore ID", Short: "Make what is in the trash a volume again",
 		Long: `Make what is in the trash a volume again, under its old name. It is of no
 instance: its data can be copied out of it, and an image made of that copy. No
@@ -62,7 +73,7 @@ cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
 			if err != nil {
 				return err
 			}
-			item, err := a.trashed(ctx, api, args[0])
+			item, err := a.trashed(ctx, api, node, args[0])
 			if err != nil {
 				return err
 			}
@@ -77,6 +88,8 @@ cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
 			return nil
 		}),
 	}
+	a.onNode(c, &node)
+	return c
 }
 
 // restored tells what one can do with a volume that came back.
@@ -136,6 +149,7 @@ func (a *app) trashDiscard() *cobra.Command {
 
 func (a *app) trashPurge() *cobra.Command {
 	var yes, all bool
+	node := ""
 	c := &cobra.Command{
 		Use: "purge [ID]", Short: "Remove from the trash for good, before its time", Args: cobra.MaximumNArgs(1),
 		Long: `Remove one disk, or with --all everything, from the trash for good, before its
@@ -150,11 +164,11 @@ time. Restored volumes stay.`,
 			}
 			var items []client.TrashItem
 			if all {
-				if items, err = api.Trash(ctx); err != nil {
+				if items, err = api.Trash(ctx, node); err != nil {
 					return err
 				}
 			} else {
-				one, err := a.trashed(ctx, api, args[0])
+				one, err := a.trashed(ctx, api, node, args[0])
 				if err != nil {
 					return err
 				}
@@ -165,6 +179,7 @@ time. Restored volumes stay.`,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
+	a.onNode(c, &node)
 	return c
 }
 
@@ -183,7 +198,7 @@ func (a *app) purge(ctx context.Context, api *client.Client, items []client.Tras
 		return err
 	}
 	for _, i := range due {
-		if err := api.PurgeVolume(ctx, i.Pool, i.ID); err != nil {
+		if err := api.PurgeVolume(ctx, i.Node, i.Pool, i.ID); err != nil {
 			return err
 		}
 		a.say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)

@@ -15,7 +15,7 @@ import (
 func (a *app) vmCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
 	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(),
-		a.vmProtect(true), a.vmProtect(false), a.vmSnapshot(), a.vmFlatten(), a.vmLog(),
+		a.vmProtect(true), a.vmProtect(false), a.vmSnapshot(), a.vmResize(), a.vmFlatten(), a.vmLog(),
 		a.vmAdopt(), a.vmAdoptable(), a.vmForget(),
 		a.vmOptions(), a.vmTag(), a.vmSpot(), a.vmMaintenance(), a.vmPassword())
 	return c
@@ -110,6 +110,8 @@ func (a *app) vmRemove() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance, its volumes included", Args: cobra.ExactArgs(1),
+		Long: `Remove an instance, its volumes included. While the job that makes it is under way,
+that is cancelled and undone first; any other job on it has to end before.`,
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			api, err := a.client()
 			if err != nil {

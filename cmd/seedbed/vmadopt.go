@@ -17,6 +17,7 @@ func (a *app) vmAdopt() *cobra.Command {
 	var w waitFlags
 	var dry bool
 	var tags []string
+	node := ""
 	c := &cobra.Command{
 		Use: "adopt DOMAIN", Short: "Take a domain of libvirt and its disks under management",
 		Long: `Take a domain that libvirt knows, and its disks, under management: it becomes an
@@ -36,7 +37,7 @@ domains that there are, and --dry-run says what is in the way of one.`,
 				return err
 			}
 			if dry {
-				return a.adoptable(ctx, api, args[0])
+				return a.adoptable(ctx, api, node, args[0])
 			}
 			for _, t := range tags {
 				key, value, ok := strings.Cut(t, "=")
@@ -48,7 +49,7 @@ domains that there are, and --dry-run says what is in the way of one.`,
 				}
 				req.Tags[key] = value
 			}
-			receipt, err := api.Adopt(ctx, args[0], req)
+			receipt, err := api.Adopt(ctx, node, args[0], req)
 			if err != nil {
 				return err
 			}
@@ -58,20 +59,22 @@ domains that there are, and --dry-run says what is in the way of one.`,
 	c.Flags().StringSliceVar(&req.Addresses, "address", nil, "address of each NIC, in their order; left out: a free one")
 	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance, as key=value; may be repeated")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what the domain has, and what is in the way")
+	c.Flags().StringVar(&node, "node", "", "`node` that the domain is on, where several have one of that name")
+	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
 	w.addJob(c)
 	return c
 }
 
 // adoptable shows a domain that could be adopted.
-func (a *app) adoptable(ctx context.Context, api *client.Client, name string) error {
-	d, err := api.Domain(ctx, name)
+func (a *app) adoptable(ctx context.Context, api *client.Client, node, name string) error {
+	d, err := api.Domain(ctx, node, name)
 	if err != nil {
 		return err
 	}
 	if a.json() {
 		return a.printJSON(d)
 	}
-	pairs := [][2]string{{"name", d.Name}, {"uuid", string(d.ID)}, {"state", string(d.State)}, {"vcpus", fmt.Sprint(d.VCPUs)}, {"memory", d.Memory.String()}}
+	pairs := [][2]string{{"name", d.Name}, {"uuid", string(d.ID)}, {"node", d.Node}, {"state", string(d.State)}, {"vcpus", fmt.Sprint(d.VCPUs)}, {"memory", d.Memory.String()}}
 	for _, disk := range d.Disks {
 		into := "in no pool"
 		if disk.Pool != "" {
@@ -92,16 +95,22 @@ func (a *app) adoptable(ctx context.Context, api *client.Client, name string) er
 
 // vmAdoptable lists the domains that are nobody's instances.
 func (a *app) vmAdoptable() *cobra.Command {
-	return &cobra.Command{
+	node := ""
+	c := &cobra.Command{
 		Use: "adoptable", Short: "List the domains of libvirt that are no instances", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Domains, "libvirt knows no domain but the instances",
-				[]string{"name", "state", "vcpus", "memory", "uuid"},
+			read := func(api *client.Client, ctx context.Context) ([]seedbed.ForeignDomain, error) {
+				return api.Domains(ctx, node)
+			}
+			return list(ctx, a, read, "libvirt knows no domain but the instances",
+				[]string{"name", "node", "state", "vcpus", "memory", "uuid"},
 				func(d seedbed.ForeignDomain) []string {
-					return []string{d.Name, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
+					return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
 				})
 		}),
 	}
+	a.onNode(c, &node)
+	return c
 }
 
 func (a *app) vmForget() *cobra.Command {

@@ -28,8 +28,10 @@ func (a *app) vmRebuild() *cobra.Command {
 		Long: `Give an instance fresh disks, and start it from them. Its name, ID, addresses, MACs
 and tags stay. Of its own profile it takes the image and the documents as they are
 now, and keeps its size, keys and metadata options; with --profile all of that is
-the other profile's. The former disks are there until the instance is ready: when
-anything fails before, it runs from them again.`,
+the other profile's. By a provisioner profile the disks are those of its storage
+template, without --image; where its script makes them, that is run again. The
+former disks are there until the instance is ready: when anything fails before, it
+runs from them again.`,
 		RunE: a.do(func(ctx context.Context, args []string) error {
 			given, err := params.values(a)
 			if err != nil {
@@ -88,23 +90,56 @@ func (a *app) tellPlan(ctx context.Context, api *client.Client, req seedbed.Requ
 	if err != nil {
 		return err
 	}
+	return a.showPlan(p)
+}
+
+// showPlan shows what would be made; an error when it would be refused.
+func (a *app) showPlan(p seedbed.Plan) (err error) {
 	if a.json() {
 		err = a.printJSON(p)
 	} else {
-		var nics, volumes []string
-		for _, n := range p.NICs {
-			nics = append(nics, fmt.Sprintf("%s %s on %s", n.Addr, n.MAC, n.Network))
-		}
-		for _, v := range p.Volumes {
-			volumes = append(volumes, fmt.Sprintf("%s in %s, from %s", v.Size, v.Pool, v.Image))
-		}
-		a.printPairs([][2]string{
+		a.printPairs(append([][2]string{
 			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
-			{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
-		})
+		}, planPairs(p)...))
 	}
 	if err == nil && len(p.Problems) > 0 {
 		err = fmt.Errorf("%s would be refused: %s", p.Name, strings.Join(p.Problems, "; "))
 	}
 	return err
+}
+
+// planPairs show what a plan would make, and how.
+func planPairs(p seedbed.Plan) [][2]string {
+	var nics, volumes, nodes []string
+	for _, n := range p.NICs {
+		var words []string
+		if n.Addr.IsValid() {
+			words = append(words, n.Addr.String())
+		}
+		if n.MAC != (seedbed.MAC{}) {
+			words = append(words, n.MAC.String())
+		}
+		nics = append(nics, strings.Join(append(words, "on "+n.Network), " "))
+	}
+	for _, v := range p.Volumes {
+		from := "blank"
+		if v.Image != "" {
+			from = "from " + v.Image
+		}
+		volumes = append(volumes, fmt.Sprintf("%s in %s, %s", v.Size, v.Pool, from))
+	}
+	for _, n := range p.Placement {
+		switch {
+		case n.Refused != "":
+			nodes = append(nodes, n.Node+": "+n.Refused)
+		case n.Chosen:
+			nodes = append(nodes, strings.TrimSuffix(n.Node+" (chosen): "+n.Reason, ": "))
+		default:
+			nodes = append(nodes, strings.TrimSuffix(n.Node+": "+n.Reason, ": "))
+		}
+	}
+	return [][2]string{
+		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")}, {"placement", strings.Join(nodes, "\n")},
+		{"script", p.Script}, {"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
+	}
 }

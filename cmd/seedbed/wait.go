@@ -43,6 +43,9 @@ func (w *waitFlags) wanted() bool { return w.wait && !w.noWait }
 // finish ends a command that has started a job: it follows the job when that
 // is wanted, and else tells its ID.
 func (a *app) finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *waitFlags) error {
+	if r.Cancels != "" {
+		a.say("it is still being made: job %s is cancelled, and undone first", r.Cancels.Short())
+	}
 	if !w.wanted() {
 		if a.json() {
 			return a.printJSON(r)

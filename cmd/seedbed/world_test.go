@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,15 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), NAT: true, DHCP: true,
 		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
 	}); err != nil {
+		return nil, err
+	}
+	// Its only hypervisor, as its worker reported it.
+	if err := db.EnsureNode(ctx, "hv1"); err != nil {
+		return nil, err
+	}
+	report := seedbed.NodeReport{CPUs: 16, Load: 0.5, Memory: 64 * seedbed.GiB, MemoryFree: 48 * seedbed.GiB, Domains: 1, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+		Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 100 * seedbed.GiB, Free: 25 * seedbed.GiB}}}
+	if err := db.NoteNode(ctx, "hv1", report, "", time.Now()); err != nil {
 		return nil, err
 	}
 	served := &guests{db, provision.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
@@ -129,6 +139,8 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobReboot:  {"shutdown", "stop", "start"},
 	seedbed.JobRebuild: {"shutdown", "stop", "volumes", "redefine", "publish", "start", "ready", "delete"},
 
+	seedbed.JobResize: {"redefine", "grow"},
+
 	seedbed.JobFlatten:        {"flatten"},
 	seedbed.JobSnapshot:       {"snapshot"},
 	seedbed.JobSnapshotRemove: {"delete-snapshot"},
@@ -183,6 +195,11 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 	switch job.Kind {
 	case seedbed.JobImport:
 		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("0", 64)}
+	case seedbed.JobResize:
+		last.Resized = &seedbed.ResizeSpec{}
+		if err := json.Unmarshal(job.Spec, last.Resized); err != nil {
+			return err
+		}
 	case seedbed.JobOVA:
 		for _, v := range e.pool.ova(job) {
 			last.Images = append(last.Images, seedbed.ImageInfo{Pool: v.Pool, Name: v.Image, Size: 2 * seedbed.GiB, Format: v.Format})
@@ -227,7 +244,7 @@ func (e engine) undo(ctx context.Context, ref seedbed.JobRef, stage, cause strin
 
 type console struct{}
 
-func (console) Console(context.Context, seedbed.InstanceID, seedbed.Bytes) ([]byte, error) {
+func (console) Console(context.Context, string, seedbed.InstanceID, seedbed.Bytes) ([]byte, error) {
 	return []byte("boot\r\nlogin: \x1b[2J\r\nhello\r\n"), nil
 }
 

@@ -38,6 +38,10 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.
 	for _, p := range c.Storage.Pools {
 		s.Pools = append(s.Pools, p.Name)
 	}
+	s.Placement = provision.PlacementConfig{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit, VCPUOvercommit: c.Placement.VCPUOvercommit}
+	if !c.Hypervisor {
+		s.Node = ""
+	}
 	if err := s.Check(); err != nil {
 		return s, fmt.Errorf("metadata.vendor_data %s: %w", c.Metadata.VendorData, err)
 	}

@@ -6,9 +6,12 @@ package main
 import (
 	"context"
 	"os"
+
+	"seedbed/internal/run"
 )
 
 func main() {
+	run.Headroom()
 	p, args := program(os.Args[1:])
 	os.Exit(p.Main(context.Background(), args, os.Stdout, os.Stderr))
 }

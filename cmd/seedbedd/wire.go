@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"seedbed"
 	"seedbed/api"
@@ -16,9 +15,9 @@ import (
 	"seedbed/internal/build"
 	"seedbed/internal/config"
 	"seedbed/internal/httpserve"
+	"seedbed/internal/mtls"
 	"seedbed/internal/run"
 	"seedbed/provision"
-	"seedbed/provision/worker"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
@@ -49,27 +48,34 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 
-	effects := worker.NewClient(c.Worker.Socket)
+	identity, err := openIdentity(c, log)
+	if err != nil {
+		return err
+	}
+	workers, err := openFleet(ctx, db, c, identity, log)
+	if err != nil {
+		return err
+	}
 	var engine *provision.Engine // there before anything is asked for
-	serving.MACTaken = func(mac seedbed.MAC) string { return engine.MACTaken(mac) }
+	serving.MACTaken = func(node string, mac seedbed.MAC) string { return engine.MACTaken(node, mac) }
 	intake := provision.NewIntake(db, serving)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
 	engine = provision.NewEngine(provision.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
 		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Renderer: serving.Renderer, Log: log,
 		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,
-	}, db, effects)
+	}, db, workers)
 	cleaner := provision.NewCleaner(provision.CleanupConfig{
-		Node: c.Node, Grace: c.Cleanup.Mappings.Grace,
-		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention, Audit: c.Cleanup.Audit.Retention, Trash: effects, Log: log,
-	}, db, effects)
+		Grace:      c.Cleanup.Mappings.Grace,
+		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention, Audit: c.Cleanup.Audit.Retention, Trash: workers, Log: log,
+	}, db, workers)
 	coordination := openCoordination(c.Coordination, log)
 	cron, err := provision.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
 	if err != nil {
 		return err
 	}
 	metrics := run.NewRegistry()
-	metrics.MustRegister(deliverer)
+	metrics.MustRegister(deliverer, provision.NewNodeMetrics(db))
 	declared, err := declaredHooks(c.Webhook)
 	if err != nil {
 		return err
@@ -78,10 +84,14 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	checks := []func(context.Context) []seedbed.Check{db.Check, workers.Health, guestPlaneChecks(db, workers.Nodes, c.Node), coordination.Check, deliverer.Check, webhook.CheckClock}
+	if identity != nil {
+		checks = append(checks, identity.Checks)
+	}
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, Console: effects, OVAs: intake, Uploads: effects, MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: effects, Snapshots: effects, Trash: effects, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
+		Store: db, Intake: intake, Composer: intake, Console: workers, OVAs: intake, Uploads: workers, MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers, Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
 		Clean:      cleanup(cleaner),
-		Checks:     []func(context.Context) []seedbed.Check{db.Check, workerChecks(effects), guestPlaneChecks(db, c.Node), coordination.Check, deliverer.Check, webhook.CheckClock},
+		Checks:     checks,
 		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), ParseSecret: signature.ParseSecret, Receiving: receiving(hooks),
 		NewSecret: func() ([]byte, string) {
 			key := signature.NewSecret()
@@ -94,12 +104,18 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	})
 
 	group := run.NewGroup(log)
-	listeners, err := bind(ctx, c, log)
+	listeners, err := bind(ctx, c, identity, log)
 	if err != nil {
 		return err
 	}
 	defer listeners.close()
-	group.Add("feed", func(ctx context.Context) error { return feed.NewServer(db, log).Serve(ctx, listeners.feed) })
+	group.Add("feed", func(ctx context.Context) error {
+		return feed.NewServer(db, log).ServeNode(ctx, listeners.feed, c.Node, db)
+	})
+	if listeners.planes != nil {
+		group.Add("feed of other hosts", func(ctx context.Context) error { return feed.NewServer(db, log).ServeNodes(ctx, listeners.planes, db) })
+	}
+	group.Add("nodes", workers.Run)
 	group.Add("engine", engine.Run)
 	group.Add("live user-data", provision.NewFollower(db, intake, db.Revised, log).Run)
 	group.Add("records", refreshRecords(db, serving.Renderer, log))
@@ -120,11 +136,12 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	return group.Run(ctx)
 }
 
-// listeners are everything that seedbedd serves.
-type listeners struct{ api, hooks, control, feed net.Listener }
+// listeners are everything that seedbedd serves; planes is nil where no guest
+// plane of another host is served.
+type listeners struct{ api, hooks, control, feed, planes net.Listener }
 
 func (l *listeners) close() {
-	for _, ln := range []net.Listener{l.api, l.hooks, l.control, l.feed} {
+	for _, ln := range []net.Listener{l.api, l.hooks, l.control, l.feed, l.planes} {
 		if ln != nil {
 			ln.Close() // a second close is harmless
 		}
@@ -132,7 +149,7 @@ func (l *listeners) close() {
 }
 
 // bind opens all listeners or none.
-func bind(ctx context.Context, c config.Config, log *slog.Logger) (*listeners, error) {
+func bind(ctx context.Context, c config.Config, identity *mtls.Identity, log *slog.Logger) (*listeners, error) {
 	l := &listeners{}
 	for _, b := range []struct {
 		at     *net.Listener
@@ -147,6 +164,12 @@ func bind(ctx context.Context, c config.Config, log *slog.Logger) (*listeners, e
 		}},
 		{&l.api, "api.listen", func() (net.Listener, error) { return apiListener(ctx, c.API, log) }},
 		{&l.hooks, "webhook.listen", func() (net.Listener, error) { return tcp(ctx, c.Webhook.Listen) }},
+		{&l.planes, "feed.cluster_listen", func() (net.Listener, error) {
+			if c.Feed.ClusterListen == "" {
+				return nil, nil
+			}
+			return identity.Listen(ctx, c.Feed.ClusterListen, mtls.Metadata) // the configuration is refused without its certificate
+		}},
 	} {
 		ln, err := b.listen()
 		if err != nil {
@@ -190,49 +213,11 @@ func apiURL(c config.API) string {
 func cleanup(cleaner *provision.Cleaner) func(context.Context, bool, bool) (api.CleanupReport, error) {
 	return func(ctx context.Context, dryRun, force bool) (api.CleanupReport, error) {
 		done, err := cleaner.Run(ctx, provision.CleanupOptions{DryRun: dryRun, Force: force})
-		report := api.CleanupReport{Refused: done.Refused, Tasks: []api.CleanupTask{}}
+		report := api.CleanupReport{Refused: done.Refused, Skipped: done.Skipped, Tasks: []api.CleanupTask{}}
 		for _, i := range done.Items {
 			report.Tasks = append(report.Tasks, api.CleanupTask{Name: i.Task, Action: i.Action, Subject: i.Subject, Detail: i.Detail})
 		}
 		return report, err
-	}
-}
-
-// workerChecks asks the worker how it is.
-func workerChecks(w *worker.Client) func(context.Context) []seedbed.Check {
-	return func(ctx context.Context) []seedbed.Check {
-		checks, err := w.Health(ctx)
-		if err != nil {
-			return []seedbed.Check{{Name: "worker", Detail: err.Error(), Hint: "start seedbed-worker on this host"}}
-		}
-		return append([]seedbed.Check{{Name: "worker", OK: true, Detail: "seedbed-worker answers"}}, checks...)
-	}
-}
-
-// guestPlaneChecks compares what the node's guest plane has applied with the present.
-func guestPlaneChecks(db *store.DB, node string) func(context.Context) []seedbed.Check {
-	return func(ctx context.Context) []seedbed.Check {
-		check := seedbed.Check{Name: "guest plane", Hint: "start seedbed-metadata on this host, and look at its log"}
-		applied, at, err := db.Applied(ctx, node)
-		if err != nil {
-			check.Detail = err.Error()
-			return []seedbed.Check{check}
-		}
-		if at.IsZero() {
-			check.Detail = fmt.Sprintf("seedbed-metadata on %s has never asked for the feed", node)
-			return []seedbed.Check{check}
-		}
-		page, err := db.FeedPage(ctx, node, applied, "")
-		switch {
-		case err != nil:
-			check.Detail = err.Error()
-		case page.Revision > applied:
-			check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d of %d, applied at %s", node, applied, page.Revision, at.Format(time.RFC3339))
-		default:
-			check.OK, check.Hint = true, ""
-			check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d", node, applied)
-		}
-		return []seedbed.Check{check}
 	}
 }
 

@@ -1,0 +1,38 @@
+//go:build libvirt
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"seedbed"
+	"seedbed/internal/config"
+	"seedbed/internal/mtls"
+	"seedbed/internal/run"
+)
+
+// listen opens what control hosts are served on: the socket, and with worker.cluster_listen
+// an address for those elsewhere, whose certificate has checks.
+func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.Listener, checks func(context.Context) []seedbed.Check, err error) {
+	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Worker.ClusterListen == "" {
+		return []net.Listener{ln}, nil, nil
+	}
+	identity, err := mtls.Open(mtls.Files{Name: "cluster.worker", CA: c.Cluster.CA, Cert: c.Cluster.Worker.Cert, Key: c.Cluster.Worker.Key}, mtls.Worker, c.Node, log)
+	if err != nil {
+		ln.Close()
+		return nil, nil, err
+	}
+	remote, err := identity.Listen(ctx, c.Worker.ClusterListen, mtls.Control)
+	if err != nil {
+		ln.Close()
+		return nil, nil, fmt.Errorf("worker.cluster_listen: %w", err)
+	}
+	return []net.Listener{ln, remote}, identity.Checks, nil
+}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +15,8 @@ import (
 // the cleanup takes the addresses back and stops serving the instance, and
 // nothing else; its volumes stay until it is removed.
 func TestCleanup(t *testing.T) {
-	lab.Libvirt(t)
-	s := lab.NewStack(t, lab.StackOptions{Cleanup: "{mappings: {grace: 1s}}"})
+	t.Parallel()
+	s := hostStack(t, lab.StackOptions{Cleanup: "{mappings: {grace: 1s}}"})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
 	addProfile(t, s, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
 	for _, name := range []string{"kept", "lost"} {
@@ -34,9 +33,7 @@ func TestCleanup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []string{"destroy", "undefine"} {
-		if out, err := exec.Command("virsh", "-c", "qemu:///system", step, "lost").CombinedOutput(); err != nil {
-			t.Fatalf("virsh %s: %v\n%s", step, err, out)
-		}
+		s.Virsh(step, "lost")
 	}
 	clean := func(dry bool) []string {
 		t.Helper()
@@ -75,7 +72,7 @@ func TestCleanup(t *testing.T) {
 		t.Errorf("the other instance changed: %v %v", vm, err)
 	}
 	lab.Await(t, 10*time.Second, "the filter of the lost NIC is gone", func() bool {
-		return strings.Count(elements(t), `"sb1"`) > 0 && !strings.Contains(elements(t), `"sb2"`)
+		return strings.Count(elements(s), `"sb1"`) > 0 && !strings.Contains(elements(s), `"sb2"`)
 	})
 	removeInstance(t, s, "lost")
 	removeInstance(t, s, "kept")

@@ -4,11 +4,16 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/lab"
 )
 
@@ -45,6 +50,51 @@ func (e *engines) monitorStops(t *testing.T) {
 	e.up(t, jobs)
 	e.well(t)
 	e.remove(t, names...)
+}
+
+// controlFreezes: a control host stands still for longer than the leases of its
+// jobs, which are at a clone, and goes on when the other has them.
+func (e *engines) controlFreezes(t *testing.T) {
+	second, err := client.New(client.Options{Socket: filepath.Join(e.Dir, "second/run/control.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.ceph.Freeze(t) // so that no clone is over before
+	thaw := sync.OnceFunc(func() { e.ceph.Thaw(t) })
+	defer thaw()
+	e.Signal(lab.Seedbedd, syscall.SIGSTOP) // so that the second takes them
+	jobs := map[string]string{}
+	for _, name := range []string{"cp0", "cp1"} {
+		receipt, err := second.CreateInstance(t.Context(), seedbed.Request{Name: name, Profile: "small"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs[name] = string(receipt.Job)
+	}
+	lab.Await(t, 10*time.Second, "the second control host is at the clones", func() bool {
+		list, err := second.Jobs(t.Context(), 2)
+		return err == nil && !slices.ContainsFunc(list, func(j seedbed.Job) bool { return j.Stage != "volumes" })
+	})
+	e.second.Cmd.Process.Signal(syscall.SIGSTOP)
+	resume := sync.OnceFunc(func() { e.second.Cmd.Process.Signal(syscall.SIGCONT) })
+	defer resume()
+	e.Signal(lab.Seedbedd, syscall.SIGCONT)
+	for name, id := range jobs {
+		lab.Await(t, 30*time.Second, "the first control host has the job of "+name, func() bool {
+			j, err := e.API.Job(t.Context(), id)
+			return err == nil && j.Job.Epoch == 2 && j.Job.Stage == "volumes"
+		})
+	}
+	resume() // with its calls still under way
+	thaw()
+	e.up(t, jobs)
+	for name, id := range jobs {
+		if j, err := e.API.Job(t.Context(), id); err != nil || j.Job.Epoch != 2 {
+			t.Errorf("%s was held %d times, %v", name, j.Job.Epoch, err)
+		}
+	}
+	e.well(t)
+	e.remove(t, "cp0", "cp1")
 }
 
 // postgresStops: PostgreSQL crashes, and is away when a webhook comes: its

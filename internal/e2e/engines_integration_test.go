@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +60,7 @@ func TestEngines(t *testing.T) {
 	e := newEngines(t)
 	t.Run("well", e.well)
 	t.Run("monitor", e.monitorStops)
+	t.Run("control", e.controlFreezes)
 	t.Run("postgres", e.postgresStops)
 	t.Run("zookeeper", e.zooKeeperStops)
 	t.Run("guest", func(t *testing.T) { e.guest(t, image) })
@@ -132,11 +132,7 @@ func (e *engines) guest(t *testing.T, image string) {
 	if err != nil || vm.State != seedbed.InstanceRunning || vm.Reported.IsZero() {
 		t.Fatalf("instance: %+v, %v", vm, err)
 	}
-	xml, err := exec.Command("virsh", "-c", "qemu:///system", "dumpxml", "guest2").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if doc := string(xml); !strings.Contains(doc, "<source protocol='rbd' name='"+e.cpool+"/") || strings.Contains(doc, "type='file' device='disk'") {
+	if doc := e.Virsh("dumpxml", "guest2"); !strings.Contains(doc, "<source protocol='rbd' name='"+e.cpool+"/") || strings.Contains(doc, "type='file' device='disk'") {
 		t.Errorf("the disk is not on RBD:\n%s", doc)
 	}
 	volume := e.volumes(t)
@@ -186,7 +182,7 @@ func (e *engines) up(t *testing.T, jobs map[string]string) {
 			t.Fatalf("%s: %s: %s\n%s", name, job.State, job.Error, e.Logs())
 		}
 	}
-	domains := lab.Domains(t)
+	domains := e.Domains()
 	for name := range jobs {
 		vm, err := e.API.Instance(t.Context(), name)
 		if err != nil || vm.State != seedbed.InstanceRunning {
@@ -219,7 +215,7 @@ func (e *engines) remove(t *testing.T, names ...string) {
 	lab.Await(t, 20*time.Second, "no volume is left in Ceph", func() bool {
 		return len(e.volumes(t)) == 0 && strings.TrimSpace(e.ceph.RBD(t, "trash", "ls", e.cpool)) == ""
 	})
-	for _, name := range lab.Domains(t) {
+	for _, name := range e.Domains() {
 		if slices.Contains(names, name) {
 			t.Errorf("domain %s is left", name)
 		}
@@ -227,10 +223,10 @@ func (e *engines) remove(t *testing.T, names ...string) {
 	if vms, err := e.API.Instances(t.Context()); err != nil || len(vms) != 0 {
 		t.Errorf("instances are left: %v, %v", vms, err)
 	}
-	if ports := bridgePorts(t, e.Bridge); len(ports) != 0 {
+	if ports := bridgePorts(e.Stack); len(ports) != 0 {
 		t.Errorf("taps are left on the bridge: %v", ports)
 	}
-	if got := elements(t); tapName.MatchString(got) {
+	if got := elements(e.Stack); tapName.MatchString(got) {
 		t.Errorf("filter elements are left:\n%s", got)
 	}
 }

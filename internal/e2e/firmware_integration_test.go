@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -51,15 +50,13 @@ func (m efiMachine) await(t *testing.T, s *lab.Stack) {
 		}
 		return strings.Contains(string(console), "BdsDxe: ")
 	})
-	if _, err := os.Stat(m.variables()); err != nil {
-		t.Error(err)
-	}
+	s.Run("test", "-s", m.variables())
 }
 
 // gone checks that nothing of the firmware is left.
-func (m efiMachine) gone(t *testing.T) {
+func (m efiMachine) gone(t *testing.T, s *lab.Stack) {
 	t.Helper()
-	if _, err := os.Stat(m.variables()); !os.IsNotExist(err) {
-		t.Errorf("%s is left: %v", m.variables(), err)
+	if _, err := s.Try("test", "-e", m.variables()); err == nil {
+		t.Errorf("%s is left", m.variables())
 	}
 }

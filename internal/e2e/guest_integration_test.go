@@ -47,9 +47,9 @@ runcmd:
 // guest by its own boot loader, which finds its metadata, of which nothing is
 // told without a session token, runs its user-data and reports in.
 func TestGuest(t *testing.T) {
+	t.Parallel()
 	image := lab.GuestImage(t)
-	lab.Libvirt(t)
-	s := lab.NewStack(t, lab.StackOptions{})
+	s := hostStack(t, lab.StackOptions{})
 	addImage(t, s, "debian", image)
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnbi2O4bamyvGex+KKx6teSJUluixtO12v0Y6RxM8g6 tester"
 	addProfile(t, s, seedbed.Profile{
@@ -151,7 +151,7 @@ func TestGuest(t *testing.T) {
 	}
 
 	removeInstance(t, s, "guest1")
-	for _, name := range lab.Domains(t) {
+	for _, name := range s.Domains() {
 		if name == "guest1" {
 			t.Error("the domain is still there")
 		}

@@ -74,6 +74,14 @@ func (h sender) post(t *testing.T, id string, ts time.Time, body string) answer 
 	return a
 }
 
+// hostStack is a stack on a host of its own, so that other tests can run beside it.
+func hostStack(t *testing.T, o lab.StackOptions) *lab.Stack {
+	t.Helper()
+	o.Host = lab.NewHost(t)
+	o.Host.Libvirt()
+	return lab.NewStack(t, o)
+}
+
 // waitJob follows a job to its end.
 func waitJob(t *testing.T, s *lab.Stack, id string, timeout time.Duration) seedbed.Job {
 	t.Helper()

@@ -5,8 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,35 +23,52 @@ var createStages = []string{"volumes", "define", "publish", "start", "ready"}
 // starts it again: every job ends, and there is exactly one of everything, or
 // nothing at all.
 func TestKill(t *testing.T) {
-	lab.Libvirt(t)
-	s := lab.NewStack(t, lab.StackOptions{})
+	t.Parallel()
+	s := killStack(t)
+	for _, daemon := range []string{lab.Seedbedd, lab.Worker, lab.Metadata} {
+		for _, stage := range createStages {
+			t.Run(daemon+"/"+stage, func(t *testing.T) {
+				inStage(t, s, stage, strings.TrimPrefix(daemon, "seedbed-"), func(string) {
+					s.Kill(daemon)
+					s.Start(daemon)
+					s.AwaitAPI()
+				})
+			})
+		}
+	}
+}
+
+// killStack is a stack whose instances come and go in a moment.
+func killStack(t *testing.T) *lab.Stack {
+	t.Helper()
+	s := hostStack(t, lab.StackOptions{})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
 	profile := seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted}
 	addProfile(t, s, profile)
 	// A guest of this one never asks for anything, so its job stays in the last stage.
 	profile.Name, profile.Ready = "silent", seedbed.ReadyMetadata
 	addProfile(t, s, profile)
+	return s
+}
 
-	for _, daemon := range []string{lab.Seedbedd, lab.Worker, lab.Metadata} {
-		for _, stage := range createStages {
-			t.Run(daemon+"/"+stage, func(t *testing.T) {
-				// A stage can be over before the kill; a job that was past it proves nothing about it.
-				for try := 1; ; try++ {
-					name := fmt.Sprintf("%s-%s-%d", strings.TrimPrefix(daemon, "seedbed-"), stage, try)
-					if reached := killAt(t, s, daemon, stage, name); reached == stage {
-						return
-					} else if try == 5 {
-						t.Fatalf("in %d tries the job was never at %s", try, stage)
-					}
-				}
-			})
+// inStage strikes at a create job in a stage, for which it may take a few jobs:
+// a stage can be over before it is struck, and a job that was past it proves
+// nothing about it.
+func inStage(t *testing.T, s *lab.Stack, stage, prefix string, strike func(job string)) {
+	t.Helper()
+	for try := 1; ; try++ {
+		name := fmt.Sprintf("%s-%s-%d", prefix, stage, try)
+		if reached := strikeAt(t, s, stage, name, strike); reached == stage {
+			return
+		} else if try == 5 {
+			t.Fatalf("in %d tries the job was never at %s", try, stage)
 		}
 	}
 }
 
-// killAt creates an instance, kills daemon while the job is in stage, starts it
-// again, and looks at what came of it. It returns the stage that the job was in.
-func killAt(t *testing.T, s *lab.Stack, daemon, stage, name string) (reached string) {
+// strikeAt creates an instance, strikes while the job is in stage, and looks at
+// what came of it. It returns the stage that the job was in.
+func strikeAt(t *testing.T, s *lab.Stack, stage, name string, strike func(job string)) (reached string) {
 	request := seedbed.Request{Name: name, Profile: "small"}
 	if stage == "ready" {
 		request.Profile = "silent"
@@ -63,11 +78,9 @@ func killAt(t *testing.T, s *lab.Stack, daemon, stage, name string) (reached str
 		t.Fatal(err)
 	}
 	id := string(receipt.Job)
-	reached = awaitStage(t, s, id, stage)
-	s.Kill(daemon)
-	t.Logf("killed %s while the job was at %s", daemon, reached)
-	s.Start(daemon)
-	s.AwaitAPI()
+	if reached = awaitStage(t, s, id, stage); reached == stage {
+		strike(id)
+	}
 
 	if stage == "ready" {
 		// It goes on waiting; a cancel undoes it.
@@ -89,7 +102,7 @@ func killAt(t *testing.T, s *lab.Stack, daemon, stage, name string) (reached str
 		t.Fatalf("the job ended %s: %s\n%s", job.State, job.Error, s.Logs())
 	}
 	count := 0
-	for _, d := range lab.Domains(t) {
+	for _, d := range s.Domains() {
 		if d == name {
 			count++
 		}
@@ -135,7 +148,7 @@ func volumes(t *testing.T, s *lab.Stack) []string {
 // nothingLeft checks that nothing of the instance is anywhere.
 func nothingLeft(t *testing.T, s *lab.Stack, name string) {
 	t.Helper()
-	for _, d := range lab.Domains(t) {
+	for _, d := range s.Domains() {
 		if d == name {
 			t.Errorf("domain %s is left", name)
 		}
@@ -147,13 +160,13 @@ func nothingLeft(t *testing.T, s *lab.Stack, name string) {
 	if len(building) != 0 {
 		t.Errorf("half-made files are left: %v", building)
 	}
-	if ports := bridgePorts(t, s.Bridge); len(ports) != 0 {
+	if ports := bridgePorts(s); len(ports) != 0 {
 		t.Errorf("taps are left on the bridge: %v", ports)
 	}
 	if _, err := s.API.Instance(t.Context(), name); seedbed.KindName(err) != "not_found" {
 		t.Errorf("instance %s: %v, want not found", name, err)
 	}
-	if got := elements(t); tapName.MatchString(got) {
+	if got := elements(s); tapName.MatchString(got) {
 		t.Errorf("filter elements are left:\n%s", got)
 	}
 }
@@ -161,29 +174,24 @@ func nothingLeft(t *testing.T, s *lab.Stack, name string) {
 // tapName is an element of a set or map, not the rules' "sb0*".
 var tapName = regexp.MustCompile(`"sb\d+"`)
 
-// bridgePorts are the interfaces that are attached to a bridge.
-func bridgePorts(t *testing.T, bridge string) []string {
+// awaitHistory waits until a job's events say something.
+func awaitHistory(t *testing.T, s *lab.Stack, job, says string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join("/sys/class/net", bridge, "brif"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
+	lab.Await(t, 30*time.Second, "the job says "+says, func() bool {
+		page, err := s.API.JobEvents(t.Context(), job, 0, 0)
+		return err == nil && slices.ContainsFunc(page.Events, func(e seedbed.Event) bool { return strings.Contains(e.Msg, says) })
+	})
+}
+
+// bridgePorts are the interfaces that are attached to the stack's bridge.
+func bridgePorts(s *lab.Stack) []string {
+	return strings.Fields(s.Run("ls", filepath.Join("/sys/class/net", s.Bridge, "brif")))
 }
 
 // remembered are the sets of IPv6 addresses that ports have used, which end by themselves.
 var remembered = regexp.MustCompile(`(?s)\tset (sources|newcomers) \{.*?\n\t\}\n`)
 
 // elements is the bridge table that holds the ports' filters.
-func elements(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("nft", "list", "table", "bridge", "seedbed").CombinedOutput()
-	if err != nil {
-		t.Fatalf("nft: %v\n%s", err, out)
-	}
-	return remembered.ReplaceAllString(string(out), "")
+func elements(s *lab.Stack) string {
+	return remembered.ReplaceAllString(s.Run("nft", "list", "table", "bridge", "seedbed"), "")
 }

@@ -25,9 +25,9 @@ import (
 // side by side: one of an OVA that is uploaded, one that is forgotten and
 // adopted again, and one that is started by UEFI. The first two are real guests.
 func TestMachines(t *testing.T) {
+	t.Parallel()
 	image := lab.GuestImage(t)
-	lab.Libvirt(t)
-	s := lab.NewStack(t, lab.StackOptions{})
+	s := hostStack(t, lab.StackOptions{})
 	packing := pack(t, image, filepath.Join(s.Dir, "disk.vmdk"))
 	efi := startEFI(t, s)
 	kept := adoptAgain(t, s, image)
@@ -43,7 +43,7 @@ func TestMachines(t *testing.T) {
 	for _, name := range []string{efi.name, kept.name, web.name} {
 		nothingLeft(t, s, name)
 	}
-	efi.gone(t)
+	efi.gone(t, s)
 	cli(t, s, "ova", "remove", "appliance", "-y")
 	images, err := s.API.Images(t.Context())
 	if err != nil {
@@ -180,7 +180,7 @@ func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 		t.Fatal(err)
 	}
 	tap := `"` + before.NICs[0].ID.Tap() + `"`
-	if !strings.Contains(elements(t), tap) {
+	if !strings.Contains(elements(s), tap) {
 		t.Errorf("no filter is for %s", tap)
 	}
 
@@ -188,17 +188,17 @@ func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	if _, err := s.API.Instance(t.Context(), name); seedbed.KindName(err) != "not_found" {
 		t.Errorf("the forgotten instance: %v, want not found", err)
 	}
-	if state := virsh(t, "domstate", name); state != "running" {
+	if state := s.Virsh("domstate", name); state != "running" {
 		t.Errorf("the forgotten domain is %s", state)
 	}
-	lab.Await(t, 10*time.Second, "the filter of the forgotten NIC is gone", func() bool { return !strings.Contains(elements(t), tap) })
+	lab.Await(t, 10*time.Second, "the filter of the forgotten NIC is gone", func() bool { return !strings.Contains(elements(s), tap) })
 	if out := cli(t, s, "vm", "adoptable"); !strings.Contains(out, name) {
 		t.Errorf("what can be adopted is:\n%s", out)
 	}
 	if out, stderr, status := s.CLI("vm", "adopt", name); status == 0 || !strings.Contains(stderr, "shut it down first") {
 		t.Errorf("adopting what runs: status %d: %s%s", status, out, stderr)
 	}
-	virsh(t, "destroy", name)
+	s.Virsh("destroy", name)
 	old := disown(t, s, name)
 
 	addr := before.NICs[0].Addr.As4()
@@ -229,12 +229,12 @@ var consoleLog = regexp.MustCompile(`<log file='[^']*' append='off'/>`)
 func disown(t *testing.T, s *lab.Stack, name string) (disk string) {
 	t.Helper()
 	files := volumes(t, s)
-	i := slices.IndexFunc(files, func(f string) bool { return strings.Contains(virsh(t, "domblklist", name), f) })
+	i := slices.IndexFunc(files, func(f string) bool { return strings.Contains(s.Virsh("domblklist", name), f) })
 	if i < 0 {
 		t.Fatalf("none of %v is the disk of %s", files, name)
 	}
 	disk = filepath.Join(s.Dir, "old.qcow2")
-	doc := virsh(t, "dumpxml", "--inactive", name)
+	doc := s.Virsh("dumpxml", "--inactive", name)
 	if !consoleLog.MatchString(doc) {
 		t.Fatalf("the console of %s is kept nowhere:\n%s", name, doc)
 	}
@@ -243,7 +243,7 @@ func disown(t *testing.T, s *lab.Stack, name string) (disk string) {
 	if err := errors.Join(os.Rename(files[i], disk), os.WriteFile(file, []byte(doc), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	virsh(t, "define", file)
+	s.Virsh("define", file)
 	return disk
 }
 
@@ -255,14 +255,4 @@ func cli(t *testing.T, s *lab.Stack, args ...string) string {
 		t.Fatalf("seedbed %s: status %d: %s%s", strings.Join(args, " "), status, out, stderr)
 	}
 	return out
-}
-
-// virsh runs a command of libvirt's, which must succeed, and gives its output.
-func virsh(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("virsh %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
 }

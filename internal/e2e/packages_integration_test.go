@@ -131,6 +131,7 @@ func (p pinger) lost(t *testing.T) (lost, sent int) {
 // systemd running, makes an instance there, upgrades, removes and purges, while
 // a namespace that stands for its guest goes on pinging its gateway.
 func TestPackages(t *testing.T) {
+	t.Parallel()
 	host := lab.Netns(t)
 	older, newer := buildPackages(t, ""), buildPackages(t, "0.1.0+upgrade1")
 	lintian(t, older)
@@ -220,7 +221,7 @@ func (in *installation) install(dist string) {
 	for _, file := range []string{
 		"usr/bin/seedbed", "usr/share/bash-completion/completions/seedbed",
 		"usr/share/zsh/vendor-completions/_seedbed", "usr/share/fish/vendor_completions.d/seedbed.fish",
-		"usr/share/seedbed/examples/README.md", "usr/share/seedbed/examples/scripts/debootstrap.py", "usr/share/seedbed/examples/userdata/cloud-config.yaml",
+		"etc/seedbed/hooks.d/README", "usr/share/seedbed/examples/hooks/hosts-file", "usr/share/seedbed/examples/README.md", "usr/share/seedbed/examples/scripts/debootstrap.py", "usr/share/seedbed/examples/userdata/cloud-config.yaml",
 	} {
 		if !in.exists(file) {
 			in.t.Errorf("the packages hold no /%s", file)

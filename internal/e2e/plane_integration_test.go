@@ -135,7 +135,12 @@ func (p *guestPlane) attach(g seedbed.Guest) (netns string) {
 
 // clientIn is an HTTP client whose connections begin in a namespace.
 func clientIn(netns string) *http.Client {
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return &http.Client{Transport: &http.Transport{DialContext: dialIn("/run/netns/" + netns), DisableKeepAlives: true}, Timeout: 20 * time.Second}
+}
+
+// dialIn makes connections that begin in the network namespace of that path.
+func dialIn(netns string) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		type result struct {
 			conn net.Conn
 			err  error
@@ -143,7 +148,7 @@ func clientIn(netns string) *http.Client {
 		done := make(chan result)
 		go func() {
 			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-			fd, err := unix.Open("/run/netns/"+netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			fd, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err == nil {
 				err = unix.Setns(fd, unix.CLONE_NEWNET)
 				unix.Close(fd)
@@ -158,7 +163,6 @@ func clientIn(netns string) *http.Client {
 		r := <-done
 		return r.conn, r.err
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: 20 * time.Second}
 }
 
 // seen are the access records of a guest so far, as "METHOD PATH STATUS".

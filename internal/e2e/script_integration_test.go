@@ -43,13 +43,15 @@ type scripted struct {
 // by their own boot loaders, are set up by cloud-init from the metadata service,
 // and report in.
 func TestScriptGuest(t *testing.T) {
+	t.Parallel()
 	packages := lab.DebianPackages(t)
-	lab.Libvirt(t)
-	ceph := lab.Ceph(t)
+	h := lab.NewHost(t)
+	h.Libvirt()
+	ceph := lab.CephAt(t, h.Peer.String())
 	cpool := ceph.Pool(t, "vms")
 	pool := filepath.Join(lab.Dir(t), "pool")
 	storage := strings.Replace(ceph.Storage(t, cpool), "[", fmt.Sprintf("[{name: default, type: dir, path: %q}, ", pool), 1)
-	s := lab.NewStack(t, lab.StackOptions{Storage: storage, Scripts: fmt.Sprintf("{show: [%q]}", packages.Tarball)})
+	s := lab.NewStack(t, lab.StackOptions{Host: h, Storage: storage, Scripts: fmt.Sprintf("{show: [%q]}", packages.Tarball)})
 	guests := []scripted{
 		{
 			name: "deb1", profile: "debian", pool: ceph.Name, script: "debootstrap.py",
@@ -143,11 +145,7 @@ func (g scripted) look(t *testing.T, s *lab.Stack) {
 	if vm.State != seedbed.InstanceRunning || vm.Reported.IsZero() || len(vm.Volumes) != len(g.disks) {
 		t.Errorf("%s: state %s, reported %v, volumes %v", g.name, vm.State, vm.Reported, vm.Volumes)
 	}
-	xml, err := exec.Command("virsh", "-c", "qemu:///system", "dumpxml", g.name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(xml), "<kernel>") {
+	if xml := s.Virsh("dumpxml", g.name); strings.Contains(xml, "<kernel>") {
 		t.Errorf("%s is given a kernel:\n%s", g.name, xml)
 	}
 	wants := []string{"SEEDBED host " + g.name, "DataSourceEc2Local", `SEEDBED kernel .* root=UUID=`}

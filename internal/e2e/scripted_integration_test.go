@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +95,7 @@ def install(**kwargs):
 // scriptStack is a stack with provisioner profiles "built" and "plain" on a directory pool.
 func scriptStack(t *testing.T) *lab.Stack {
 	t.Helper()
-	lab.Libvirt(t)
-	s := lab.NewStack(t, lab.StackOptions{})
+	s := hostStack(t, lab.StackOptions{})
 	run := func(args ...string) {
 		t.Helper()
 		if out, stderr, status := s.CLI(append([]string{"provisioner"}, args...)...); status != 0 {
@@ -140,16 +140,15 @@ func clean(t *testing.T, s *lab.Stack, name string) {
 	if err != nil || len(shown) > 0 {
 		t.Errorf("volumes that stood for images are left: %v, %v", shown, err)
 	}
-	if err := exec.Command("virsh", "-c", "qemu:///system", "domstate", name).Run(); err == nil {
+	if slices.Contains(s.Domains(), name) {
 		t.Errorf("the domain %s is left", name)
 	}
 	loops, err := exec.Command("losetup", "-l", "-n", "-O", "BACK-FILE").Output()
 	if err != nil || strings.Contains(string(loops), s.Dir) {
 		t.Errorf("loop devices are left: %s, %v", loops, err)
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || strings.Contains(string(table), s.Dir+"/worker/sandbox") {
-		t.Errorf("mounts are left: %s, %v", table, err)
+	if table := s.Run("cat", "/proc/self/mountinfo"); strings.Contains(table, s.Dir+"/worker/sandbox") {
+		t.Errorf("mounts are left: %s", table)
 	}
 	for _, of := range []string{"mappings/*.json", "mappings/*.new", "sandbox/*-*"} {
 		if left, err := filepath.Glob(filepath.Join(s.Dir, "worker", of)); err != nil || len(left) > 0 {
@@ -164,6 +163,7 @@ func clean(t *testing.T, s *lab.Stack, name string) {
 // TestScripted: a class script and a function script make machines on a
 // directory pool, asked for through PVC's API and by a webhook; what fails leaves nothing.
 func TestScripted(t *testing.T) {
+	t.Parallel()
 	s := scriptStack(t)
 	for _, profile := range []string{"built", "plain"} {
 		name := profile + "7"
@@ -172,9 +172,8 @@ func TestScripted(t *testing.T) {
 			out, _, _ := s.CLI("job", "logs", string(job.ID))
 			t.Fatalf("%s: %s: %s\n%s", name, job.State, job.Error, out)
 		}
-		out, err := exec.Command("virsh", "-c", "qemu:///system", "domstate", name).Output()
-		if err != nil || strings.TrimSpace(string(out)) != "running" {
-			t.Errorf("the domain %s is %s, %v", name, out, err)
+		if state := s.Virsh("domstate", name); state != "running" {
+			t.Errorf("the domain %s is %s", name, state)
 		}
 		logs, _, _ := s.CLI("job", "logs", string(job.ID))
 		if !strings.Contains(logs, "installed") {
@@ -212,6 +211,7 @@ func TestScripted(t *testing.T) {
 // TestScriptedKill kills the engine and the worker while a script installs: it
 // runs anew from its start, and one machine comes of it.
 func TestScriptedKill(t *testing.T) {
+	t.Parallel()
 	s := scriptStack(t)
 	for _, daemon := range []string{lab.Seedbedd, lab.Worker} {
 		t.Run(daemon, func(t *testing.T) {

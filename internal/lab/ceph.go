@@ -21,7 +21,7 @@ import (
 const CephUser = "libvirt"
 
 // CephCluster is a cluster of one monitor, one manager and one OSD that keeps
-// its data in memory, on 127.0.0.1.
+// its data in memory.
 type CephCluster struct {
 	// Conf is the path of its ceph.conf, and Keyring that of CephUser's key.
 	Conf, Keyring string
@@ -29,6 +29,7 @@ type CephCluster struct {
 	Name string
 
 	owner T // with which the daemons end
+	addr  string
 	dir   string
 	fsid  string
 	mon   *Process
@@ -36,13 +37,19 @@ type CephCluster struct {
 	osd   *Process
 }
 
-// Ceph starts a cluster, waits until it is HEALTH_OK, and stops it with the test.
+// Ceph starts a cluster on 127.0.0.1, waits until it is HEALTH_OK, and stops it with the test.
 func Ceph(t T) *CephCluster {
 	t.Helper()
-	c := &CephCluster{owner: t, dir: Dir(t), fsid: uuid.NewString()}
+	return CephAt(t, "127.0.0.1")
+}
+
+// CephAt is Ceph on another address of the test's network, such as the Peer of a [Host].
+func CephAt(t T, addr string) *CephCluster {
+	t.Helper()
+	c := &CephCluster{owner: t, addr: addr, dir: Dir(t), fsid: uuid.NewString()}
 	c.Name = "lab-" + c.fsid[:8]
 	c.Conf, c.Keyring = c.path("ceph.conf"), c.path("ceph.client."+CephUser+".keyring")
-	monitors := fmt.Sprintf("[v2:127.0.0.1:%d,v1:127.0.0.1:%d]", freePort(t), freePort(t))
+	monitors := fmt.Sprintf("[v2:%[1]s:%[2]d,v1:%[1]s:%[3]d]", addr, freePort(t), freePort(t))
 	c.write(t, monitors)
 	c.startMonitor(t, monitors)
 	c.startManager(t)
@@ -143,8 +150,8 @@ func (c *CephCluster) write(t T, monitors string) {
 fsid = %[1]s
 mon_host = %[2]s
 mon_initial_members = a
-public_addr = 127.0.0.1
-cluster_addr = 127.0.0.1
+public_addr = %[4]s
+cluster_addr = %[4]s
 auth_cluster_required = cephx
 auth_service_required = cephx
 auth_client_required = cephx
@@ -162,6 +169,7 @@ mon_data_avail_warn = 1
 mon_data_avail_crit = 1
 mgr_stats_period = 1
 osd_objectstore = memstore
+osd_snap_trim_sleep = 0
 memstore_device_bytes = 8589934592
 run_dir = %[3]s
 admin_socket = %[3]s/$name.$pid.asok
@@ -180,7 +188,7 @@ keyring = %[3]s/osd/keyring
 [client]
 admin_socket =
 log_file =
-`, c.fsid, monitors, c.dir)
+`, c.fsid, monitors, c.dir, c.addr)
 	if err := os.WriteFile(c.Conf, []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}

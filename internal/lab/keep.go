@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -94,16 +95,16 @@ func (k *Keeper) mkdir() (string, error) {
 }
 
 // begin starts a process on record, which the terminal's signals do not reach.
-func (k *Keeper) begin(p *Process) error {
+func (k *Keeper) begin(cmd *exec.Cmd) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := p.Cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	id, err := identify(p.Cmd.Process.Pid)
+	id, err := identify(cmd.Process.Pid)
 	if err != nil {
-		return errors.Join(err, p.Cmd.Process.Kill())
+		return errors.Join(err, cmd.Process.Kill())
 	}
 	k.cur.Processes = append(k.cur.Processes, id)
 	return k.save()

@@ -1,12 +1,13 @@
 // Package lab starts the real components that the integration and end-to-end
 // tests run against: libvirt, Ceph, PostgreSQL, ZooKeeper, Seedbed's own daemons,
-// and real guests. Each component starts from a function, is waited for by a
-// probe, and is stopped with its test. A [Keeper] starts the same for a person,
-// who stops them later. It needs root.
+// further hosts with a libvirt of their own, and real guests. Each component
+// starts from a function, is waited for by a probe, and is stopped with its test.
+// A [Keeper] starts the same for a person, who stops them later. It needs root.
 package lab
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -81,21 +82,28 @@ type Process struct {
 // if it still runs.
 func Start(t T, logfile, name string, args ...string) *Process {
 	t.Helper()
+	cmd := exec.Command(name, args...)
+	begin := cmd.Start
+	if k, ok := t.(*Keeper); ok {
+		begin = func() error { return k.begin(cmd) }
+	}
+	return launch(t, logfile, cmd, begin)
+}
+
+// launch has begin start cmd, which is killed with the test if it still runs.
+func launch(t T, logfile string, cmd *exec.Cmd, begin func() error) *Process {
+	t.Helper()
 	out, err := os.OpenFile(logfile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	p := &Process{Name: filepath.Base(name), Cmd: exec.Command(name, args...), Log: logfile, done: make(chan struct{})}
-	p.Cmd.Stdout, p.Cmd.Stderr = out, out
-	begin := p.Cmd.Start
-	if k, ok := t.(*Keeper); ok {
-		begin = func() error { return k.begin(p) }
-	}
+	p := &Process{Name: filepath.Base(cmd.Path), Cmd: cmd, Log: logfile, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := begin(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { p.Cmd.Wait(); close(p.done) }()
+	go func() { cmd.Wait(); close(p.done) }()
 	t.Cleanup(func() { p.Kill() })
 	return p
 }
@@ -129,6 +137,16 @@ func (p *Process) Tail() string {
 func (p *Process) Output() string {
 	b, _ := os.ReadFile(p.Log)
 	return string(b)
+}
+
+// try runs a command for at most timeout, and gives its output and standard error together.
+func try(timeout time.Duration, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 var image struct {

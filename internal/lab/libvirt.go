@@ -3,12 +3,14 @@ package lab
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,7 +25,9 @@ func Libvirt(t T) {
 	openKVM(t)
 	dir := Dir(t)
 	// Not daemonised, so that the process we started is the one we stop.
-	if exec.Command("pgrep", "-x", "virtlogd").Run() != nil {
+	if conn, err := net.Dial("unix", "/run/libvirt/virtlogd-sock"); err == nil {
+		conn.Close()
+	} else {
 		Start(t, filepath.Join(dir, "virtlogd.log"), "virtlogd")
 	}
 	d := Start(t, filepath.Join(dir, "libvirtd.log"), "libvirtd")
@@ -35,9 +39,27 @@ func Libvirt(t T) {
 	})
 }
 
+// kvm is /dev/kvm, which is open while there are tests that want it so.
+var kvm struct {
+	sync.Mutex
+	users int
+	close func() // nil when it was open before
+}
+
 // openKVM gives /dev/kvm to its group for the length of the test where udev has
 // not: while only root can open it, libvirt probes QEMU anew at every call.
 func openKVM(t T) {
+	kvm.Lock()
+	defer kvm.Unlock()
+	kvm.users++
+	t.Cleanup(func() {
+		kvm.Lock()
+		defer kvm.Unlock()
+		if kvm.users--; kvm.users == 0 && kvm.close != nil {
+			kvm.close()
+			kvm.close = nil
+		}
+	})
 	const path = "/dev/kvm"
 	st, err := os.Stat(path)
 	group, groupErr := user.LookupGroup("kvm")
@@ -51,13 +73,12 @@ func openKVM(t T) {
 	if err := errors.Join(os.Chown(path, -1, gid), os.Chmod(path, 0o660)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Chown(path, -1, 0); os.Chmod(path, st.Mode().Perm()) })
+	kvm.close = func() { os.Chown(path, -1, 0); os.Chmod(path, st.Mode().Perm()) }
 }
 
 func virsh(args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return exec.CommandContext(ctx, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...).Run()
+	_, err := try(10*time.Second, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
+	return err
 }
 
 // forgetSecret removes the secret that seedbed-worker made in libvirt for a pool.
@@ -81,21 +102,11 @@ func dropDomains(t testing.TB, dir string) {
 	if virsh("version") != nil {
 		return
 	}
-	for _, name := range Domains(t) {
-		xml, err := exec.Command("virsh", "-q", "-c", "qemu:///system", "dumpxml", name).Output()
-		if err == nil && strings.Contains(string(xml), dir) {
+	here := shell{t, namespace{t: t}}
+	for _, name := range here.Domains() {
+		if xml, err := here.Try("virsh", "-q", "-c", "qemu:///system", "dumpxml", name); err == nil && strings.Contains(xml, dir) {
 			virsh("destroy", name)
 			virsh("undefine", name, "--nvram")
 		}
 	}
-}
-
-// Domains are the names of all libvirt domains, running or not.
-func Domains(t testing.TB) []string {
-	t.Helper()
-	out, err := exec.Command("virsh", "-q", "-c", "qemu:///system", "list", "--all", "--name").Output()
-	if err != nil {
-		t.Fatalf("virsh list: %v", err)
-	}
-	return strings.Fields(string(out))
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,10 +33,5 @@ func IP(t testing.TB, args ...string) {
 // In runs a command inside a namespace for at most timeout and returns its output.
 func In(t testing.TB, netns string, timeout time.Duration, name string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", netns, name}, args...)...)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return try(timeout, "ip", append([]string{"netns", "exec", netns, name}, args...)...)
 }

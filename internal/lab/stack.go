@@ -6,44 +6,31 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"seedbed/api/client"
 )
 
-// The daemons of a stack.
-const (
-	Seedbedd = "seedbedd"
-	Worker   = "seedbed-worker"
-	Metadata = "seedbed-metadata"
-)
-
-var daemons = []string{Seedbedd, Worker, Metadata}
-
 // Stack is one Seedbed installation: the three real daemons on a directory,
 // ports, sockets and a bridge of its own.
 type Stack struct {
-	Dir    string // data directory; everything of the stack is below it
-	Config string // its configuration file
+	Daemons
 	Bridge string
 	API    *client.Client // through the control socket
 	URL    string         // of the API's TCP listener
 	Hooks  string         // URL of the webhook listener
+	Feed   string         // address for the guest planes of other hosts
 
-	t     testing.TB
-	netns string
-	// shared is the configuration of all control hosts.
-	shared string
-	mu     sync.Mutex
-	proc   map[string]*Process
+	shared  string // configuration of all hosts
+	control string // configuration of control hosts
+	uri     string
 }
 
 var stacks atomic.Int32
@@ -56,7 +43,11 @@ type StackOptions struct {
 	URI string
 	// Netns is the network namespace that the daemons run in; empty means the test's own.
 	Netns string
-	// Store, Storage, Coordination, Jobs and Cleanup are YAML flow mappings that replace the sections'
+	// Host is the host that the daemons run on, in place of a Netns; nil means this machine itself.
+	Host *Host
+	// Cluster is the address on which seedbedd serves the guest planes of other hosts; unset for none.
+	Cluster netip.Addr
+	// Store, Storage, Coordination, Jobs, Cleanup and Scripts are YAML flow mappings that replace the sections'
 	// defaults; empty keeps them. A store is migrated before the daemons start.
 	Store, Storage, Coordination, Jobs, Cleanup, Scripts string
 }
@@ -69,36 +60,30 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test starts daemons, bridges and virtual machines: run it as root")
 	}
-	dir := Dir(t)
-	api, hooks := freePort(t), freePort(t)
+	dir, addr := Dir(t), "127.0.0.1"
+	var at place = namespace{t, o.Netns}
+	if o.Host != nil {
+		at, addr = o.Host, o.Host.Addr.String()
+	}
+	api, hooks := fmt.Sprintf("%s:%d", addr, freePort(t)), fmt.Sprintf("%s:%d", addr, freePort(t))
 	s := &Stack{
-		Dir:    dir,
-		Config: filepath.Join(dir, "seedbed.yaml"),
-		Bridge: fmt.Sprintf("sblab%d", stacks.Add(1)),
-		URL:    fmt.Sprintf("http://127.0.0.1:%d", api),
-		Hooks:  fmt.Sprintf("http://127.0.0.1:%d", hooks),
-		t:      t,
-		netns:  o.Netns,
-		proc:   map[string]*Process{},
+		Daemons: newDaemons(t, at, dir, Seedbedd, Worker, Metadata),
+		Bridge:  fmt.Sprintf("sblab%d", stacks.Add(1)),
+		URL:     "http://" + api,
+		Hooks:   "http://" + hooks,
 	}
 	o.Pool = cmp.Or(o.Pool, filepath.Join(dir, "pools", "default"))
-	s.shared = fmt.Sprintf(`node: lab
-store: %s
-storage: %s
-coordination: %s
-libvirt: {uri: %q, console_dir: %s/console}
-network: {bridge: %s}
-jobs: %s
-cleanup: %s
-scripts: %s
-`, cmp.Or(o.Store, "{}"), cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), cmp.Or(o.Coordination, "{}"),
-		cmp.Or(o.URI, "qemu:///system"), dir, s.Bridge, cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"))
-	s.configure(s.Config, dir, api, hooks, fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool}", freePort(t), dir))
+	s.uri = cmp.Or(o.URI, "qemu:///system")
+	s.shared = fmt.Sprintf("storage: %s\nnetwork: {bridge: %s}\n",
+		cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), s.Bridge)
+	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"), cmp.Or(o.Coordination, "{}"),
+		cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"))
+	if o.Cluster.IsValid() {
+		s.control += s.authority(o.Cluster)
+	}
+	s.configure(s.Config, dir, api, hooks, fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}", freePort(t), dir))
 	if o.Store != "" {
-		migrate := s.command(Seedbedd, "migrate", "--config", s.Config)
-		if out, err := exec.Command(migrate[0], migrate[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("seedbedd migrate: %v\n%s", err, out)
-		}
+		s.Run(filepath.Join(Programs(t), Seedbedd), "migrate", "--config", s.Config)
 	}
 	socket := filepath.Join(dir, "run", "control.sock")
 	c, err := client.New(client.Options{Socket: socket})
@@ -107,24 +92,30 @@ scripts: %s
 	}
 	s.API = c
 	t.Cleanup(s.takeDown)
-	for _, name := range daemons {
+	for _, name := range s.names {
 		s.Start(name)
 	}
 	s.AwaitAPI()
 	return s
 }
 
-// configure writes a configuration: what the stack's hosts share, and what is below dir.
-func (s *Stack) configure(file, dir string, api, hooks int, worker string) {
+// configure writes the configuration of a control host: what all have, and what is below dir.
+func (s *Stack) configure(file, dir, api, hooks, worker string) {
 	s.t.Helper()
-	own := fmt.Sprintf(`data_dir: %[1]s
+	s.write(file, s.shared+s.control+fmt.Sprintf(`node: lab
+data_dir: %[1]s
 run_dir: %[1]s/run
-api: {listen: "127.0.0.1:%[2]d"}
-webhook: {listen: "127.0.0.1:%[3]d"}
+api: {listen: %[2]q}
+webhook: {listen: %[3]q}
 metadata: {health: "127.0.0.1:%[4]d"}
-worker: %[5]s
-`, dir, api, hooks, freePort(s.t), worker)
-	if err := os.WriteFile(file, []byte(s.shared+own), 0o600); err != nil {
+libvirt: {uri: %[5]q, console_dir: %[1]s/console}
+worker: %[6]s
+`, dir, api, hooks, freePort(s.t), s.uri, worker))
+}
+
+func (s *Stack) write(file, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -138,9 +129,8 @@ func (s *Stack) AddControl() *Process {
 		s.t.Fatal(err)
 	}
 	file := filepath.Join(dir, "seedbed.yaml")
-	s.configure(file, dir, freePort(s.t), freePort(s.t), fmt.Sprintf("{socket: %s/run/worker.sock}", s.Dir))
-	argv := s.command(Seedbedd, "--config", file)
-	p := Start(s.t, filepath.Join(dir, Seedbedd+".log"), argv[0], argv[1:]...)
+	s.configure(file, dir, fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), fmt.Sprintf("{socket: %s/run/worker.sock}", s.Dir))
+	p := s.at.start(filepath.Join(dir, Seedbedd+".log"), filepath.Join(Programs(s.t), Seedbedd), "--config", file)
 	Await(s.t, 20*time.Second, "the second seedbedd serves", func() bool {
 		if !p.Alive() {
 			s.t.Fatalf("the second seedbedd ended:\n%s", p.Tail())
@@ -149,9 +139,6 @@ func (s *Stack) AddControl() *Process {
 	})
 	return p
 }
-
-// Log is all that one daemon has written.
-func (s *Stack) Log(name string) string { return s.process(name).Output() }
 
 // AwaitAPI waits until seedbedd answers.
 func (s *Stack) AwaitAPI() {
@@ -165,31 +152,6 @@ func (s *Stack) AwaitAPI() {
 		_, err := s.API.Health(ctx)
 		return err == nil
 	})
-}
-
-// Start starts one daemon of the stack.
-func (s *Stack) Start(name string) {
-	s.t.Helper()
-	argv := s.command(name, "--config", s.Config)
-	p := Start(s.t, filepath.Join(s.Dir, name+".log"), argv[0], argv[1:]...)
-	s.mu.Lock()
-	s.proc[name] = p
-	s.mu.Unlock()
-}
-
-// Kill ends one daemon with SIGKILL.
-func (s *Stack) Kill(name string) { s.process(name).Kill() }
-
-// Signal sends a signal to one daemon.
-func (s *Stack) Signal(name string, sig syscall.Signal) { s.process(name).Cmd.Process.Signal(sig) }
-
-// Logs are the ends of the daemons' outputs, for messages.
-func (s *Stack) Logs() string {
-	var all string
-	for _, name := range daemons {
-		all += "--- " + name + "\n" + s.process(name).Tail()
-	}
-	return all
 }
 
 // CLI runs the seedbed command against the stack and returns its output and exit status.
@@ -206,36 +168,15 @@ func (s *Stack) CLI(args ...string) (stdout, stderr string, status int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-func (s *Stack) process(name string) *Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.proc[name]
-}
-
 func (s *Stack) takeDown() {
-	if s.t.Failed() {
-		s.t.Log(s.Logs())
-	}
-	for _, name := range daemons {
-		if p := s.process(name); p != nil {
-			p.Stop(syscall.SIGTERM)
-		}
+	s.stop()
+	if _, vanishes := s.at.(*Host); vanishes {
+		return
 	}
 	dropDomains(s.t, s.Dir)
-	argv := s.command(Metadata, "--config", s.Config, "--cleanup", "--force")
-	cleanup := exec.Command(argv[0], argv[1:]...)
-	if out, err := cleanup.CombinedOutput(); err != nil {
+	if out, err := s.Try(filepath.Join(Programs(s.t), Metadata), "--config", s.Config, "--cleanup", "--force"); err != nil {
 		s.t.Errorf("%s --cleanup: %v\n%s", Metadata, err, out)
 	}
-}
-
-// command is the argument list of one of the programs, in the stack's namespace.
-func (s *Stack) command(name string, args ...string) []string {
-	argv := append([]string{filepath.Join(Programs(s.t), name)}, args...)
-	if s.netns != "" {
-		argv = append([]string{"ip", "netns", "exec", s.netns}, argv...)
-	}
-	return argv
 }
 
 func freePort(t T) int {

@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+)
+
+// Node is another hypervisor of a stack: a worker and a guest plane on a host of their own.
+type Node struct {
+	Daemons
+	Host *Host
+	Name string
+	URL  string // of its worker
+}
+
+// authority makes the authority of a stack of several hosts, and is what its
+// control hosts have in their configuration.
+func (s *Stack) authority(addr netip.Addr) string {
+	s.t.Helper()
+	s.Feed = fmt.Sprintf("%s:%d", addr, freePort(s.t))
+	s.must("cluster", "ca", filepath.Join(s.Dir, "ca"))
+	tls := s.issue("lab", "control", addr)
+	return fmt.Sprintf("feed: {cluster_listen: %q}\ncluster: {ca: %[2]s/ca.pem, control: {cert: %[2]s/control.pem, key: %[2]s/control.key}}\n", s.Feed, tls)
+}
+
+// issue makes the certificates of a node, and returns their directory.
+func (s *Stack) issue(node, roles string, addr netip.Addr) (dir string) {
+	s.t.Helper()
+	ca := filepath.Join(s.Dir, "ca")
+	s.must("cluster", "issue", ca, node, "--role", roles, "--host", addr.String())
+	return filepath.Join(ca, node)
+}
+
+// must runs the seedbed command, which must succeed.
+func (s *Stack) must(args ...string) {
+	s.t.Helper()
+	if out, stderr, status := s.CLI(args...); status != 0 {
+		s.t.Fatalf("seedbed %v: status %d: %s%s", args, status, out, stderr)
+	}
+}
+
+// AddNode starts a worker and a guest plane on h, to which the stack's control
+// host is h.Peer, and makes them known to it.
+func (s *Stack) AddNode(h *Host, name string) *Node {
+	s.t.Helper()
+	n := &Node{Daemons: newDaemons(s.t, h, Dir(s.t), Worker, Metadata), Host: h, Name: name}
+	tls, port := s.issue(name, "worker,metadata", h.Addr), freePort(s.t)
+	n.URL = fmt.Sprintf("https://%s:%d", h.Addr, port)
+	s.write(n.Config, s.shared+fmt.Sprintf(`node: %[1]s
+data_dir: %[2]s
+run_dir: %[2]s/run
+metadata: {health: "127.0.0.1:%[3]d"}
+libvirt: {uri: %[4]q, console_dir: %[2]s/console}
+worker: {listen: "127.0.0.1:%[5]d", cluster_listen: "%[6]s:%[7]d", state: %[2]s/worker, spool: %[2]s/spool}
+feed: {servers: [%[8]q]}
+cluster: {ca: %[9]s/ca.pem, worker: {cert: %[9]s/worker.pem, key: %[9]s/worker.key}, metadata: {cert: %[9]s/metadata.pem, key: %[9]s/metadata.key}}
+`, name, n.Dir, freePort(s.t), s.uri, freePort(s.t), h.Addr, port, s.Feed, tls))
+	s.t.Cleanup(n.stop)
+	for _, d := range n.names {
+		n.Start(d)
+	}
+	s.must("node", "add", name, "--worker", n.URL)
+	return n
+}

@@ -23,32 +23,60 @@ func CPU(pid int) (time.Duration, error) {
 	return f.own, nil
 }
 
-// Others is the processor time that all processes but some have used so far,
-// with those that they started and waited for. The kernel's own do not count:
-// they work for whoever sends packets.
-func Others(except ...int) (time.Duration, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+// Siblings is the processor time that a process, its parent and all others that
+// the parent has started have used so far, such as those of a database server.
+func Siblings(pid int) (time.Duration, error) {
+	self, err := stat(strconv.Itoa(pid))
 	if err != nil {
 		return 0, err
 	}
 	var total time.Duration
+	err = each(func(pid int, f times) {
+		if f.parent == self.parent {
+			total += f.own + f.children
+		}
+		if pid == self.parent {
+			total += f.own + f.children // of those that have ended
+		}
+	})
+	return total, err
+}
+
+// Others is the processor time that all processes but some have used so far,
+// with those that they started and waited for. The kernel's own do not count:
+// they work for whoever sends packets.
+func Others(except ...int) (time.Duration, error) {
+	var total time.Duration
+	err := each(func(pid int, f times) {
+		if pid != kthreadd && f.parent != kthreadd && !slices.Contains(except, pid) {
+			total += f.own + f.children
+		}
+	})
+	return total, err
+}
+
+// each looks at every process that there is; one that ends meanwhile is left out,
+// since its parent has its time.
+func each(look func(pid int, f times)) error {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || slices.Contains(except, pid) {
+		if err != nil {
 			continue
 		}
-		f, err := stat(name)
-		if err != nil || pid == kthreadd || f.parent == kthreadd {
-			continue // it has ended, and its parent has its time; or it is the kernel's
+		if f, err := stat(name); err == nil {
+			look(pid, f)
 		}
-		total += f.own + f.children
 	}
-	return total, nil
+	return nil
 }
 
 // kthreadd is the parent of the kernel's threads.

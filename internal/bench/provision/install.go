@@ -110,7 +110,7 @@ func (i *installation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, i.effects)
+	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, provision.OneWorker(node, i.effects))
 	client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: node, Dir: filepath.Join(i.dir, "feed"), Applier: plane{}, Log: quiet})
 	for _, part := range []func() error{
 		func() error { return engine.Run(ctx) },

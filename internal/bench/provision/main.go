@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&s.bursts, "bursts", 3, "bursts on each side")
 	flag.IntVar(&s.atOnce, "burst", 50, "instances of a burst")
 	flag.IntVar(&s.imports, "imports", 3, "imports on each side")
-	flag.IntVar(&s.mib, "import-mib", 512, "size of an imported disk in MiB")
+	flag.IntVar(&s.mib, "import-mib", 512, "size of the small imported disk in MiB; the usual one is four times as large")
 	flag.IntVar(&s.bigMiB, "big-mib", 4096, "size of the disk whose import the memory is measured with, in MiB")
 	flag.StringVar(&s.only, "only", "", "create, burst, jobs or import: that part alone")
 	flag.Parse()

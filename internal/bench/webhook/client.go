@@ -2,11 +2,11 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"seedbed/webhook/signature"
@@ -23,7 +23,7 @@ type client struct {
 // answered is what came back.
 type answered struct {
 	status int
-	Job    string `json:"job"`
+	Job    string
 }
 
 // request is one signed delivery that asks for an instance of that name.
@@ -51,21 +51,51 @@ func (c *client) send(name string) (a answered, err error) {
 	if _, err := c.conn.Write(request(name)); err != nil {
 		return a, err
 	}
-	res, err := http.ReadResponse(c.in, nil)
+	return c.receive()
+}
+
+// receive reads one answer. It looks for no more than it needs, so that a sender
+// leaves the processors to those who are measured.
+func (c *client) receive() (a answered, err error) {
+	length, last := 0, false
+	for first := true; ; first = false {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return a, err
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(" "))
+		switch {
+		case first:
+			a.status, err = strconv.Atoi(string(value[:min(3, len(value))]))
+		case bytes.EqualFold(name, []byte("content-length:")):
+			length, err = strconv.Atoi(string(value))
+		case bytes.EqualFold(name, []byte("connection:")):
+			last = bytes.EqualFold(value, []byte("close"))
+		}
+		if err != nil {
+			return a, fmt.Errorf("answer %q: %w", line, err)
+		}
+	}
+	body, err := c.in.Peek(length)
 	if err != nil {
 		return a, err
 	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return a, err
-	}
-	if res.Close {
-		c.close()
-	}
-	a.status = res.StatusCode
 	if a.status == http.StatusAccepted {
-		err = json.Unmarshal(body, &a)
+		_, after, _ := bytes.Cut(body, []byte(`"job":"`))
+		job, _, ok := bytes.Cut(after, []byte(`"`))
+		if !ok {
+			return a, fmt.Errorf("the answer %q names no job", body)
+		}
+		a.Job = string(job)
 	}
+	if last {
+		c.close()
+		return a, nil
+	}
+	_, err = c.in.Discard(length)
 	return a, err
 }
 

@@ -18,10 +18,15 @@ import (
 const clients = 64
 
 // compared is what the turns of both sides gave.
-type compared struct{ ratios, accepted, bare []float64 }
+type compared struct {
+	ratios, accepted, bare []float64
+	// delivery and row are what each of them takes.
+	delivery, row costs
+}
 
 func (c compared) how() string {
-	return fmt.Sprintf("deliveries accepted / bare rows committed, 64 clients: %.0f/s / %.0f/s", bench.Median(c.accepted), bench.Median(c.bare))
+	return fmt.Sprintf("deliveries accepted / bare rows committed, 64 clients: %.0f/s / %.0f/s; us of processors each: %s / %s",
+		bench.Median(c.accepted), bench.Median(c.bare), c.delivery, c.row)
 }
 
 // ratio has deliveries and bare rows take turns.
@@ -41,7 +46,16 @@ func ratio(ctx context.Context, s setup, at store) (c compared, err error) {
 		senders[k].addr = r.Addr
 		defer senders[k].close()
 	}
+	m, stop, err := meterOf(ctx, at, rows, r.PID)
+	if err != nil {
+		return c, err
+	}
+	defer stop()
 	for turn := -1; turn < s.runs && ctx.Err() == nil; turn++ {
+		before, err := m.read()
+		if err != nil {
+			return c, err
+		}
 		accepted, err := bare.Together(clients, s.length, func(k, n int) error {
 			a, err := senders[k].send(fmt.Sprintf("t%d-%d-%d", turn+1, k, n))
 			if err == nil && a.status != http.StatusAccepted {
@@ -52,13 +66,23 @@ func ratio(ctx context.Context, s setup, at store) (c compared, err error) {
 		if err != nil {
 			return c, err
 		}
+		between, err := m.read()
+		if err != nil {
+			return c, err
+		}
 		committed, err := bare.Together(clients, s.length, func(k, n int) error { return bare.Insert(ctx, rows, fmt.Sprintf("t%d-%d-%d", turn, k, n), bareBody) })
+		if err != nil {
+			return c, err
+		}
+		after, err := m.read()
 		if err != nil {
 			return c, err
 		}
 		if turn < 0 {
 			continue // to warm up
 		}
+		c.delivery.add(before, between, accepted*s.length.Seconds())
+		c.row.add(between, after, committed*s.length.Seconds())
 		c.accepted, c.bare, c.ratios = append(c.accepted, accepted), append(c.bare, committed), append(c.ratios, accepted/committed)
 	}
 	return c, ctx.Err()

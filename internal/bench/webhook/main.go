@@ -32,6 +32,7 @@ type setup struct {
 	runs   int
 	length time.Duration
 	burst  int
+	only   string
 }
 
 func main() {
@@ -41,6 +42,7 @@ func main() {
 	var s setup
 	flag.IntVar(&s.runs, "runs", 5, "turns of each side")
 	flag.DurationVar(&s.length, "length", 3*time.Second, "how long a turn is")
+	flag.StringVar(&s.only, "only", "", "sqlite or postgres: that ratio alone")
 	flag.IntVar(&s.burst, "burst", 10_000, "deliveries at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
@@ -57,19 +59,25 @@ func exit(err error) {
 }
 
 func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
-	server := lab.Postgres(h)
-
 	var figures []bench.Figure
-	sqlite, err := ratio(ctx, s, store{path: filepath.Join(h.Dir, "ratio", "seedbed.db"), bare: filepath.Join(h.Dir, "bare.db")})
-	if err != nil {
-		return err
+	if s.only != "postgres" {
+		c, err := ratio(ctx, s, store{path: filepath.Join(h.Dir, "ratio", "seedbed.db"), bare: filepath.Join(h.Dir, "bare.db")})
+		if err != nil {
+			return err
+		}
+		figures = append(figures, bench.Figure{Name: "accept_ratio_sqlite", Mark: bench.AtLeast(2), Runs: c.ratios, How: c.how()})
 	}
-	figures = append(figures, bench.Figure{Name: "accept_ratio_sqlite", Mark: bench.AtLeast(2), Runs: sqlite.ratios, How: sqlite.how()})
-	postgres, err := ratio(ctx, s, store{dsn: server.DSN(server.Database(h, "")), bare: server.DSN(server.Database(h, ""))})
-	if err != nil {
-		return err
+	if s.only != "sqlite" {
+		server := lab.Postgres(h)
+		c, err := ratio(ctx, s, store{dsn: server.DSN(server.Database(h, "")), bare: server.DSN(server.Database(h, ""))})
+		if err != nil {
+			return err
+		}
+		figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(1), Runs: c.ratios, How: c.how()})
 	}
-	figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(1), Runs: postgres.ratios, How: postgres.how()})
+	if s.only != "" {
+		return bench.Report(out, figures)
+	}
 	p99, err := steady(ctx, s, store{path: filepath.Join(h.Dir, "steady", "seedbed.db")})
 	if err != nil {
 		return err

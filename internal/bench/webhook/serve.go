@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/bench"
+	"seedbed/internal/run"
 	"seedbed/provision"
 	sql "seedbed/store"
 	"seedbed/webhook"
@@ -31,6 +32,7 @@ const hookName = "bench"
 
 // serve is the receiver: it says where it listens, and ends with its input.
 func serve(at string) error {
+	run.Headroom() // as seedbedd
 	s := store{path: at}
 	if dsn, ok := strings.CutPrefix(at, "dsn:"); ok {
 		s = store{dsn: dsn}

@@ -28,7 +28,7 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 
 # One package after another: several use the host's one libvirtd, or watch the clock.
 # The last ones do neither together, and mostly wait: two of them at a time.
-APART := provision/ceph store store/zk provision/script/python
+APART := provision provision/ceph store store/zk provision/script/python
 GOTEST = CGO_ENABLED=1 go test -count=1 -timeout 40m -tags integration,$(TAGS)
 test: ## everything: unit, contract, integration and end-to-end tests (root)
 	@internal/lab/packages.sh test

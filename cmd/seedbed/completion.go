@@ -175,7 +175,7 @@ func (a *app) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
-	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks} {
+	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes} {
 		for _, c := range commandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
 				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found

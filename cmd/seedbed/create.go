@@ -87,7 +87,6 @@ A file keeps a secret off the command line, which other users can see.`,
 	fresh.add(c)
 	served.add(c)
 	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
-	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
 	w.addJob(c)
 	c.ValidArgsFunction = a.completion(nothing, profiles)

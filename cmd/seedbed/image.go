@@ -49,7 +49,7 @@ alone is sent by: seedbed image upload.`,
 		}),
 	}
 	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
-	a.nodeFlag(c, &r.Node)
+	nodeFlag(c, &r.Node)
 	w.addJob(c)
 	return c
 }

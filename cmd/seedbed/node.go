@@ -163,9 +163,8 @@ configuration has "hypervisor: false".`
 }
 
 // nodeFlag is the node that makes an image.
-func (a *app) nodeFlag(c *cobra.Command, node *string) {
+func nodeFlag(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "`node` whose worker makes it (default: the control host's, or the first that has the pool)")
-	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
 }
 
 // nodes are the names of the hypervisors.

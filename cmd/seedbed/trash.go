@@ -36,14 +36,13 @@ func (a *app) trashList() *cobra.Command {
 				})
 		}),
 	}
-	a.onNode(c, &node)
+	onNode(c, &node)
 	return c
 }
 
 // onNode gives a command that lists what is on the nodes the flag that names one.
-func (a *app) onNode(c *cobra.Command, node *string) {
+func onNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
-	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
 }
 
 // trashed finds what has that ID in the trash of some pool, on that node or on any.
@@ -88,7 +87,7 @@ cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
 			return nil
 		}),
 	}
-	a.onNode(c, &node)
+	onNode(c, &node)
 	return c
 }
 
@@ -179,7 +178,7 @@ time. Restored volumes stay.`,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
-	a.onNode(c, &node)
+	onNode(c, &node)
 	return c
 }
 

@@ -51,7 +51,6 @@ OVA image: seedbed ova upload.`,
 	}
 	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
 	c.Flags().StringVar(&u.Node, "node", "", "`node` that is to take the file in (default: the control host, or the first that has the pool)")
-	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
 	w.addJob(c)
 	return c
 }

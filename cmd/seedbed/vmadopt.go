@@ -60,7 +60,6 @@ domains that there are, and --dry-run says what is in the way of one.`,
 	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance, as key=value; may be repeated")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what the domain has, and what is in the way")
 	c.Flags().StringVar(&node, "node", "", "`node` that the domain is on, where several have one of that name")
-	_ = c.RegisterFlagCompletionFunc("node", a.flagCompletion(nodes)) // the flag exists
 	w.addJob(c)
 	return c
 }
@@ -109,7 +108,7 @@ func (a *app) vmAdoptable() *cobra.Command {
 				})
 		}),
 	}
-	a.onNode(c, &node)
+	onNode(c, &node)
 	return c
 }
 

@@ -24,7 +24,7 @@ var ranks = map[Role]int{RoleViewer: 1, RoleOperator: 2, RoleAdmin: 3}
 // ParseRole reads a role.
 func ParseRole(s string) (Role, error) {
 	if _, ok := ranks[Role(s)]; !ok {
-		return "", Errorf(ErrInvalid, "role %q is unknown: want viewer, operator or admin", clip(s))
+		return "", Errorf(ErrInvalid, "role %q is unknown: want viewer, operator or admin", Clip(s))
 	}
 	return Role(s), nil
 }

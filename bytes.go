@@ -40,7 +40,7 @@ func ParseBytes(s string) (Bytes, error) {
 		}
 		return Bytes(v) * u.size, nil
 	}
-	return 0, Errorf(ErrInvalid, "%q is not a size: want a whole number and a unit, such as 512MiB or 10GiB", clip(s))
+	return 0, Errorf(ErrInvalid, "%q is not a size: want a whole number and a unit, such as 512MiB or 10GiB", Clip(s))
 }
 
 // String is the exact size in the largest unit that divides it.
@@ -48,6 +48,16 @@ func (b Bytes) String() string {
 	for _, u := range units[:4] {
 		if b != 0 && b%u.size == 0 {
 			return strconv.FormatInt(int64(b/u.size), 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// Human is the size for people: to a tenth, in the largest unit that it reaches.
+func (b Bytes) Human() string {
+	for _, u := range units[:4] {
+		if b >= u.size {
+			return strconv.FormatFloat(float64(b)/float64(u.size), 'f', 1, 64) + u.suffix
 		}
 	}
 	return strconv.FormatInt(int64(b), 10)

@@ -31,6 +31,8 @@ type CatalogueSystem struct {
 	NodeAutostart     bool     `json:"node_autostart,omitempty"`
 	MigrationMethod   string   `json:"migration_method,omitempty"`
 	MigrationDowntime int64    `json:"migration_max_downtime,omitempty"`
+	DiskBus           string   `json:"disk_bus,omitempty"`
+	DiskCopy          bool     `json:"disk_copy,omitempty"`
 }
 
 // CatalogueNetwork is a network template; the VNIs are in the order of the NICs.
@@ -94,7 +96,7 @@ func (c Catalogue) Objects() int {
 
 // SystemOfCatalogue is a system template as a catalogue has it.
 func SystemOfCatalogue(t SystemTemplate) CatalogueSystem {
-	return CatalogueSystem{t.Name, t.VCPUs, t.Memory, t.Serial, t.VNC, t.VNCBind, t.NodeLimit, t.NodeSelector, t.NodeAutostart, t.MigrationMethod, t.MigrationDowntime.Milliseconds()}
+	return CatalogueSystem{t.Name, t.VCPUs, t.Memory, t.Serial, t.VNC, t.VNCBind, t.NodeLimit, t.NodeSelector, t.NodeAutostart, t.MigrationMethod, t.MigrationDowntime.Milliseconds(), t.DiskBus, t.DiskCopy}
 }
 
 // Template is the system template that c describes.
@@ -102,7 +104,7 @@ func (c CatalogueSystem) Template() SystemTemplate {
 	// What is too long for a duration is refused all the same.
 	const most = int64(24 * 366 * time.Hour / time.Millisecond)
 	return SystemTemplate{Name: c.Name, VCPUs: c.VCPUs, Memory: c.Memory, Serial: c.Serial, VNC: c.VNC, VNCBind: c.VNCBind, NodeLimit: c.NodeLimit,
-		NodeSelector: c.NodeSelector, NodeAutostart: c.NodeAutostart, MigrationMethod: c.MigrationMethod,
+		NodeSelector: c.NodeSelector, NodeAutostart: c.NodeAutostart, MigrationMethod: c.MigrationMethod, DiskBus: c.DiskBus, DiskCopy: c.DiskCopy,
 		MigrationDowntime: time.Duration(max(-1, min(c.MigrationDowntime, most))) * time.Millisecond}
 }
 

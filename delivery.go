@@ -89,3 +89,35 @@ type Plan struct {
 	// Problems are why it would fail now; empty when it would be accepted.
 	Problems []string `json:"problems"`
 }
+
+// ImportRequest asks what an import would make.
+type ImportRequest struct {
+	// Name is the image's or, with OVA, that of the OVA image.
+	Name string `json:"name"`
+	OVA  bool   `json:"ova,omitempty"`
+	Pool string `json:"pool,omitempty"`
+	// Path is a file on the worker's host; empty for one that is to be uploaded, of that Size, if it is known.
+	Path string `json:"path,omitempty"`
+	Size Bytes  `json:"size,omitempty"`
+	// SHA256, Format, Firmware and Node are those of an ImportSpec.
+	SHA256   string   `json:"sha256,omitempty"`
+	Format   string   `json:"format,omitempty"`
+	Firmware Firmware `json:"firmware,omitempty"`
+	Node     string   `json:"node,omitempty"`
+}
+
+// ImportPlan is what an import would make as things are now.
+type ImportPlan struct {
+	Name string `json:"name"`
+	Pool string `json:"pool"`
+	// Node is whose worker would make it; empty where none can.
+	Node string `json:"node"`
+	// Size is that of the file, if it is known, and Free the room in the pool as its
+	// node has reported it; 0 before.
+	Size Bytes `json:"size,omitempty"`
+	Free Bytes `json:"free,omitempty"`
+	// Stages, Notes and Problems are as those of a Plan.
+	Stages   []string `json:"stages"`
+	Notes    []string `json:"notes,omitempty"`
+	Problems []string `json:"problems"`
+}

@@ -83,6 +83,7 @@ type ImageInfo struct {
 	Job    JobID  `json:"job"`
 	Size   Bytes  `json:"size"`
 	Format string `json:"format"`
+	// SHA256 is the digest of the file; empty where it was not found.
 	SHA256 string `json:"sha256"`
 	// Firmware is what the OVA says that the disk comes from; else empty.
 	Firmware Firmware `json:"firmware,omitempty"`

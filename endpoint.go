@@ -10,9 +10,18 @@ import (
 const (
 	maxEndpointURL    = 2048
 	maxEndpointEvents = 32
-	// MaxEndpointKeys is how many keys may sign at the same time.
+	// MaxEndpointKeys is how many keys of a version may sign at the same time.
 	MaxEndpointKeys = 4
 )
+
+// The versions of Standard Webhooks signatures.
+const (
+	SignV1  = "v1"  // HMAC-SHA256, with a secret that both sides know
+	SignV1a = "v1a" // Ed25519, with a key that this side alone knows
+)
+
+// SignVersions are all of them, the default first.
+func SignVersions() []string { return []string{SignV1, SignV1a} }
 
 // DisabledByOperator is the Reason of an endpoint that was disabled on request.
 const DisabledByOperator = "disabled by the operator"
@@ -46,11 +55,55 @@ type Endpoint struct {
 // EndpointKey is one signing key of an endpoint.
 type EndpointKey struct {
 	ID string `json:"id"`
-	// Key is the decoded HMAC key. It never leaves the store but to sign and, once, when it is made.
-	Key     []byte    `json:"-"`
+	// Version is what it signs: one of the Sign constants. Empty is SignV1.
+	Version string `json:"version"`
+	// Key is the decoded HMAC key, or the seed of an Ed25519 key. It never leaves
+	// the store but to sign and, an HMAC key, once when it is made.
+	Key []byte `json:"-"`
+	// Public is what verifies a SignV1a, as people copy it ("whpk_…"); else empty.
+	Public  string    `json:"public_key,omitempty"`
 	Created time.Time `json:"created"`
 	// Expires is when it stops signing; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// EndpointChange is what is to change of an endpoint; nil stays.
+type EndpointChange struct {
+	Enabled      *bool     `json:"enabled,omitempty"`
+	URL          *string   `json:"url,omitempty"`
+	Events       *[]string `json:"events,omitempty"`
+	AllowPrivate *bool     `json:"allow_private,omitempty"`
+	Insecure     *bool     `json:"insecure,omitempty"`
+}
+
+// Empty tells whether nothing is to change.
+func (c EndpointChange) Empty() bool { return c == EndpointChange{} }
+
+// Of is e as the change makes it, but for whether it is enabled.
+func (c EndpointChange) Of(e Endpoint) Endpoint {
+	if c.URL != nil {
+		e.URL = *c.URL
+	}
+	if c.Events != nil {
+		e.Events = *c.Events
+	}
+	if c.AllowPrivate != nil {
+		e.AllowPrivate = *c.AllowPrivate
+	}
+	if c.Insecure != nil {
+		e.Insecure = *c.Insecure
+	}
+	return e
+}
+
+// Signs are the versions of the keys that do not end.
+func (e Endpoint) Signs() (versions []string) {
+	for _, k := range e.Keys {
+		if k.Expires.IsZero() {
+			versions = append(versions, k.Version)
+		}
+	}
+	return versions
 }
 
 // Check refuses, with ErrInvalid, an endpoint that cannot be.

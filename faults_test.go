@@ -18,9 +18,10 @@ func TestFaultsAreTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile(`(?m)^\| ([0-9]+)(?: to ([0-9]+))? \|.*\|([^|]*)\|$`)
-	name := regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/[a-z_]+)?`")
+	name := regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([A-Za-z_]+))?`")
 	seen := map[int]int{}
 	sources := map[string]string{} // of a package's tests
+	contracts := goFiles(t, "store/storetest/*.go") + goFiles(t, "provision/worker/drivertest/*.go")
 	for _, m := range row.FindAllStringSubmatch(string(doc), -1) {
 		first, _ := strconv.Atoi(m[1])
 		last := first
@@ -35,12 +36,15 @@ func TestFaultsAreTested(t *testing.T) {
 			t.Errorf("case %s: %q: want tests as `package.TestName`", m[1], m[3])
 		}
 		for _, test := range tests {
-			pkg, name := test[1], test[2]
+			pkg, name, part := test[1], test[2], strings.ReplaceAll(test[3], "_", " ")
 			if _, known := sources[pkg]; !known {
-				sources[pkg] = testsOf(t, pkg)
+				sources[pkg] = goFiles(t, pkg+"/*_test.go")
 			}
 			if !strings.Contains(sources[pkg], "\nfunc "+name+"(t *testing.T) {") {
 				t.Errorf("case %s: package %s has no test %s", m[1], pkg, name)
+			}
+			if quoted := strconv.Quote(part); part != "" && !strings.Contains(sources[pkg], quoted) && !strings.Contains(contracts, quoted) {
+				t.Errorf("case %s: test %s of package %s has no part %s", m[1], name, pkg, quoted)
 			}
 		}
 	}
@@ -53,12 +57,12 @@ func TestFaultsAreTested(t *testing.T) {
 	}
 }
 
-// testsOf is the text of a package's test files.
-func testsOf(t *testing.T, pkg string) string {
+// goFiles is the text of the files of a pattern.
+func goFiles(t *testing.T, pattern string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(filepath.FromSlash(pkg), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(filepath.FromSlash(pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no file is %s: %v", pattern, err)
 	}
 	var all strings.Builder
 	for _, f := range files {

@@ -20,7 +20,7 @@ func ParseFollow(s string, otherwise Follow) (Follow, error) {
 	case FollowLive, FollowPinned:
 		return f, nil
 	}
-	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", clip(s))
+	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", Clip(s))
 }
 
 // ProfileKind tells the two kinds of profile apart, which share their names.
@@ -96,6 +96,29 @@ type System struct {
 	// way; MigrationMaxDowntime is in milliseconds, 0 for the hypervisor's.
 	MigrationMethod      string `json:"migration_method,omitempty"`
 	MigrationMaxDowntime int64  `json:"migration_max_downtime,omitempty"`
+	// DiskBus is where its disks are, BusVirtio or BusSCSI, and empty as the former.
+	DiskBus string `json:"disk_bus,omitempty"`
+	// DiskCopy has its disks copied whole from their images, where they would be clones.
+	DiskCopy bool `json:"disk_copy,omitempty"`
+}
+
+// The buses of disks: each a device of its own (virtio-blk), or all on one controller (virtio-scsi).
+const (
+	BusVirtio = "virtio"
+	BusSCSI   = "scsi"
+)
+
+// Disk is the name of the nth disk in the guest (Linux, virtblk_name_format and
+// sd_format_disk_name): vda or sda, and so on to vdz, vdaa.
+func (s System) Disk(n int) string {
+	name, prefix := "", "vd"
+	for ; n >= 0; n = n/26 - 1 {
+		name = string(rune('a'+n%26)) + name
+	}
+	if s.DiskBus == BusSCSI {
+		prefix = "sd"
+	}
+	return prefix + name
 }
 
 // SystemOf is what an instance has of a system template.
@@ -103,5 +126,6 @@ func SystemOf(t SystemTemplate) System {
 	return System{
 		Serial: t.Serial, VNC: t.VNC, VNCBind: t.VNCBind, NodeLimit: t.NodeLimit, NodeSelector: t.NodeSelector,
 		Autostart: t.NodeAutostart, MigrationMethod: t.MigrationMethod, MigrationMaxDowntime: t.MigrationDowntime.Milliseconds(),
+		DiskBus: t.DiskBus, DiskCopy: t.DiskCopy,
 	}
 }

@@ -3,9 +3,7 @@ package seedbed
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -59,11 +57,24 @@ func formatUUID(u [16]byte) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+// uuidForm is that of a UUID in lower case, with 0 for each digit.
+const uuidForm = "00000000-0000-0000-0000-000000000000"
+
+func isUUID(s string) bool {
+	if len(s) != len(uuidForm) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; uuidForm[i] == '-' && c != '-' || uuidForm[i] == '0' && !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return false
+		}
+	}
+	return true
+}
 
 // ParseInstanceID checks that s is a UUID in lower-case text form.
 func ParseInstanceID(s string) (InstanceID, error) {
-	if !uuidForm.MatchString(s) {
+	if !isUUID(s) {
 		return "", Errorf(ErrInvalid, "%q is not an instance ID: want a lower-case UUID", s)
 	}
 	return InstanceID(s), nil
@@ -130,16 +141,28 @@ func (m *MAC) UnmarshalText(b []byte) error {
 	return nil
 }
 
-var (
-	hostLabel  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	objectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-)
+// consists tells whether s is 1 to 63 letters, digits and others of those, and begins
+// and, unless it may end with any, ends with a letter or digit.
+func consists(s, others string, upper, endsWithAny bool) bool {
+	if len(s) == 0 || len(s) > 63 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		plain := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || upper && 'A' <= c && c <= 'Z'
+		inside := i > 0 && (endsWithAny || i < len(s)-1)
+		if !plain && !(inside && strings.IndexByte(others, c) >= 0) {
+			return false
+		}
+	}
+	return true
+}
 
 // CheckInstanceName accepts one lower-case RFC 1123 host name label: an
 // instance's name is its host name, its domain's name and its console's file name.
 func CheckInstanceName(name string) error {
-	if !hostLabel.MatchString(name) {
-		return Errorf(ErrInvalid, "name %q is not a host name: want 1 to 63 of a-z, 0-9 and '-', not starting or ending with '-'", clip(name))
+	if !consists(name, "-", false, false) {
+		return Errorf(ErrInvalid, "name %q is not a host name: want 1 to 63 of a-z, 0-9 and '-', not starting or ending with '-'", Clip(name))
 	}
 	return nil
 }
@@ -147,17 +170,10 @@ func CheckInstanceName(name string) error {
 // CheckName accepts the name of a catalogue object (image, profile, hook,
 // network, pool); kind is named in the message.
 func CheckName(kind, name string) error {
-	if !objectName.MatchString(name) {
-		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit", kind, clip(name))
+	if !consists(name, "._-", true, true) {
+		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit", kind, Clip(name))
 	}
 	return nil
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + fmt.Sprintf("… (%d bytes)", len(s))
-	}
-	return s
 }
 
 // Digest is a SHA-256 digest. Its text form is lower-case hexadecimal.
@@ -173,7 +189,7 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Digest) UnmarshalText(b []byte) error {
 	raw, err := hex.DecodeString(string(b))
 	if err != nil || len(raw) != len(d) {
-		return Errorf(ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", clip(string(b)))
+		return Errorf(ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", Clip(string(b)))
 	}
 	copy(d[:], raw)
 	return nil

@@ -1,6 +1,7 @@
 package seedbed_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,4 +37,31 @@ func TestNewJobID(t *testing.T) {
 			t.Errorf("16 IDs of one moment begin in %d ways", len(short))
 		}
 	})
+}
+
+// What names and IDs consist of.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 63)
+	for s, want := range map[string]struct{ host, object bool }{
+		"a": {true, true}, "0": {true, true}, "web-1": {true, true}, long: {true, true}, "a--b": {true, true},
+		"": {}, long + "a": {}, "-a": {}, "ä": {}, "a b": {}, "a\n": {}, "_a": {}, ".": {},
+		"Web": {false, true}, "a.b_c": {false, true}, "a-": {false, true}, "a.": {false, true}, "Z": {false, true},
+	} {
+		if err := seedbed.CheckInstanceName(s); (err == nil) != want.host {
+			t.Errorf("host name %q: %v", s, err)
+		}
+		if err := seedbed.CheckName("hook", s); (err == nil) != want.object {
+			t.Errorf("object name %q: %v", s, err)
+		}
+	}
+	const id = "ec2f0123-89ab-4cde-8000-0123456789ab"
+	for s, want := range map[string]bool{
+		id: true, "": false, strings.ToUpper(id): false, id + "0": false, id[1:]: false, id[:35] + "g": false,
+		strings.ReplaceAll(id, "-", "0"): false, strings.Replace(id, "8", "-", 1): false, id[:35] + "\n": false,
+	} {
+		if _, err := seedbed.ParseInstanceID(s); (err == nil) != want {
+			t.Errorf("ID %q: %v", s, err)
+		}
+	}
 }

@@ -23,7 +23,7 @@ func ParseDatasource(s string) (Datasource, error) {
 	case DatasourceEC2, DatasourceOpenStack, DatasourceNoCloud, DatasourceNone:
 		return d, nil
 	}
-	return "", Errorf(ErrInvalid, "datasource %q is unknown: want ec2, openstack, nocloud or none", clip(s))
+	return "", Errorf(ErrInvalid, "datasource %q is unknown: want ec2, openstack, nocloud or none", Clip(s))
 }
 
 // MaxHopLimit is the highest hop limit of a token answer.
@@ -84,7 +84,7 @@ func (o MetadataOptions) Check() error {
 		{"instance_id", o.InstanceID, InstanceIDEC2, InstanceIDUUID},
 	} {
 		if f.value != "" && f.value != f.a && f.value != f.b {
-			return Errorf(ErrInvalid, "%s is %q: want %s or %s", f.name, clip(f.value), f.a, f.b)
+			return Errorf(ErrInvalid, "%s is %q: want %s or %s", f.name, Clip(f.value), f.a, f.b)
 		}
 	}
 	if o.HopLimit < 0 || o.HopLimit > MaxHopLimit {

@@ -46,7 +46,7 @@ func ParseReady(s string) (Ready, error) {
 	case ReadyReport, ReadyMetadata, ReadyStarted:
 		return r, nil
 	}
-	return "", Errorf(ErrInvalid, "ready %q is unknown: want report, metadata or started", clip(s))
+	return "", Errorf(ErrInvalid, "ready %q is unknown: want report, metadata or started", Clip(s))
 }
 
 // Instance is one virtual machine and what it was made from.
@@ -145,7 +145,8 @@ type Image struct {
 	// Source is the path that it was imported from, and Format what qemu-img found there.
 	Source string `json:"source"`
 	Format string `json:"format"`
-	// SHA256 is the hexadecimal digest of the imported file.
+	// SHA256 is the hexadecimal digest of the imported file, empty where it was not
+	// found: of a file that is read where it is, and that nobody said the digest of.
 	SHA256 string `json:"sha256"`
 	// Firmware is what a machine with this root disk is to be started by; empty where nobody said.
 	Firmware Firmware `json:"firmware,omitempty"`

@@ -70,12 +70,15 @@ var transitions = map[JobState][]JobState{
 	JobRunning: {JobRunning, JobUndoing, JobSucceeded, JobFailed},
 	JobUndoing: {JobUndoing, JobRolledBack, JobIncomplete},
 	JobFailed:  {JobQueued},
+
+	JobIncomplete: {JobUndoing},
 }
 
 // CanBecome tells whether a job in state s may go to state next. A queued job
 // that is cancelled before it has begun is rolled back at once, a queued removal
-// whose instance went with the job that was making it has succeeded, and one that
-// failed is queued again when it is taken up once more.
+// whose instance went with the job that was making it has succeeded, one that
+// failed is queued again when it is taken up once more, and one that has left
+// something behind is undone once more.
 func (s JobState) CanBecome(next JobState) bool {
 	for _, t := range transitions[s] {
 		if t == next {
@@ -86,7 +89,8 @@ func (s JobState) CanBecome(next JobState) bool {
 }
 
 // Job is one piece of durable work: a row that is claimed under a lease, run
-// stage by stage, and ends in a terminal state exactly once.
+// stage by stage, and ends in a terminal state exactly once, unless it is taken
+// up again from there.
 type Job struct {
 	ID    JobID    `json:"id"`
 	Kind  JobKind  `json:"kind"`

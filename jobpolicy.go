@@ -41,12 +41,13 @@ type OnFailure struct {
 // ParseOnFailure reads the text of an OnFailure; the empty text is the zero value.
 // What is not one gives ErrInvalid.
 func ParseOnFailure(s string) (OnFailure, error) {
+	if s == "" {
+		return OnFailure{}, nil
+	}
 	bad := Errorf(ErrInvalid, "on_failure %q is not usable: want rollback, keep, or retry with attempts (2 to %d) and the first wait (up to %s), such as retry:5:30s",
-		clip(s), maxRetryAttempts, maxRetryBackoff)
+		Clip(s), maxRetryAttempts, maxRetryBackoff)
 	policy, rest, more := strings.Cut(s, ":")
 	switch p := FailurePolicy(policy); {
-	case s == "":
-		return OnFailure{}, nil
 	case p == FailRollback && !more, p == FailKeep && !more:
 		return OnFailure{Policy: p}, nil
 	case p != FailRetry:
@@ -120,7 +121,7 @@ func ParsePriority(s string) (Priority, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < -maxPriority || n > maxPriority {
-		return 0, Errorf(ErrInvalid, "priority %q is not usable: want low, normal, high, or a whole number from -%d to %d", clip(s), maxPriority, maxPriority)
+		return 0, Errorf(ErrInvalid, "priority %q is not usable: want low, normal, high, or a whole number from -%d to %d", Clip(s), maxPriority, maxPriority)
 	}
 	return Priority(n), nil
 }

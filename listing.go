@@ -12,6 +12,7 @@ import (
 type InstanceQuery struct {
 	State   InstanceState
 	Profile string
+	Node    string
 	// Prefix is what the name starts with.
 	Prefix string
 	// After is the last name that the caller has: those after it follow.
@@ -78,7 +79,7 @@ func (c JobCursor) String() string {
 func ParseJobCursor(s string) (JobCursor, error) {
 	m := cursorForm.FindStringSubmatch(s)
 	if m == nil {
-		return JobCursor{}, Errorf(ErrInvalid, "after %q is no place in a list of jobs: want what the link to the next page has", clip(s))
+		return JobCursor{}, Errorf(ErrInvalid, "after %q is no place in a list of jobs: want what the link to the next page has", Clip(s))
 	}
 	micros, err := strconv.ParseInt(m[1], 10, 64)
 	return JobCursor{time.UnixMicro(micros).UTC(), JobID(strings.Clone(m[2]))}, err

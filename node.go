@@ -16,7 +16,8 @@ type Node struct {
 	// Cordoned nodes keep what they have and are given no new instances.
 	Cordoned bool      `json:"cordoned"`
 	Created  time.Time `json:"created,omitzero"`
-	// Report is what its worker said last, and Seen when; zero for one that never answered.
+	// Report is what its worker said last, and Seen when, by the clock of the process that
+	// has the Node; zero for one that never answered.
 	Report NodeReport `json:"report,omitzero"`
 	Seen   time.Time  `json:"seen,omitzero"`
 	// Problem is why it did not answer when it was asked last; empty when it did.
@@ -39,7 +40,7 @@ func CheckWorkerURL(s string) error {
 	}
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 300 || u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.Host != strings.TrimPrefix(s, "https://") {
-		return Errorf(ErrInvalid, "worker %q is no address of a seedbed-worker: want https, a host and a port, such as https://hv2.example:7375", clip(s))
+		return Errorf(ErrInvalid, "worker %q is no address of a seedbed-worker: want https, a host and a port, such as https://hv2.example:7375", Clip(s))
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ type NodeStatus struct {
 // NodeSilence is how long the worker of a node that is ready may have said nothing.
 const NodeSilence = time.Minute
 
-// State is the node's at that moment.
+// State is the node's at that moment of the clock that Seen is by.
 func (n Node) State(now time.Time) NodeState {
 	switch {
 	case n.Problem != "" || now.Sub(n.Seen) > NodeSilence:

@@ -25,8 +25,9 @@ const (
 	EventMaintenanceAnnounced = "node.maintenance.announced"
 	EventMaintenanceCompleted = "node.maintenance.completed"
 	EventMaintenanceCanceled  = "node.maintenance.canceled"
-	EventCleanupReleased      = "cleanup.released" // the addresses of an instance whose domain is gone
-	EventCleanupFinished      = "cleanup.finished" // a run that took something away
+	EventCleanupReleased      = "cleanup.released"  // the addresses of an instance whose domain is gone
+	EventCleanupFinished      = "cleanup.finished"  // a run that took something away
+	EventEndpointDisabled     = "endpoint.disabled" // another endpoint: on request, or because it fails
 	// EventJobHook is sent before or after a stage that has a StageHook: nobody subscribes to it.
 	EventJobHook = "job.hook"
 	// EventTest is sent on request alone: nobody subscribes to it.
@@ -37,8 +38,11 @@ const (
 var eventTypes = []string{
 	EventJobAccepted, EventJobStarted, EventJobStage, EventJobSucceeded, EventJobFailed, EventJobCancelled,
 	EventInstanceReady, EventInstanceRemoved, EventNodeJoined, EventNodeLeft, EventNodeUp, EventNodeDown, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
-	EventCleanupReleased, EventCleanupFinished,
+	EventCleanupReleased, EventCleanupFinished, EventEndpointDisabled,
 }
+
+// EventTypes are the types that an endpoint may subscribe to.
+func EventTypes() []string { return slices.Clone(eventTypes) }
 
 // CheckEventPattern refuses, with ErrInvalid, what matches no event: want a
 // type, the types of one kind such as "job.*", or "*".
@@ -46,7 +50,7 @@ func CheckEventPattern(pattern string) error {
 	if slices.ContainsFunc(eventTypes, func(t string) bool { return MatchEvent(pattern, t) }) {
 		return nil
 	}
-	return Errorf(ErrInvalid, "event %q is unknown: want one of %s, all of a kind such as job.*, or *", clip(pattern), strings.Join(eventTypes, ", "))
+	return Errorf(ErrInvalid, "event %q is unknown: want one of %s, all of a kind such as job.*, or *", Clip(pattern), strings.Join(eventTypes, ", "))
 }
 
 // MatchEvent tells whether pattern stands for events of that type.

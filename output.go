@@ -1,6 +1,9 @@
 package seedbed
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // The bounds of a job's output.
 const (
@@ -28,4 +31,18 @@ type JobOutput struct {
 	At    time.Time `json:"at"`
 	Stage string    `json:"stage"`
 	OutputLine
+}
+
+type outputTo struct{}
+
+// WithOutput has what the commands put out, that are run with the context, go to
+// give, line by line. give may be called from any goroutine, and must not block for long.
+func WithOutput(ctx context.Context, give func(OutputLine)) context.Context {
+	return context.WithValue(ctx, outputTo{}, give)
+}
+
+// OutputOf is where the output of commands that are run with the context goes; nil for nowhere.
+func OutputOf(ctx context.Context) func(OutputLine) {
+	give, _ := ctx.Value(outputTo{}).(func(OutputLine))
+	return give
 }

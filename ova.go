@@ -63,7 +63,7 @@ func CheckOVAName(name string) error {
 		return err
 	}
 	if len(name) > maxOVAName {
-		return Errorf(ErrInvalid, "OVA image name %q has %d characters: want at most %d, since those of its disks are made of it", clip(name), len(name), maxOVAName)
+		return Errorf(ErrInvalid, "OVA image name %q has %d characters: want at most %d, since those of its disks are made of it", Clip(name), len(name), maxOVAName)
 	}
 	return nil
 }
@@ -85,5 +85,5 @@ func ParseFirmware(s string) (Firmware, error) {
 	case "efi":
 		return FirmwareUEFI, nil
 	}
-	return "", Errorf(ErrInvalid, "firmware %q is unknown: want bios or uefi", clip(s))
+	return "", Errorf(ErrInvalid, "firmware %q is unknown: want bios or uefi", Clip(s))
 }

@@ -54,7 +54,7 @@ func (t *ParamText) UnmarshalJSON(b []byte) error {
 		return json.Unmarshal(b, (*string)(t))
 	}
 	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "true" && text != "false" {
-		return Errorf(ErrInvalid, "a default is %s: want a string, a number, true or false", clip(text))
+		return Errorf(ErrInvalid, "a default is %s: want a string, a number, true or false", Clip(text))
 	}
 	*t = ParamText(text)
 	return nil
@@ -79,7 +79,7 @@ func CheckParams(params []Param) error {
 	known := map[string]bool{}
 	for _, p := range params {
 		if !paramForm.MatchString(p.Name) {
-			return Errorf(ErrInvalid, "param %q has no usable name: want a letter or underscore, then letters, digits and underscores, at most 63", clip(p.Name))
+			return Errorf(ErrInvalid, "param %q has no usable name: want a letter or underscore, then letters, digits and underscores, at most 63", Clip(p.Name))
 		}
 		if known[p.Name] {
 			return Errorf(ErrInvalid, "param %s is declared twice", p.Name)
@@ -99,7 +99,7 @@ func (p Param) check() error {
 	textual := p.Type == ParamString || p.Type == ParamSecret
 	switch {
 	case !slices.Contains(ParamTypes(), p.Type):
-		return refuse("type %q is unknown: want string, int, size, bool, enum or secret", clip(string(p.Type)))
+		return refuse("type %q is unknown: want string, int, size, bool, enum or secret", Clip(string(p.Type)))
 	case p.Type == ParamEnum && len(p.Values) == 0:
 		return refuse("an enum needs the values that it may have")
 	case p.Type != ParamEnum && len(p.Values) > 0:
@@ -121,11 +121,11 @@ func (p Param) check() error {
 	}
 	for _, v := range p.Values {
 		if v == "" || !oneLineText(v, 256) {
-			return refuse("the value %q is not usable: want one line of 1 to 256 bytes", clip(v))
+			return refuse("the value %q is not usable: want one line of 1 to 256 bytes", Clip(v))
 		}
 	}
 	if _, err := p.pattern(); err != nil {
-		return refuse("pattern %q is no regular expression: %s", clip(p.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return refuse("pattern %q is no regular expression: %s", Clip(p.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (p Param) pattern() (*regexp.Regexp, error) {
 // Parse reads a value as text, and gives it as a string, an int64 (of bytes for
 // a size) or a bool. The error, ErrInvalid, does not repeat a secret.
 func (p Param) Parse(text string) (any, error) {
-	shown := strconv.Quote(clip(text))
+	shown := strconv.Quote(Clip(text))
 	if p.Type == ParamSecret {
 		shown = "what is given"
 	}
@@ -180,7 +180,7 @@ func (p Param) Parse(text string) (any, error) {
 	}
 	re, err := p.pattern()
 	if err != nil || re != nil && !re.MatchString(text) {
-		return refuse("text that matches " + clip(p.Pattern))
+		return refuse("text that matches " + Clip(p.Pattern))
 	}
 	return text, nil
 }

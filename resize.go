@@ -44,7 +44,7 @@ func (r ResizeRequest) SpecOf(i Instance) (ResizeSpec, error) {
 			return s, err
 		}
 		if r.Size == 0 {
-			return s, Errorf(ErrInvalid, "disk %s: the size that it is to have is missing", clip(r.Disk))
+			return s, Errorf(ErrInvalid, "disk %s: the size that it is to have is missing", Clip(r.Disk))
 		}
 		s.Pool, s.Volume = v.Pool, v.Name
 	}
@@ -72,7 +72,7 @@ func (r ResizeRequest) volume(i Instance) (Volume, error) {
 	if r.Disk == "" {
 		return Volume{}, Errorf(ErrInvalid, "instance %q has %d disks, so say which: want one of %s", i.Name, len(have), strings.Join(have, ", "))
 	}
-	return Volume{}, Errorf(ErrNotFound, "instance %q has no disk %q: want one of %s", i.Name, clip(r.Disk), strings.Join(have, ", "))
+	return Volume{}, Errorf(ErrNotFound, "instance %q has no disk %q: want one of %s", i.Name, Clip(r.Disk), strings.Join(have, ", "))
 }
 
 // Of is the instance once it is resized; errors as of SpecOf.
@@ -99,7 +99,7 @@ func (s ResizeSpec) Of(i Instance) (Instance, error) {
 		n := slices.IndexFunc(i.Volumes, func(v Volume) bool { return v.Pool == s.Pool && v.Name == s.Volume })
 		switch {
 		case n < 0:
-			return was, Errorf(ErrNotFound, "instance %q has no disk %s in pool %s", i.Name, clip(s.Volume), clip(s.Pool))
+			return was, Errorf(ErrNotFound, "instance %q has no disk %s in pool %s", i.Name, Clip(s.Volume), Clip(s.Pool))
 		case s.Size < i.Volumes[n].Size:
 			return was, Errorf(ErrInvalid, "disk %d of instance %q has %s: with %s it would lose what is at its end; a disk can only become larger",
 				i.Volumes[n].Index, i.Name, i.Volumes[n].Size, s.Size)

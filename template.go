@@ -33,6 +33,10 @@ type SystemTemplate struct {
 	NodeAutostart     bool
 	MigrationMethod   string
 	MigrationDowntime time.Duration
+	// DiskBus is where its disks are, BusVirtio or BusSCSI, and empty as the former; DiskCopy has
+	// them copied whole from their images, where they would be clones.
+	DiskBus  string
+	DiskCopy bool
 	// OVA is the name of the OVA image that it came with, and OVAID its number; else empty and 0.
 	OVA   string
 	OVAID int64

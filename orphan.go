@@ -1,0 +1,47 @@
+package seedbed
+
+import "time"
+
+// OrphanKind is what sort of thing was left behind.
+type OrphanKind string
+
+// The kinds of what is left behind.
+const (
+	OrphanVolume   OrphanKind = "volume"
+	OrphanSnapshot OrphanKind = "snapshot"
+	OrphanImage    OrphanKind = "image"
+	OrphanDomain   OrphanKind = "domain"
+	// OrphanStage is whatever a stage has done, where no more is known than that it was not undone.
+	OrphanStage OrphanKind = "stage"
+)
+
+// Orphan is one thing that a job which was undone could not take back. It is
+// known until it is gone: with its job's undo, once that is tried again, or with
+// the instance or image that it is of.
+//
+// One without a Stage is a stray: it carries Seedbed's tag, and the database knows
+// nothing of its instance or job, as after it was restored from a copy. Nobody
+// takes it away but people, who know whose it may be.
+type Orphan struct {
+	// Job is the job that has left it; of a stray image, the one of its tag.
+	Job JobID `json:"job,omitempty"`
+	// Of is the job's kind, Subject, Instance and Node are the job's own. A stray has the
+	// Instance of its tag, and the Node where it was seen.
+	Of       JobKind    `json:"of,omitempty"`
+	Subject  string     `json:"subject,omitempty"`
+	Instance InstanceID `json:"instance,omitempty"`
+	Node     string     `json:"node,omitempty"`
+	// Stage is the stage of the job that is not undone.
+	Stage string     `json:"stage,omitempty"`
+	Kind  OrphanKind `json:"kind"`
+	Pool  string     `json:"pool,omitempty"`
+	// Name is the volume's, image's or domain's, a snapshot's as volume@snapshot, or the stage's.
+	Name string `json:"name"`
+	// Why is what kept it from being undone.
+	Why string `json:"why"`
+	// Since is when it was first left, Tries is how often it was, and Tried when the
+	// last time; of a stray, when and how often it was seen.
+	Since time.Time `json:"since"`
+	Tries int       `json:"tries"`
+	Tried time.Time `json:"tried"`
+}

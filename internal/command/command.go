@@ -46,7 +46,8 @@ type Command struct {
 	Limits Limits
 	// Stdout, when set, gets all of the standard output as it comes; the end of it is kept all the same.
 	Stdout io.Writer
-	// Stderr does so of the standard error.
+	// Stderr does so of the standard error. Who sets it tells of the command itself:
+	// nothing goes to where the context has output go.
 	Stderr io.Writer
 	// File, when set, is the program, opened, so that what was looked at is what
 	// runs; Name is then for messages alone. The program has it as descriptor 3.
@@ -83,7 +84,9 @@ type Output struct {
 // Run starts the process in a group of its own and waits for its end. When ctx
 // or the timeout ends first, the whole group is killed; it is killed as well
 // when this program dies. Standard input is empty and the environment is PATH and
-// LC_ALL=C, but for what c says. The output is returned in any case.
+// LC_ALL=C, but for what c says. The output is returned in any case, and what the
+// program is, put out for people, and came to goes to where the context has it go
+// ([seedbed.WithOutput]).
 //
 // Errors: ErrUnavailable when the program is not installed; an *Error when it
 // did not exit with status 0, which is also the context's error (or
@@ -113,8 +116,11 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	if c.Stdout != nil {
 		cmd.Stdout = io.MultiWriter(&stdout, c.Stdout)
 	}
+	told := tell(ctx, c)
 	if c.Stderr != nil {
 		cmd.Stderr = io.MultiWriter(&stderr, c.Stderr)
+	} else if told != nil {
+		cmd.Stderr = io.MultiWriter(&stderr, told)
 	}
 	if c.Stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.Stdin)
@@ -141,9 +147,10 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	}
 	out := Output{Stdout: stdout.bytes(), Stderr: stderr.bytes(), Cut: stdout.cut}
 	if err != nil {
-		return out, failure(ctx, c, cmd, err, out.Stderr)
+		err = failure(ctx, c, cmd, err, out.Stderr)
 	}
-	return out, nil
+	told.end(c, out, err)
+	return out, err
 }
 
 // endGroup waits for the end of a process, and kills the rest of its group while

@@ -49,11 +49,16 @@ func (e *Error) Error() string {
 // Unwrap returns the context's error, or why it did not start.
 func (e *Error) Unwrap() error { return e.Err }
 
-func failure(ctx context.Context, c Command, cmd *exec.Cmd, err error, stderr []byte) error {
-	e := &Error{Program: c.Name, Status: -1, Line: lastLine(stderr)}
+// program is the name and, when the first argument is a word, that too.
+func (c Command) program() string {
 	if len(c.Args) > 0 && c.Args[0] != "" && c.Args[0][0] >= 'a' && c.Args[0][0] <= 'z' {
-		e.Program += " " + c.Args[0]
+		return c.Name + " " + c.Args[0]
 	}
+	return c.Name
+}
+
+func failure(ctx context.Context, c Command, cmd *exec.Cmd, err error, stderr []byte) error {
+	e := &Error{Program: c.program(), Status: -1, Line: lastLine(stderr)}
 	if cmd.ProcessState == nil {
 		e.Err = err
 		return e

@@ -189,7 +189,7 @@ func (p *Prefix) UnmarshalText(b []byte) error {
 
 // Jobs is how the engine runs jobs.
 type Jobs struct {
-	Workers int `yaml:"workers"` // jobs at the same time
+	Workers int `yaml:"workers"` // jobs at work at the same time
 	// Lease is how long a silent owner keeps a job: the time after which a
 	// crashed seedbedd's jobs are taken up again.
 	Lease    time.Duration `yaml:"lease"`

@@ -90,7 +90,7 @@ func (k *checker) webhook(w Webhook) {
 	}
 	seen := map[string]bool{}
 	for i, h := range w.Hooks {
-		k.hook(fmt.Sprintf("webhook.hooks[%d]", i), h, w.TLS)
+		k.hook(fmt.Sprintf("webhook.hooks[%d]", i), h, w)
 		k.need(!seen[h.Name], fmt.Sprintf("webhook.hooks[%d].name", i), h.Name, "a name that no other hook has")
 		seen[h.Name] = true
 	}
@@ -98,7 +98,7 @@ func (k *checker) webhook(w Webhook) {
 
 // hook checks what needs no knowledge of schemes and rules: the rest is
 // checked when the hook is made.
-func (k *checker) hook(key string, h Hook, tls WebhookTLS) {
+func (k *checker) hook(key string, h Hook, w Webhook) {
 	k.name(key+".name", "hook", h.Name)
 	if h.Scheme != "" {
 		k.need(slices.Contains(seedbed.Schemes(), h.Scheme), key+".scheme", h.Scheme, fmt.Sprintf("one of %v", seedbed.Schemes()))
@@ -109,7 +109,8 @@ func (k *checker) hook(key string, h Hook, tls WebhookTLS) {
 	if h.Tolerance != 0 {
 		k.between(key+".tolerance", h.Tolerance, time.Second, day)
 	}
-	k.need(len(h.Subjects) == 0 || tls.ClientCA != "", key+".subjects", h.Subjects, "webhook.tls.client_ca as well: it says whose certificates count")
+	k.need(len(h.Subjects) == 0 || w.TLS.ClientCA != "", key+".subjects", h.Subjects, "webhook.tls.client_ca as well: it says whose certificates count")
+	k.need(h.MaxBody <= w.MaxBody, key+".max_body", h.MaxBody, fmt.Sprintf("at most webhook.max_body, %s", w.MaxBody))
 	for i, at := range h.Keys {
 		where := fmt.Sprintf("%s.keys[%d]", key, i)
 		k.name(where+".id", "key", at.ID)

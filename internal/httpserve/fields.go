@@ -1,7 +1,6 @@
 package httpserve
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,6 +28,9 @@ func FieldsOf(ctx *fasthttp.RequestCtx) Fields {
 	return f
 }
 
+// usual is how many fields most requests have at most.
+const usual = 8
+
 // framing are the headers that decide something on any server.
 var framing = []string{"host", "content-length", "transfer-encoding", "content-type", "content-encoding", "expect"}
 
@@ -38,20 +40,26 @@ var framing = []string{"host", "content-length", "transfer-encoding", "content-t
 // (RFC 9112 5.2 and 6.3): each is an error, which quotes no value. The headers
 // that must not come twice are those of framing and coding, and the given ones.
 func ParseFields(raw []byte, single ...string) (Fields, error) {
-	f := Fields{}
-	for line := range bytes.SplitSeq(raw, []byte("\r\n")) {
+	f := make(Fields, usual)
+	text, values := string(raw), make([]string, 0, usual) // once for all fields
+	for line := range strings.SplitSeq(text, "\r\n") {
 		if len(line) == 0 {
 			continue
 		}
-		if line[0] == ' ' || line[0] == '\t' || bytes.ContainsAny(line, "\r\n\x00") {
+		if line[0] == ' ' || line[0] == '\t' || strings.ContainsAny(line, "\r\n\x00") {
 			return nil, errors.New("a header line is folded or holds a control character")
 		}
-		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok || len(name) == 0 || bytes.ContainsAny(name, " \t") {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || len(name) == 0 || strings.ContainsAny(name, " \t") {
 			return nil, errors.New("a header line has no name")
 		}
-		key := strings.ToLower(string(name))
-		f[key] = append(f[key], string(bytes.Trim(value, " \t")))
+		key := strings.ToLower(name)
+		values = append(values, strings.Trim(value, " \t"))
+		if n := len(values); f[key] == nil {
+			f[key] = values[n-1 : n : n]
+		} else {
+			f[key] = append(f[key], values[n-1])
+		}
 	}
 	for _, names := range [][]string{framing, single} {
 		for _, name := range names {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,12 +31,46 @@ const (
 // before it ends.
 func Open(t testing.TB) *store.DB {
 	t.Helper()
+	return open(t, Empty(t))
+}
+
+// Empty is where an empty store of the test's own is, for those who open it
+// themselves, such as a process that is to be killed.
+func Empty(t testing.TB) store.Config {
+	t.Helper()
 	c := store.Config{Path: filepath.Join(t.TempDir(), "seedbed.db"), Log: slog.New(slog.DiscardHandler)}
 	if dsn := os.Getenv(dsnVar); dsn != "" {
 		c.DSN = newDatabase(t, dsn)
+		return c
 	}
-	return open(t, c)
+	empty, err := migrated()
+	if err == nil {
+		err = os.WriteFile(c.Path, empty, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
+
+// migrated is the SQLite file of an empty store. Making it takes most of the time
+// of a small test, so that it is made once.
+var migrated = sync.OnceValues(func() (empty []byte, err error) {
+	dir, err := os.MkdirTemp("", "seedbed-testdb")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "seedbed.db")
+	db, err := store.Open(context.Background(), store.Config{Path: path, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 // OpenPostgres opens an empty store on a server that the test has.
 func OpenPostgres(t testing.TB, s *lab.PostgresServer) *store.DB {
@@ -81,6 +116,9 @@ func newDatabase(t testing.TB, dsn string) string {
 	return dsn + " dbname=" + name
 }
 
+// Again tells whether the tests run again, on PostgreSQL.
+func Again() bool { return os.Getenv(dsnVar) != "" }
+
 // OnPostgres runs the tests of this binary whose names match run again, on a
 // PostgreSQL server of their own. It needs root.
 func OnPostgres(t *testing.T, run string) {
@@ -94,11 +132,22 @@ func OnPostgres(t *testing.T, run string) {
 	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), templateVar+"="+template)
 	out, err := again.CombinedOutput()
 	if err != nil {
-		t.Errorf("on PostgreSQL: %v\n%s", err, out)
+		t.Errorf("on PostgreSQL: %v\n%s", err, quiet(out))
 	}
 	passed := strings.Count(string(out), "\n--- PASS: ")
 	if passed == 0 {
 		t.Errorf("no test matches %s", run)
 	}
 	t.Logf("%d tests passed on PostgreSQL", passed)
+}
+
+// quiet leaves out what a verbose run says of tests that go on or have passed.
+func quiet(out []byte) string {
+	var all []string
+	for line := range strings.Lines(string(out)) {
+		if word := strings.TrimSpace(line); !strings.HasPrefix(word, "=== ") && !strings.HasPrefix(word, "--- PASS") {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all, "")
 }

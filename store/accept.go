@@ -189,6 +189,9 @@ func (db *DB) accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) err
 // acceptCreate writes the job before what refers to it: SQLite would look
 // through all of that for each job that comes after (deferred foreign keys).
 func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+	if tx == nil && a.Compose != nil { // it reads what was written
+		return errReads
+	}
 	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
 	if len(a.Instance.Volumes) > 0 {
 		a.Job.Pool = a.Instance.Volumes[0].Pool
@@ -210,11 +213,6 @@ func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptanc
 	}
 	if a.Compose == nil {
 		return nil
-	}
-	if p := pileOf(ctx); p != nil { // it reads what was written
-		if err := p.flush(ctx, tx); err != nil {
-			return err
-		}
 	}
 	return compose(ctx, tx, a.Instance.ID, a.Compose)
 }

@@ -41,16 +41,16 @@ func lockNetwork(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network,
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
 }
 
-// lockOnce is lockNetwork, for writes that are gathered once.
-func lockOnce(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network, error) {
-	read := func() (seedbed.Network, error) { return lockNetwork(ctx, tx, name) }
+// networkOf is lockNetwork, but for writes that are gathered what is known.
+func networkOf(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network, error) {
 	if p := pileOf(ctx); p != nil {
-		if tx == nil {
-			read = func() (seedbed.Network, error) { return p.db.knownNetwork(ctx, name) }
+		n, err := p.db.knownNetwork(ctx, name)
+		if err == nil {
+			p.networks = sayNetwork(n).among(p.networks)
 		}
-		return alike(p.networks, name, read)
+		return n, err
 	}
-	return read()
+	return lockNetwork(ctx, tx, name)
 }
 
 // assignAddr gives want, or the lowest free address when want is zero. The
@@ -63,8 +63,8 @@ func (db *DB) assignAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network, wan
 		}
 		return want, nil
 	}
-	if tx == nil {
-		return db.nextOf(ctx, pileOf(ctx), n)
+	if p := pileOf(ctx); p != nil {
+		return db.nextOf(ctx, p, n)
 	}
 	if a, err := db.nextFree(ctx, tx, n); err != nil || a.IsValid() {
 		return a, err

@@ -75,16 +75,16 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		}
 	}
 	var claimed *seedbed.Job
-	err := db.own(ctx, "claim job", func(tx *sql.Tx) error {
+	err := db.share(ctx, "claim job", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
 		claimed = nil
 		if limits && db.dialect.claim.alone != "" {
 			if err := exec(ctx, tx, db.dialect.claim.alone); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		clock, err := db.leaseClock(ctx, tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		args := []any{c.Owner, c.Lease.Microseconds(), micros(now()), kinds, micros(clock)}
 		if limits {
@@ -92,16 +92,16 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		}
 		j, err := scanJob(tx.QueryRowContext(ctx, db.dialect.claim.query(limits, `CAST($5 AS bigint)`, ""), args...))
 		if errors.Is(err, sql.ErrNoRows) {
-			return errUnchanged
+			return nil, errUnchanged
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		claimed = &j
 		if j.Epoch > 1 || j.State != seedbed.JobRunning {
-			return nil
+			return nil, nil
 		}
-		return emit(ctx, tx, ofJob(seedbed.EventJobStarted, j))
+		return []notice{ofJob(seedbed.EventJobStarted, j)}, nil
 	})
 	if err != nil {
 		return nil, err

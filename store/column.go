@@ -155,6 +155,20 @@ type asJSON struct{ v any }
 
 // Value implements driver.Valuer.
 func (c asJSON) Value() (driver.Value, error) {
+	switch v := c.v.(type) { // what most have none of
+	case []string:
+		if len(v) == 0 && v != nil {
+			return "[]", nil
+		}
+	case map[string]string:
+		if len(v) == 0 && v != nil {
+			return "{}", nil
+		}
+	case map[string]any:
+		if v == nil {
+			return "null", nil
+		}
+	}
 	b, err := json.Marshal(c.v)
 	return string(b), err
 }

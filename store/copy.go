@@ -19,7 +19,7 @@ var tables = []string{
 	"setting", "node", "network", "maintenance", "image", "ova", "ova_volume",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk", "userdata", "script",
 	"profile", "hook", "hook_key", "hook_profile",
-	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "claim", "delivery", "delivery_other",
+	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "orphan", "stray", "claim", "delivery", "delivery_other",
 	"instance", "nic", "volume", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "guest_event", "cron_run",
 	"endpoint", "endpoint_key", "outbox", "token", "audit",

@@ -77,8 +77,12 @@ func everything(t *testing.T, db *DB) {
 		case 1:
 			must(db.Undo(ctx, j.Ref(), "no room"))
 			must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+		case 3:
+			must(db.Undo(ctx, j.Ref(), "no room"))
+			must(db.Undone(ctx, j.Ref(), "volumes", "the pööl is away"))
 		}
 	}
+	must(db.NoteStrays(ctx, []string{"node"}, []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Node: "node", Name: "löst", Instance: seedbed.NewInstanceID()}}))
 	web := do(db.InstanceByName(ctx, "web0"))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{Rebuild: &web,
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: web.ID, Spec: []byte(`{}`)}}))(t)

@@ -80,7 +80,7 @@ func recordDelivery(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error
 		return nil
 	}
 	d := *a.Delivery
-	made, err := put(ctx, tx, intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), a.Job.ID, d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
+	made, err := put(ctx, tx, intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
 	if err == nil && !made {
 		err = errAgain // it came twice, and the other was quicker
 	}

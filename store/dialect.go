@@ -19,6 +19,9 @@ type dialect struct {
 	// announce tells other processes at the commit that something was written,
 	// in the name of $1; empty where there are no others.
 	announce string
+	// holdInstance locks the row of the instance $1 until the transaction ends; empty
+	// where there is one writer.
+	holdInstance string
 	// lanes is how many transactions of many writes there are at a time: one
 	// where it is 0.
 	lanes int

@@ -23,13 +23,14 @@ import (
 // unique keys. A volley locks nothing first, and leaves all to unique keys. Where two meet all the same, in a deadlock, a constraint, or a row
 // that is there no more, the transaction is run again.
 var postgres = dialect{
-	goose:      goose.DialectPostgres,
-	migrations: "migrations/postgres",
-	claim:      claiming{among: `strpos($4, ',' || kind || ',') > 0`, lock: ` FOR UPDATE SKIP LOCKED`, alone: `SELECT pg_advisory_xact_lock(7300010)`},
-	clock:      `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
-	announce:   `SELECT pg_notify('` + channel + `', $1)`,
-	lanes:      2,
-	volleys:    true,
+	goose:        goose.DialectPostgres,
+	migrations:   "migrations/postgres",
+	claim:        claiming{among: `strpos($4, ',' || kind || ',') > 0`, lock: ` FOR UPDATE SKIP LOCKED`, alone: `SELECT pg_advisory_xact_lock(7300010)`},
+	clock:        `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
+	announce:     `SELECT pg_notify('` + channel + `', $1)`,
+	holdInstance: `SELECT 1 FROM instance WHERE id = $1 FOR UPDATE`,
+	lanes:        2,
+	volleys:      true,
 	facts: `SELECT 'PostgreSQL ' || current_setting('server_version'),
 		CASE WHEN current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' THEN 'on' ELSE 'off' END`,
 	writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},

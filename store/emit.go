@@ -28,13 +28,18 @@ func fixed(v any) func(context.Context, *sql.Tx) (any, error) {
 // does once: the rows of the endpoints are locked by it in the order of their
 // names, so that a seq never becomes visible before a lower one.
 func emit(ctx context.Context, tx *sql.Tx, all ...notice) error {
+	return emitBut(ctx, tx, "", all...)
+}
+
+// emitBut is emit for all endpoints but one.
+func emitBut(ctx context.Context, tx *sql.Tx, but string, all ...notice) error {
 	if len(all) == 0 {
 		return nil
 	}
 	endpoints, err := list(ctx, tx, func(r row) (e seedbed.Endpoint, err error) {
 		err = r.Scan(&e.Name, toJSON{&e.Events})
 		return e, err
-	}, `SELECT name, events FROM endpoint ORDER BY name`)
+	}, `SELECT name, events FROM endpoint WHERE name <> $1 ORDER BY name`, but)
 	if err != nil || len(endpoints) == 0 {
 		return err
 	}

@@ -29,7 +29,7 @@ func putEvents(ctx context.Context, tx *sql.Tx, job seedbed.JobID, seq int64, al
 			args = append(args, job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
 			seq++
 		}
-		if err := exec(ctx, tx, insertRows(`job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`, len(part), columns, true), args...); err != nil {
+		if err := exec(ctx, tx, insertRows(`job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`, len(part), columns), args...); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func putEvents(ctx context.Context, tx *sql.Tx, job seedbed.JobID, seq int64, al
 // firstEvent begins the history of a job that was just added, whose count of
 // events starts at the one.
 func firstEvent(ctx context.Context, tx *sql.Tx, job seedbed.JobID, msg string) error {
-	_, err := put(ctx, tx, intoEvent, job, 1, micros(now()), "info", "", clean(msg, maxText), 0)
+	_, err := put(ctx, tx, intoEvent, string(job), 1, micros(now()), "info", "", clean(msg, maxText), 0)
 	return err
 }
 

@@ -28,47 +28,59 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		return 0, within(fmt.Sprintf("instance %q", g.Name), err)
 	}
 	g.UserData, g.VendorData = blobOf(docs.UserData), blobOf(docs.VendorData)
-	err = db.update(ctx, "publish", func(tx *sql.Tx) error {
+	err = db.share(ctx, "publish", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
 		if err := publishable(ctx, tx, ref, g.ID); err != nil {
-			return err
+			return nil, err
+		}
+		// A change of the instance that has found no record is over before this one is,
+		// so that who looks at the instance afterwards sees it. The order is that of Refresh.
+		if lock := db.dialect.holdInstance; lock != "" {
+			if err := exec(ctx, tx, lock, g.ID); err != nil {
+				return nil, err
+			}
 		}
 		g := g
 		if g.Maintenance, err = maintenanceOf(ctx, tx, "", g.ID); err != nil {
-			return err
+			return nil, err
 		}
 		record, err := json.Marshal(g)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		old, err := readServed(ctx, tx, node, g.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if old.record == string(record) {
 			revision = old.revision
-			return errUnchanged
+			return nil, errUnchanged
 		}
 		// The node's row is locked before any blob, here and in bury.
 		if revision, err = nextRevision(ctx, tx, node); err != nil {
-			return err
+			return nil, err
 		}
 		if err := keepBlobs(ctx, tx, docs); err != nil {
-			return err
+			return nil, err
 		}
 		err = exec(ctx, tx, `
 			INSERT INTO feed (node, instance, revision, record, blob, vendor) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (node, instance) DO UPDATE SET revision = excluded.revision, record = excluded.record, blob = excluded.blob, vendor = excluded.vendor`,
 			node, g.ID, revision, string(record), null(sumOf(g.UserData)), null(sumOf(g.VendorData)))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return retireBlobs(ctx, tx, old)
+		return nil, retireBlobs(ctx, tx, old)
 	})
 	if err != nil {
 		return 0, err
 	}
+	db.published.ring()
 	return revision, nil
 }
+
+// FeedHint is closed when a job of this process next publishes or retracts an
+// instance: what comes on any other way only rings [DB.Hint]. It is only a hint, as that is.
+func (db *DB) FeedHint() <-chan struct{} { return db.published.next() }
 
 // keepBlobs keeps the documents, in the order in which retireBlobs locks them.
 func keepBlobs(ctx context.Context, tx *sql.Tx, docs seedbed.Documents) error {
@@ -107,23 +119,24 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 	if err := checkNode(node); err != nil {
 		return 0, err
 	}
-	err = db.update(ctx, "retract", func(tx *sql.Tx) error {
+	err = db.share(ctx, "retract", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
 		if err := holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing); err != nil {
-			return err
+			return nil, err
 		}
 		old, err := readServed(ctx, tx, node, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if revision = old.revision; old.record == "" {
-			return errUnchanged
+			return nil, errUnchanged
 		}
 		revision, err = bury(ctx, tx, node, id, old, db.limits.tombstones)
-		return err
+		return nil, err
 	})
 	if err != nil {
 		return 0, err
 	}
+	db.published.ring()
 	return revision, nil
 }
 

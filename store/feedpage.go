@@ -85,17 +85,17 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 	if err := checkNode(node); err != nil {
 		return err
 	}
-	err := db.update(ctx, "record applied revision", func(tx *sql.Tx) error {
+	err := db.share(ctx, "record applied revision", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
 		if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
-			return err
+			return nil, err
 		}
 		n, err := affect(ctx, tx, `
 			UPDATE feed_node SET applied = CASE WHEN applied < $1 THEN $1 ELSE applied END, applied_at = $2 WHERE node = $3 AND revision >= $1`,
 			revision, micros(orNow(at)), node)
 		if err != nil || n == 1 {
-			return err
+			return nil, err
 		}
-		return orConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
+		return nil, orConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
 	})
 	if err == nil {
 		db.applied.ring()

@@ -28,11 +28,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 // longFinish is Finish in a transaction that waits for each answer. An end that is
 // unsure is looked for first.
 func (db *DB) longFinish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome, unsure bool) error {
-	write := db.own
-	if o.Drop || o.ImageState != "" { // rows that others remember
-		write = db.update
-	}
-	return write(ctx, "finish job", func(tx *sql.Tx) error {
+	write := func(ctx context.Context, tx *sql.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if unsure && errors.Is(err, seedbed.ErrStale) && j.Epoch == ref.Epoch && j.State == o.State {
 			return errUnchanged // nobody else ends a job of that epoch so
@@ -44,7 +40,12 @@ func (db *DB) longFinish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outc
 			return err
 		}
 		return db.end(ctx, tx, j, o)
-	})
+	}
+	const what = "finish job"
+	if o.Drop || o.ImageState != "" { // rows that others remember
+		return db.update(ctx, what, func(tx *sql.Tx) error { return write(ctx, tx) })
+	}
+	return db.share(ctx, what, func(ctx context.Context, tx *sql.Tx) ([]notice, error) { return nil, write(ctx, tx) })
 }
 
 // end writes the end of a job whose row is locked, and what follows from it for

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -16,29 +17,50 @@ const freeLeast = 1024
 
 // nextOf gives out an address that was free when it was last read. One that was
 // taken since shows when the NICs are written.
-func (db *DB) nextOf(ctx context.Context, p *pile, n seedbed.Network) (netip.Addr, error) {
-	a := db.next.pop(n.Name)
-	if !a.IsValid() {
-		var free []netip.Addr
-		err := db.view(ctx, "find free addresses", func(tx *sql.Tx) error {
-			taken, err := takenAddrs(ctx, tx, n)
-			free = lowestFree(n.Prefix, n.Gateway, taken, max(freeLeast, len(taken)/2))
-			return err
-		})
-		if err != nil {
+func (db *DB) nextOf(ctx context.Context, p *pile, n seedbed.Network) (a netip.Addr, err error) {
+	if a = db.next.pop(n.Name); !a.IsValid() {
+		if a, err = db.refill(ctx, n); err != nil {
 			return a, err
 		}
-		if len(free) == 0 {
-			return a, noneFree(n)
-		}
-		db.next.know(n.Name, free)
-		a = db.next.pop(n.Name)
 	}
-	if a.IsValid() {
-		p.given[n.Name] = append(p.given[n.Name], a)
+	p.given = append(p.given, takenAddr{n.Name, a})
+	return a, nil
+}
+
+// refill reads which addresses are free, and gives one of them. Of many who need
+// one at once, one reads.
+func (db *DB) refill(ctx context.Context, n seedbed.Network) (netip.Addr, error) {
+	x := &db.next
+	x.refilling.Lock()
+	defer x.refilling.Unlock()
+	if a := x.pop(n.Name); a.IsValid() {
 		return a, nil
 	}
-	return a, errReads // others were quicker to take them all
+	out := x.given() // some of these may be written before the others are read, and settled after that
+	var free []netip.Addr
+	err := db.view(ctx, "find free addresses", func(tx *sql.Tx) error {
+		taken, err := takenAddrs(ctx, tx, n)
+		free = lowestFree(n.Prefix, n.Gateway, taken, max(freeLeast, len(taken)/2))
+		return err
+	})
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if len(free) == 0 {
+		return netip.Addr{}, noneFree(n)
+	}
+	x.know(n.Name, slices.DeleteFunc(free, func(a netip.Addr) bool { return out[takenAddr{n.Name, a}] }))
+	if a := x.pop(n.Name); a.IsValid() {
+		return a, nil
+	}
+	return netip.Addr{}, errReads // others were quicker to take them all
+}
+
+// given are the addresses that volleys have which are not written yet.
+func (x *nextAddr) given() map[takenAddr]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.out)
 }
 
 func (x *nextAddr) pop(network string) (a netip.Addr) {
@@ -64,21 +86,31 @@ func (x *nextAddr) know(network string, free []netip.Addr) {
 }
 
 // settled says that a volley with these addresses has ended.
-func (x *nextAddr) settled(given map[string][]netip.Addr) {
+func (x *nextAddr) settled(given []takenAddr) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for network, all := range given {
-		for _, a := range all {
-			delete(x.out, takenAddr{network, a})
-		}
+	for _, a := range given {
+		delete(x.out, a)
+	}
+}
+
+// spare takes back what was gathered and is not written.
+func (x *nextAddr) spare(p *pile) {
+	if p != nil {
+		x.settled(p.given)
+		x.giveBack(p.given)
 	}
 }
 
 // giveBack takes addresses back that were given out in vain.
-func (x *nextAddr) giveBack(given map[string][]netip.Addr) {
+func (x *nextAddr) giveBack(given []takenAddr) {
+	back := map[string][]netip.Addr{}
+	for _, a := range given {
+		back[a.network] = append(back[a.network], a.addr)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for network, all := range given {
+	for network, all := range back {
 		if x.free[network] != nil {
 			x.free[network] = slices.Concat(all, x.free[network])
 		}

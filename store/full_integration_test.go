@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 // A file system that is really full refuses writes, lets reads go on, loses
@@ -67,5 +69,57 @@ func TestFileSystemFull(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The same of PostgreSQL, whose log has room: what is refused is refused as
+// unavailable, what was acknowledged is there, and with room it goes on.
+func TestPostgresFull(t *testing.T) {
+	s := postgresServer(t)
+	dir := lab.Dir(t)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	data := filepath.Join(dir, "data")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(data, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	name := s.DatabaseIn(t, s.template, data)
+	t.Cleanup(func() { s.DropDatabase(t, name) })
+	db := s.use(t, name)
+	var free unix.Statfs_t
+	if err := unix.Statfs(dir, &free); err != nil {
+		t.Fatal(err)
+	}
+	const left = 256 << 10
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, int64(free.Bavail)*free.Bsize-left), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var kept []seedbed.JobID
+	var err error
+	for n := 0; err == nil && n < 100_000; n++ {
+		var id seedbed.JobID
+		if id, err = acceptImport(t.Context(), db, fmt.Sprintf("image%d", n)); err == nil {
+			kept = append(kept, id)
+		}
+	}
+	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "full") || len(kept) == 0 {
+		t.Fatalf("after %d jobs: %v", len(kept), err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	kept = append(kept, do(acceptImport(t.Context(), db, "last"))(t))
+	for _, id := range kept {
+		do(db.Job(t.Context(), id))(t)
+	}
+	if n := len(do(db.Images(t.Context()))(t)); n != len(kept) {
+		t.Errorf("%d images of %d jobs", n, len(kept))
 	}
 }

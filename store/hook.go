@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"reflect"
 	"time"
 
 	"seedbed"
@@ -176,6 +178,26 @@ func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 		})
 		return h, err
 	})
+}
+
+// HookNow is Hook past what is remembered of it, which a change that another
+// process made a moment ago may not have ended yet.
+func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err error) {
+	if db.dialect.announce == "" { // nobody else writes
+		return db.Hook(ctx, name)
+	}
+	known, err := db.Hook(ctx, name)
+	if err != nil {
+		return h, err
+	}
+	err = db.view(ctx, "read hook", func(tx *sql.Tx) error {
+		h, err = readHook(ctx, tx, name)
+		return err
+	})
+	if err == nil && !reflect.DeepEqual(h, known) || errors.Is(err, seedbed.ErrNotFound) {
+		db.memo.writes.Add(1)
+	}
+	return h, err
 }
 
 func readHook(ctx context.Context, tx *sql.Tx, name string) (h seedbed.Hook, err error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -73,20 +74,25 @@ func formerKey(h seedbed.Hook) []byte {
 	return key
 }
 
-// RotateHook adds a key to a hook. Those that it has go on counting until
-// overlap is over, unless they end before that, and those that are over by now go.
+// RotateHook adds a key to a hook. Those that it has go on counting until the
+// overlap is over, which begins when the new one does, unless they end before
+// that; and those that are over by now go.
 func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (h seedbed.Hook, err error) {
 	err = db.update(ctx, "rotate key of hook "+name, func(tx *sql.Tx) error {
 		if h, err = lockHook(ctx, tx, name); err != nil {
 			return err
 		}
 		at := now()
+		until := at.Add(overlap)
+		if key.NotBefore.After(at) {
+			until = key.NotBefore.Add(overlap)
+		}
 		var kept []seedbed.HookKey
 		for _, k := range h.Keys {
 			if bytes.Equal(k.Secret, key.Secret) {
 				return seedbed.Errorf(seedbed.ErrExists, "hook %q has that key already, as %q", name, k.ID)
 			}
-			if until := at.Add(overlap); k.NotAfter.IsZero() || k.NotAfter.After(until) {
+			if k.NotAfter.IsZero() || k.NotAfter.After(until) {
 				k.NotAfter = until
 			}
 			if k.NotAfter.After(at) && k.NotAfter.After(k.NotBefore) {
@@ -95,6 +101,33 @@ func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, 
 		}
 		h.Keys = append(kept, key)
 		if err := checkKeys(h); err != nil {
+			return err
+		}
+		if err := writeKeys(ctx, tx, h); err != nil {
+			return err
+		}
+		h, err = readHook(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return seedbed.Hook{}, err
+	}
+	return h, nil
+}
+
+// RemoveHookKey takes a key from a hook: what is signed with it is refused from
+// then on. The hook without it must pass check. A key that is not there gives ErrNotFound.
+func (db *DB) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (h seedbed.Hook, err error) {
+	err = db.update(ctx, "remove key of hook "+name, func(tx *sql.Tx) error {
+		if h, err = lockHook(ctx, tx, name); err != nil {
+			return err
+		}
+		kept := slices.DeleteFunc(slices.Clone(h.Keys), func(k seedbed.HookKey) bool { return k.ID == id })
+		if len(kept) == len(h.Keys) {
+			return seedbed.Errorf(seedbed.ErrNotFound, "hook %q has no key %q", name, clean(id, 80))
+		}
+		h.Keys = kept
+		if err := check(h); err != nil {
 			return err
 		}
 		if err := writeKeys(ctx, tx, h); err != nil {

@@ -73,17 +73,13 @@ func activateImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, found seedbed
 	return err
 }
 
-// dropImage forgets an image and releases its name. The row stays, unseen,
-// while a profile, a storage template or a volume names it.
+// dropImage forgets an image and releases its name. The row stays, unseen, so that
+// nobody who names it need look whether it is there.
 func dropImage(ctx context.Context, tx *sql.Tx, name string) error {
-	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
+	if err := exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name); err != nil {
 		return err
 	}
-	gone, err := affect(ctx, tx, `
-		DELETE FROM image WHERE name = $1
-			AND NOT EXISTS (SELECT 1 FROM profile WHERE image = $1) AND NOT EXISTS (SELECT 1 FROM volume WHERE image = $1)
-			AND NOT EXISTS (SELECT 1 FROM storage_template_disk WHERE source = $1) AND NOT EXISTS (SELECT 1 FROM ova_volume WHERE image = $1)`, name)
-	if err != nil || gone == 1 {
+	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
 		return err
 	}
 	return exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)

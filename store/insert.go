@@ -38,10 +38,10 @@ func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID,
 	}
 	made := micros(orNow(i.Created))
 	_, err = put(ctx, tx, intoInstance,
-		i.ID, i.Name, i.Profile, i.Image, i.Node, seedbed.InstanceProvisioning, i.VCPUs, i.Memory, ready, flag(i.Held), blob(i.UserData),
+		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), flag(i.Held), blob(i.UserData),
 		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
-		blob(i.VendorData), source, asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
-		flag(i.Protected), cmp.Or(i.Kind, seedbed.KindNative), follow, i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
+		blob(i.VendorData), string(source), asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
+		flag(i.Protected), string(cmp.Or(i.Kind, seedbed.KindNative)), string(follow), i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID,
 		}
 	}
 	for _, v := range i.Volumes {
-		_, err := put(ctx, tx, intoVolume, v.Pool, v.Name, i.ID, v.Index, v.Size, null(v.Image))
+		_, err := put(ctx, tx, intoVolume, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), null(v.Image))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func checkImages(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 		if v.Image == "" {
 			continue
 		}
-		img, err := imageOnce(ctx, tx, v.Image)
+		img, err := imageOf(ctx, tx, v.Image)
 		switch {
 		case err != nil:
 			return within(fmt.Sprintf("instance %q", i.Name), err)
@@ -95,16 +95,16 @@ func checkImages(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 	return nil
 }
 
-// imageOnce reads an image, for writes that are gathered once.
-func imageOnce(ctx context.Context, tx *sql.Tx, name string) (seedbed.Image, error) {
-	read := func() (seedbed.Image, error) { return image(ctx, tx, name, seedbed.ErrInvalid) }
+// imageOf reads an image; for writes that are gathered it is what is known.
+func imageOf(ctx context.Context, tx *sql.Tx, name string) (seedbed.Image, error) {
 	if p := pileOf(ctx); p != nil {
-		if tx == nil {
-			read = func() (seedbed.Image, error) { return p.db.knownImage(ctx, name) }
+		i, err := p.db.knownImage(ctx, name)
+		if err == nil {
+			p.images = sayImage(i).among(p.images)
 		}
-		return alike(p.images, name, read)
+		return i, err
 	}
-	return read()
+	return image(ctx, tx, name, seedbed.ErrInvalid)
 }
 
 func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
@@ -114,7 +114,7 @@ func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id s
 	}, mac); err != nil {
 		return err
 	}
-	network, err := lockOnce(ctx, tx, n.Network)
+	network, err := networkOf(ctx, tx, n.Network)
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,6 @@ func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id s
 		}
 		return err
 	}
-	_, err = put(ctx, tx, intoNIC, id, n.Index, mac, n.Network, addr.String())
+	_, err = put(ctx, tx, intoNIC, string(id), int64(n.Index), mac, n.Network, addr.String())
 	return err
 }

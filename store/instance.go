@@ -124,8 +124,9 @@ func dropInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep i
 	if err := exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
 		return err
 	}
-	// A create job that was kept when it failed has its script still, and a rebuild what it has to know.
-	for _, table := range []string{"job_script", "rebuild"} {
+	// A create job that was kept when it failed has its script still, a rebuild what it has
+	// to know, and what jobs have left of the instance went with it.
+	for _, table := range []string{"job_script", "rebuild", "orphan"} {
 		if err := exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
 			return err
 		}

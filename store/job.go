@@ -71,7 +71,7 @@ func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 }
 
 func insertJob(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
-	made, err := put(ctx, tx, intoJob, j.ID, j.Kind, seedbed.JobQueued, j.Subject, j.Instance, null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), j.After, flag(j.Blocked), micros(orNow(j.Created)), 1)
+	made, err := put(ctx, tx, intoJob, string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), flag(j.Blocked), micros(orNow(j.Created)), 1)
 	if err == nil && !made {
 		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
 	}

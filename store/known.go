@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"sync"
 
@@ -68,12 +69,16 @@ func (db *DB) knownImage(ctx context.Context, name string) (seedbed.Image, error
 func (db *DB) knownNetwork(ctx context.Context, name string) (seedbed.Network, error) {
 	return recall(&db.known, &db.known.networks, name, func() (n seedbed.Network, err error) {
 		err = db.view(ctx, "read network", func(tx *sql.Tx) error { // not from memo, which may be as old
-			n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", clean(name, 80)),
-				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
+			n, err = readNetwork(ctx, tx, name)
 			return err
 		})
 		return n, err
 	})
+}
+
+func readNetwork(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network, error) {
+	return one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", clean(name, 80)),
+		`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
 }
 
 func (db *DB) knownEndpoints(ctx context.Context) (told, error) {
@@ -109,25 +114,27 @@ func (db *DB) knownEndpoints(ctx context.Context) (told, error) {
 
 // guard fails with a division by zero unless what the volley took for granted is so.
 func (p *pile) guard() shot {
-	var images, networks [][]any
-	for _, i := range p.images {
-		images = append(images, []any{i.Name, i.Pool, i.State})
-	}
-	for _, n := range p.networks {
-		networks = append(networks, []any{n.Name, n.Prefix.String(), n.Gateway.String()})
-	}
 	values := [][]byte{[]byte(p.told.text)}
-	for _, rows := range [][][]any{images, networks} {
-		arrays, _ := columns("ttt", rows) // texts only
-		values = append(values, arrays...)
-	}
+	values = append(append(values, said(p.images)...), said(p.networks)...)
 	return shot{guardQuery, values}
 }
 
+// said are the names of all as an array, and what is said of each in their order.
+func said(all []fact) [][]byte {
+	slices.SortFunc(all, func(a, b fact) int { return strings.Compare(a.name, b.name) })
+	var names [][]any
+	var lines []string
+	for _, f := range all {
+		names, lines = append(names, []any{f.name}), append(lines, f.says)
+	}
+	values, _ := columns("t", false, names) // texts only
+	return append(values, []byte(strings.Join(lines, "\n")))
+}
+
+// guardQuery has the arrays taken apart and put together again so that the planner sees
+// in no case how long they are: it would else plan the statement anew each time.
 const guardQuery = `
-	SELECT 1 / CASE WHEN $1 = (SELECT COALESCE(string_agg(name || ' ' || events, chr(10) ORDER BY name), '') FROM endpoint)
-		AND NOT EXISTS (SELECT 1 FROM unnest($2::text[], $3::text[], $4::text[]) AS want (name, pool, state)
-			WHERE NOT EXISTS (SELECT 1 FROM image WHERE image.name = want.name AND image.pool = want.pool AND image.state = want.state AND dropped = 0))
-		AND NOT EXISTS (SELECT 1 FROM unnest($5::text[], $6::text[], $7::text[]) AS want (name, prefix, gateway)
-			WHERE NOT EXISTS (SELECT 1 FROM network WHERE network.name = want.name AND network.prefix = want.prefix AND network.gateway = want.gateway))
+	SELECT 1 / CASE WHEN $1 = ` + endpointsText + `
+		AND $3 = (SELECT COALESCE(string_agg(name || ' ' || pool || ' ' || state, chr(10) ORDER BY name), '') FROM image WHERE name = ANY (ARRAY (SELECT unnest($2::text[]))) AND dropped = 0)
+		AND $5 = (SELECT COALESCE(string_agg(name || ' ' || prefix || ' ' || gateway, chr(10) ORDER BY name), '') FROM network WHERE name = ANY (ARRAY (SELECT unnest($4::text[]))))
 	THEN 1 ELSE 0 END`

@@ -41,6 +41,12 @@ func upTo(limit int) int64 {
 	return int64(limit)
 }
 
+// What the partial indexes of instances say of the state.
+const (
+	makingState  = " AND state = 'provisioning'"
+	settledState = " AND state <> 'provisioning'"
+)
+
 // instancesWhere is what asks for the instances of a query. A range in place of
 // LIKE is what an index can follow in both databases. What is said of the state
 // without an argument is what the partial indexes say, as for jobs.
@@ -56,6 +62,9 @@ func instancesWhere(q seedbed.InstanceQuery) *where {
 	if q.Profile != "" {
 		w.and("profile = %s", q.Profile)
 	}
+	if q.Node != "" {
+		w.and("node = %s", q.Node)
+	}
 	if q.Prefix != "" {
 		w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
 	}
@@ -69,13 +78,20 @@ func instancesWhere(q seedbed.InstanceQuery) *where {
 // and volumes.
 func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
 	err = db.view(ctx, "list instances", func(tx *sql.Tx) error {
-		w := instancesWhere(q)
-		if q.Limit <= 0 {
+		w, ofProfile := instancesWhere(q), q.Profile != "" && q.State == ""
+		if q.Limit <= 0 && !ofProfile {
 			all, err = instances(ctx, tx, w.String(), w.args...)
 			return err
 		}
-		page := w.String() + fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.args)+1)
-		all, err = instances(ctx, tx, `id IN (SELECT id FROM instance WHERE `+page+`)`, append(w.args, upTo(q.Limit))...)
+		page := fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.args)+1)
+		of := func(condition string) string {
+			return `SELECT id FROM (SELECT id, name FROM instance WHERE ` + w.String() + condition + page + `) AS one`
+		}
+		from := of("")
+		if ofProfile { // those that are being made are not found by their profile
+			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(settledState) + ` UNION ALL ` + of(makingState) + `)` + page + `) AS both_kinds`
+		}
+		all, err = instances(ctx, tx, `id IN (`+from+`)`, append(w.args, upTo(q.Limit))...)
 		return err
 	})
 	return all, err

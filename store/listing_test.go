@@ -113,7 +113,8 @@ func TestListingPlans(t *testing.T) {
 		from, index string
 	}{
 		{instancesWhere(seedbed.InstanceQuery{State: seedbed.InstanceStopped, After: "a"}), "instance WHERE %s ORDER BY name", "instance_state (state=? AND name>?)"},
-		{instancesWhere(seedbed.InstanceQuery{Profile: "web", After: "a"}), "instance WHERE %s ORDER BY name", "instance_profile (profile=? AND name>?)"},
+		{instancesWhere(seedbed.InstanceQuery{Profile: "web", After: "a"}), "instance WHERE %s" + settledState + " ORDER BY name", "instance_profile (profile=? AND name>?)"},
+		{instancesWhere(seedbed.InstanceQuery{Profile: "web", After: "a"}), "instance WHERE %s" + makingState, "instance_making (state=?)"},
 		{instancesWhere(seedbed.InstanceQuery{Prefix: "web"}), "instance WHERE %s ORDER BY name", "(name>? AND name<?)"},
 		{instancesWhere(seedbed.InstanceQuery{State: seedbed.InstanceProvisioning}), "instance WHERE %s", "instance_making (state=?)"},
 		{jobsWhere(seedbed.JobQuery{State: seedbed.JobRunning}), "job WHERE %s", "job_live"},

@@ -12,7 +12,7 @@ import (
 )
 
 // schema is the last migration that this program knows.
-const schema = 16
+const schema = 20
 
 //go:embed migrations
 var migrations embed.FS

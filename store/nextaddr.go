@@ -23,6 +23,8 @@ type nextAddr struct {
 	out map[takenAddr]bool
 	// once tells of a network that the last address which was taken already was no second one.
 	once map[string]bool
+	// refilling is held by who reads what is free.
+	refilling sync.Mutex
 }
 
 type takenAddr struct {
@@ -65,10 +67,6 @@ func (db *DB) nextFree(ctx context.Context, tx *sql.Tx, n seedbed.Network) (neti
 	for try := 0; try < nextTries && usable(n.Prefix, a); try, a = try+1, a.Next() {
 		if a == n.Gateway {
 			continue
-		}
-		if pileOf(ctx) != nil { // one that is taken shows when the NICs are written
-			db.next.gave(n.Name, a)
-			return a, nil
 		}
 		taken, err := value[bool](tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nic WHERE network = $1 AND addr = $2)`, n.Name, a.String()))
 		if err != nil {

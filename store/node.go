@@ -30,20 +30,31 @@ func (c toReport) Scan(src any) error {
 	return toJSON{c.r}.Scan(src)
 }
 
-// Nodes returns the hypervisors by name.
+// Nodes returns the hypervisors by name. When they were seen is by this process's
+// clock, whoever has seen them.
 func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
 	err = db.view(ctx, "list nodes", func(tx *sql.Tx) error {
 		all, err = list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node ORDER BY name`)
-		return err
+		if err != nil {
+			return err
+		}
+		seen := make([]*seedbed.Node, len(all))
+		for i := range all {
+			seen[i] = &all[i]
+		}
+		return db.nodesHere(ctx, tx, seen...)
 	})
 	return all, err
 }
 
-// Node returns the hypervisor called name.
+// Node returns the hypervisor called name. When it was seen is by this process's clock.
 func (db *DB) Node(ctx context.Context, name string) (n seedbed.Node, err error) {
 	err = db.view(ctx, "read node", func(tx *sql.Tx) error {
 		n, err = one(ctx, tx, scanNode, noNode(name), `SELECT `+nodeColumns+` FROM node WHERE name = $1`, name)
-		return err
+		if err != nil {
+			return err
+		}
+		return db.nodesHere(ctx, tx, &n)
 	})
 	return n, err
 }
@@ -60,7 +71,7 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 		return err
 	}
 	return db.update(ctx, "add node "+name, func(tx *sql.Tx) error {
-		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: now()})
+		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: now()}, time.Time{})
 		if err != nil || !made {
 			return orUnchanged(err)
 		}
@@ -68,10 +79,11 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 	})
 }
 
-func insertNode(ctx context.Context, tx *sql.Tx, n seedbed.Node) (made bool, err error) {
+// insertNode adds a node, cordoned from that time on if it is cordoned.
+func insertNode(ctx context.Context, tx *sql.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := affect(ctx, tx, `
 		INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ($1, $2, $3, $4, '', '') ON CONFLICT (name) DO NOTHING`,
-		n.Name, n.Worker, cordonedAt(n, n.Created), micros(n.Created))
+		n.Name, n.Worker, cordonedAt(n, at), micros(n.Created))
 	return rows == 1, err
 }
 
@@ -83,7 +95,11 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 	}
 	n = seedbed.Node{Name: n.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: now()}
 	err := db.update(ctx, "add node "+n.Name, func(tx *sql.Tx) error {
-		if made, err := insertNode(ctx, tx, n); err != nil || made {
+		clock, err := db.leaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if made, err := insertNode(ctx, tx, n, clock); err != nil || made {
 			return err
 		}
 		return seedbed.Errorf(seedbed.ErrExists, "node %q exists already", n.Name)
@@ -103,6 +119,11 @@ func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.
 		if err != nil {
 			return err
 		}
+		h, err := db.nodeClocks(ctx, tx)
+		if err != nil {
+			return err
+		}
+		was.Seen = h.from(was.Seen)
 		n = was
 		if err := change(&n); err != nil {
 			return err
@@ -117,12 +138,13 @@ func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.
 		if n.Cordoned == was.Cordoned { // since when stays
 			return exec(ctx, tx, `UPDATE node SET worker = $1 WHERE name = $2`, n.Worker, name)
 		}
-		return exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, now()), name)
+		return exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, h.shared), name)
 	})
 	return n, err
 }
 
-// cordonedAt is since when a node takes no new instances, as it is stored.
+// cordonedAt is since when a node takes no new instances, as it is stored: by the
+// clock that leases are measured by.
 func cordonedAt(n seedbed.Node, at time.Time) any {
 	if !n.Cordoned {
 		return nil
@@ -143,9 +165,9 @@ const (
 	nodePatience = 25 * time.Second
 )
 
-// NoteNode keeps what came of asking a node's worker at that time: its report or,
-// if problem is not empty, why there is none. A problem is kept once the node has
-// answered nobody for 25 s. When it stops answering, and when it answers again,
+// NoteNode keeps what came of asking a node's worker at that time of this process's
+// clock: its report or, if problem is not empty, why there is none. A problem is kept
+// once the node has answered nobody for 25 s. When it stops answering, and when it answers again,
 // the endpoints are told. A node that does not exist gives ErrNotFound.
 func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error {
 	text, err := json.Marshal(report)
@@ -155,7 +177,10 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 	if len(text) > maxReport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: want at most %d", clean(name, 80), len(text), maxReport)
 	}
-	at, problem = orNow(at), clean(problem, maxText)
+	if at.IsZero() {
+		at = time.Now()
+	}
+	problem = clean(problem, maxText)
 	told := false
 	changed, err := db.change(ctx, "note node", func(tx *sql.Tx) error {
 		told = false
@@ -163,13 +188,22 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 		if err != nil {
 			return err
 		}
-		if at.Before(was.Seen) || problem != "" && (problem == was.Problem || at.Sub(was.Seen) < nodePatience) {
+		h, err := db.nodeClocks(ctx, tx)
+		if err != nil {
+			return err
+		}
+		was.Seen = h.from(was.Seen)
+		since := at.Sub(was.Seen)
+		if since < -nodePatience {
+			since = nodePatience // the shared clock was set back: it was seen at no time that is to come
+		}
+		if since < 0 || problem != "" && (problem == was.Problem || since < nodePatience) {
 			return errUnchanged // somebody has had an answer since, or will
 		}
 		if problem != "" {
 			err = exec(ctx, tx, `UPDATE node SET problem = $1 WHERE name = $2`, problem, name)
 		} else {
-			err = exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`, string(text), micros(at), name)
+			err = exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`, string(text), micros(h.to(at)), name)
 		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {

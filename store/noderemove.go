@@ -38,13 +38,16 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		if err := exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
 			return err
 		}
+		if err := exec(ctx, tx, `DELETE FROM stray WHERE node = $1`, name); err != nil {
+			return err
+		}
 		return exec(ctx, tx, `DELETE FROM node WHERE name = $1`, name)
 	})
 }
 
 // awaitCordon waits until nobody places instances on the node any more.
 func (db *DB) awaitCordon(ctx context.Context, name string) error {
-	var since time.Time
+	var since, clock time.Time
 	err := db.view(ctx, "read node", func(tx *sql.Tx) (err error) {
 		since, err = one(ctx, tx, func(r row) (at time.Time, err error) {
 			err = r.Scan(toTime{&at})
@@ -53,12 +56,15 @@ func (db *DB) awaitCordon(ctx context.Context, name string) error {
 		if err == nil && since.IsZero() {
 			err = notCordoned(name)
 		}
+		if err == nil {
+			clock, err = db.leaseClock(ctx, tx)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	timer := time.NewTimer(min(cordonTime-now().Sub(since), cordonTime)) // whatever another host's clock says
+	timer := time.NewTimer(min(cordonTime-clock.Sub(since), cordonTime)) // though the clock was set back meanwhile
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -33,13 +33,16 @@ type jobFacts struct {
 // ofJob is an event about a job. more comes in pairs of a name and a text;
 // what is empty is left out.
 func ofJob(kind string, j seedbed.Job, more ...string) notice {
-	data := map[string]any{"job": jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}}
-	for pair := range slices.Chunk(more, 2) {
-		if pair[1] != "" {
-			data[pair[0]] = pair[1]
+	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
+	return notice{kind, j.Subject, func(context.Context, *sql.Tx) (any, error) {
+		data := map[string]any{"job": facts}
+		for pair := range slices.Chunk(more, 2) {
+			if pair[1] != "" {
+				data[pair[0]] = pair[1]
+			}
 		}
-	}
-	return notice{kind, j.Subject, fixed(data)}
+		return data, nil
+	}}
 }
 
 // acceptance is the event of a job that was accepted.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"sync"
 	"time"
 
@@ -63,7 +62,10 @@ func (db *DB) tellSoon() {
 }
 
 // tellPause is the least time between two announcements of their own.
-const tellPause = 5 * time.Millisecond
+const tellPause = 10 * time.Millisecond
+
+// tellQuery announces in a transaction of its own that does not wait for the disk.
+const tellQuery = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('` + channel + `', $1)`
 
 // tell announces what was written without, until ctx ends. An announcement that
 // is lost is one that polling makes up for, so none waits for the disk.
@@ -74,11 +76,9 @@ func (db *DB) tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) error {
-			if err := exec(ctx, tx, `SET LOCAL synchronous_commit TO off`); err != nil {
-				return err
-			}
-			return db.announce(ctx, tx)
+		err := inTime(ctx, db.dialect.limit, func(ctx context.Context) error {
+			_, err := db.write.ExecContext(ctx, tellQuery, db.name)
+			return err
 		})
 		if err != nil && ctx.Err() == nil {
 			db.log.Debug("a write was not announced, which polling finds", "err", err)

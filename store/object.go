@@ -31,6 +31,9 @@ func (db *DB) createObject(ctx context.Context, kind, into, name string, values 
 		return id, err
 	}
 	err = db.together(ctx, what, func(ctx context.Context, tx *sql.Tx) (_ []notice, err error) {
+		if tx == nil && !db.dialect.volleys {
+			return nil, errReads // the database gives it its number
+		}
 		if tx == nil {
 			id, err = db.numbers.next(ctx, db, into)
 			if err == nil {
@@ -49,7 +52,7 @@ func (db *DB) createObject(ctx context.Context, kind, into, name string, values 
 
 // insertNumbered adds an object, whose number the database gives.
 func insertNumbered(ctx context.Context, tx *sql.Tx, kind, into, name string, values []any) (int64, error) {
-	query := insertRows(strings.Replace(into, "(id, ", "(", 1), 1, len(values), true)
+	query := insertRows(strings.Replace(into, "(id, ", "(", 1), 1, len(values))
 	return insertObject(ctx, tx, kind, name, query+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
 }
 

@@ -84,6 +84,8 @@ type DB struct {
 	revised bell
 	// applied is rung for what a node has applied.
 	applied bell
+	// published is rung for what nodes are to serve.
+	published bell
 	// sinceCut counts each instance's events since they were last cut.
 	sinceCut map[seedbed.InstanceID]int
 }

@@ -28,13 +28,7 @@ func TestPostgresOutboxOrder(t *testing.T) {
 			}
 			second := make(chan error, 1)
 			go func() { second <- db.CleanupFinished(ctx, nil) }()
-			// It waits for the lock: the server says so.
-			for waiting := 0; waiting == 0; {
-				err := db.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			awaitLocks(ctx, t, db, 1)
 			if all := do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t); len(all) != 0 {
 				t.Fatalf("visible before the commit: %+v", all)
 			}

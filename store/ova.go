@@ -95,7 +95,7 @@ func acceptOVA(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 	t.NodeLimit = orEmpty(t.NodeLimit)
 	args := append(systemValues(t), s.Revision, micros(s.Created), micros(s.Changed))
 	if _, err := insertObject(ctx, tx, kindSystem, t.Name,
-		insertRows(strings.Replace(intoSystem, "(id, ", "(", 1), 1, len(args), true)+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
+		insertRows(strings.Replace(intoSystem, "(id, ", "(", 1), 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
 		return err
 	}
 	if err := exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {

@@ -3,37 +3,50 @@ package store
 import (
 	"context"
 	"database/sql"
-	"math/bits"
-	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
 	"seedbed"
 )
 
-// pile gathers the rows that several writes of one transaction add, and what
-// they read alike, so that each table is written once for all. What would have
-// been refused one by one shows when the rows are written: then there are fewer.
+// pile gathers the rows that several writes add, and what they take for granted, so
+// that each table is written once for all. Nothing is read from a transaction
+// meanwhile: what would have been refused one by one shows when the rows are written.
 type pile struct {
 	db *DB
-	// numbered is false where a parameter without a number costs less.
-	numbered bool
-	rows     map[string][][]any
-	images   map[string]seedbed.Image
-	networks map[string]seedbed.Network
-	// What only a volley has: where each write's rows end, the addresses that
-	// were given out, the events, who is told of them, and what.
-	ends   []map[string]int
-	given  map[string][]netip.Addr
+	// rows are those of each table, in the order of pileOrder. Their values are
+	// texts, int64s, bytes and nil.
+	rows             [piles][][]any
+	images, networks []fact
+	// Where each write's rows end, the addresses that were given out, the events,
+	// who is told of them, and what.
+	ends   []mark
+	given  []takenAddr
 	events []notice
 	told   told
 	mail   []mail
 }
 
+// mark is how many rows of each table a pile has.
+type mark [piles]int
+
+// piles is how many tables there are that rows are gathered for.
+const piles = 12
+
 // pileOrder is the order in which tables are written: each after those that it
 // refers to, and jobs first (see acceptCreate).
-var pileOrder = []string{intoJob, intoInstance, intoNIC, intoVolume, intoDelivery, intoEvent, intoAudit,
+var pileOrder = [piles]string{intoJob, intoInstance, intoNIC, intoVolume, intoDelivery, intoEvent, intoAudit,
 	intoSystem, intoNetworkTemplate, intoStorageTemplate, intoUserData, intoScript}
+
+// pileAt are the tables' places in that order.
+var pileAt = func() map[string]int {
+	all := map[string]int{}
+	for at, into := range pileOrder {
+		all[into] = at
+	}
+	return all
+}()
 
 // The tables and columns of rows that may be gathered.
 const (
@@ -52,8 +65,7 @@ type pileKey struct{}
 
 // piled is ctx for writes that gather their rows.
 func (db *DB) piled(ctx context.Context) (context.Context, *pile) {
-	p := &pile{db: db, numbered: db.dialect.announce != "", rows: map[string][][]any{}, images: map[string]seedbed.Image{}, networks: map[string]seedbed.Network{},
-		given: map[string][]netip.Addr{}}
+	p := &pile{db: db}
 	return context.WithValue(ctx, pileKey{}, p), p
 }
 
@@ -68,10 +80,16 @@ func pileOf(ctx context.Context) *pile {
 // is there is an error.
 func put(ctx context.Context, tx *sql.Tx, into string, row ...any) (made bool, err error) {
 	if p := pileOf(ctx); p != nil {
-		p.rows[into] = append(p.rows[into], row)
+		for i, v := range row {
+			if row[i], err = columnValue(v); err != nil {
+				return false, err
+			}
+		}
+		at := pileAt[into]
+		p.rows[at] = append(p.rows[at], row)
 		return true, nil
 	}
-	n, err := affect(ctx, tx, insertRows(into, 1, len(row), true), row...)
+	n, err := affect(ctx, tx, insertRows(into, 1, len(row)), row...)
 	return n == 1, err
 }
 
@@ -79,13 +97,9 @@ func put(ctx context.Context, tx *sql.Tx, into string, row ...any) (made bool, e
 var yielding = map[string]bool{intoJob: true, intoClaim: true, intoDelivery: true}
 
 // insertRows is the statement that adds n rows of so many columns.
-func insertRows(into string, n, columns int, numbered bool) string {
+func insertRows(into string, n, columns int) string {
 	var b strings.Builder
-	b.WriteString("INSERT ")
-	if !numbered && n > 1 {
-		b.WriteString("OR FAIL ") // who adds many goes back to before them all: SQLite need not keep what undoes the statement
-	}
-	b.WriteString("INTO " + into + " VALUES ")
+	b.WriteString("INSERT INTO " + into + " VALUES ")
 	for at := range n * columns {
 		switch {
 		case at == 0:
@@ -95,11 +109,7 @@ func insertRows(into string, n, columns int, numbered bool) string {
 		default:
 			b.WriteString(", ")
 		}
-		if numbered {
-			b.WriteString("$" + strconv.Itoa(at+1))
-		} else {
-			b.WriteString("?")
-		}
+		b.WriteString("$" + strconv.Itoa(at+1))
 	}
 	b.WriteString(")")
 	if yielding[into] {
@@ -108,70 +118,54 @@ func insertRows(into string, n, columns int, numbered bool) string {
 	return b.String()
 }
 
-// mark is how far p has grown.
-func (p *pile) mark() map[string]int {
-	at := make(map[string]int, len(p.rows))
-	for into, rows := range p.rows {
-		at[into] = len(rows)
+// take adds what another write has gathered; false when the two take different
+// things for granted, and nothing is added.
+func (p *pile) take(one *pile) bool {
+	if !agree(p.images, one.images) || !agree(p.networks, one.networks) {
+		return false
 	}
-	return at
+	for _, f := range one.images {
+		p.images = f.among(p.images)
+	}
+	for _, f := range one.networks {
+		p.networks = f.among(p.networks)
+	}
+	var end mark
+	for at, rows := range one.rows {
+		p.rows[at] = append(p.rows[at], rows...)
+		end[at] = len(p.rows[at])
+	}
+	p.ends, p.events, p.given = append(p.ends, end), append(p.events, one.events...), append(p.given, one.given...)
+	return true
 }
 
-// cut takes away the rows that came after that mark.
-func (p *pile) cut(at map[string]int) {
-	for into, rows := range p.rows {
-		p.rows[into] = rows[:at[into]]
+// fact is what is taken for granted of the row of a name.
+type fact struct{ name, says string }
+
+// among is all with f, of which each name is there once.
+func (f fact) among(all []fact) []fact {
+	if slices.ContainsFunc(all, func(other fact) bool { return other.name == f.name }) {
+		return all
 	}
+	return append(all, f)
 }
 
-// flush writes what is gathered; errApart when a row was there already.
-func (p *pile) flush(ctx context.Context, tx *sql.Tx) error {
-	if tx == nil {
-		return errReads
-	}
-	for _, into := range pileOrder {
-		rows := p.rows[into]
-		delete(p.rows, into)
-		for len(rows) > 0 {
-			n := p.group(len(rows))
-			var args []any
-			for _, row := range rows[:n] {
-				args = append(args, row...)
-			}
-			made, err := affect(ctx, tx, insertRows(into, n, len(rows[0]), p.numbered), args...)
-			if err != nil {
-				return err
-			}
-			if made < n {
-				return errApart
-			}
-			rows = rows[n:]
+// agree tells whether no name of both is said to be something else.
+func agree(all, more []fact) bool {
+	for _, f := range more {
+		if slices.ContainsFunc(all, func(other fact) bool { return other.name == f.name && other.says != f.says }) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
-// pileMost bounds the rows of one statement.
-const pileMost = 4 * togetherMost
-
-// group is how many of n rows go into one statement: all of them where a
-// statement costs a way to the server and back, and else a power of two, so
-// that few statements, which stay ready, serve any number.
-func (p *pile) group(n int) int {
-	if p.numbered {
-		return min(n, pileMost)
-	}
-	return min(1<<(bits.Len(uint(n))-1), togetherMost)
+// sayImage and sayNetwork are what has to stay as it was read. PostgreSQL puts the
+// same together in guardQuery.
+func sayImage(i seedbed.Image) fact {
+	return fact{i.Name, i.Name + " " + i.Pool + " " + string(i.State)}
 }
 
-// alike reads what several writes read alike once.
-func alike[T any](all map[string]T, name string, read func() (T, error)) (T, error) {
-	if v, ok := all[name]; ok {
-		return v, nil
-	}
-	v, err := read()
-	if err == nil {
-		all[name] = v
-	}
-	return v, err
+func sayNetwork(n seedbed.Network) fact {
+	return fact{n.Name, n.Name + " " + n.Prefix.String() + " " + n.Gateway.String()}
 }

@@ -51,7 +51,7 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 			return err
 		}
 		args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
-		made, err := affect(ctx, tx, insertRows(`profile (`+profileColumns+`)`, 1, len(args), true)+` ON CONFLICT (name) DO NOTHING`, args...)
+		made, err := affect(ctx, tx, insertRows(`profile (`+profileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING`, args...)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "profile %q exists already", p.Name)
 		}

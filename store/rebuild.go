@@ -267,20 +267,21 @@ func noReturn(j seedbed.Job) error {
 }
 
 // endRebuild forgets what a rebuild job had to know, unless it can be taken up
-// again: nobody else knows of the former disks that it could not remove.
+// again: nobody else knows of the disks that it could not remove.
 func endRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
-	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
+	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed || o.State == seedbed.JobIncomplete {
 		return nil
 	}
 	return exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1`, j.ID)
 }
 
-// reclaim makes the former disks the instance's own again that failed rebuilds of
-// it have left, so that its removal takes them along. What they are clones of does
+// reclaim makes the disks the instance's own that rebuilds of it have left, the
+// former where one has failed, and either where one could not be undone, so that its removal takes them along. What they are clones of does
 // not matter by then.
 func reclaim(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
 	left, err := list(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
-		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND rebuild.side = $2 ORDER BY job.created`, id, seedbed.RebuildBefore)
+		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
+		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
 	if err != nil {
 		return err
 	}
@@ -296,7 +297,11 @@ func reclaim(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
 	return nil
 }
 
-// uncancellable says why a rebuild or a resize cannot be cancelled any more; nil when it can.
+// finalRelease is the stage of a create of disks only from which there is no way
+// back: what was let go may be another's by then.
+const finalRelease = "release-volumes"
+
+// uncancellable says why a job cannot be cancelled any more; nil when it can.
 func uncancellable(j seedbed.Job) error {
 	switch {
 	case j.State == seedbed.JobUndoing:
@@ -304,6 +309,8 @@ func uncancellable(j seedbed.Job) error {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has rebuilt its instance already, and removes the former disks", j.ID.Short())
 	case j.Kind == seedbed.JobResize && j.Stage == finalResize:
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s makes the disk larger already, and nothing makes it small again", j.ID.Short())
+	case j.Kind == seedbed.JobCreate && j.Stage == finalRelease:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s lets its disks go already, which are nobody's from then on", j.ID.Short())
 	}
 	return nil
 }

@@ -40,6 +40,9 @@ func acceptRemove(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error 
 // begun ends here and now, and the removal with it.
 func (db *DB) cancelFollowed(ctx context.Context, tx *sql.Tx, removal seedbed.Job) (seedbed.JobState, error) {
 	making, err := readJob(ctx, tx, removal.After)
+	if err == nil {
+		err = uncancellable(making)
+	}
 	if err == nil && !making.Cancel {
 		err = db.cancel(ctx, tx, making, fmt.Sprintf("cancel requested by the removal of the instance (job %s)", removal.ID.Short()))
 	}

@@ -182,9 +182,9 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 }
 
 // Undone records what came of undoing a stage: with an empty problem nothing of
-// it is left, else problem says what is. The stage in hand becomes the last one
-// that is still to be undone. It may be repeated.
-func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage string, problem string) error {
+// it is left, else problem says why something is, and left what, if that is known. The
+// stage in hand becomes the last one that is still to be undone. It may be repeated.
+func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error {
 	return db.update(ctx, "write undone stage", func(tx *sql.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
@@ -202,12 +202,15 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage string, prob
 		if err != nil || n == 0 {
 			return orConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), clean(stage, 80))
 		}
-		left, err := one(ctx, tx, value[string], nil, `SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
+		if err := noteOrphans(ctx, tx, j, stage, problem, left); err != nil {
+			return err
+		}
+		next, err := one(ctx, tx, value[string], nil, `SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
 			j.ID, seedbed.StageIntent, seedbed.StageDone)
 		if err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE job SET stage = $1, progress = 0, attempts = 1 WHERE id = $2`, left, j.ID); err != nil {
+		if err := exec(ctx, tx, `UPDATE job SET stage = $1, progress = 0, attempts = 1 WHERE id = $2`, next, j.ID); err != nil {
 			return err
 		}
 		return countDone(ctx, tx, j.ID)

@@ -12,7 +12,7 @@ import (
 	"seedbed"
 )
 
-const systemColumns = `id, name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, revision, created, changed`
+const systemColumns = `id, name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
 
 // systemRead are the columns of a template that is read: with the OVA image that it came with.
 const systemRead = systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
@@ -22,7 +22,7 @@ func scanSystem(r row) (t seedbed.SystemTemplate, err error) {
 	var ova sql.NullString
 	var ovaID sql.NullInt64
 	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, toJSON{&t.NodeLimit}, &t.NodeSelector,
-		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.Revision, toTime{&t.Created}, toTime{&t.Changed}, &ova, &ovaID)
+		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision, toTime{&t.Created}, toTime{&t.Changed}, &ova, &ovaID)
 	t.OVA, t.OVAID = ova.String, ovaID.Int64
 	t.MigrationDowntime = time.Duration(downtime) * time.Microsecond
 	return t, err
@@ -31,13 +31,14 @@ func scanSystem(r row) (t seedbed.SystemTemplate, err error) {
 // systemValues are a template's own columns, in their order.
 func systemValues(t seedbed.SystemTemplate) []any {
 	return []any{t.Name, t.VCPUs, t.Memory, flag(t.Serial), flag(t.VNC), t.VNCBind, asJSON{orEmpty(t.NodeLimit)}, t.NodeSelector,
-		flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds()}
+		flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, flag(t.DiskCopy)}
 }
 
 // The words that a system template takes.
 var (
 	nodeSelectors    = []string{"", "mem", "memprov", "vcpus", "vms", "load"}
 	migrationMethods = []string{"", "none", "live", "shutdown"}
+	diskBuses        = []string{"", seedbed.BusVirtio, seedbed.BusSCSI}
 )
 
 const (
@@ -65,6 +66,8 @@ func checkSystem(t seedbed.SystemTemplate) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s", clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
 	case !slices.Contains(migrationMethods, t.MigrationMethod):
 		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown", clean(t.MigrationMethod, 80))
+	case !slices.Contains(diskBuses, t.DiskBus):
+		return seedbed.Errorf(seedbed.ErrInvalid, "disk_bus %q is unknown: want virtio or scsi", clean(t.DiskBus, 80))
 	case t.MigrationDowntime < 0 || t.MigrationDowntime > maxDowntime:
 		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: want 0 to %d milliseconds", t.MigrationDowntime, maxDowntime.Milliseconds())
 	}
@@ -115,7 +118,7 @@ func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func
 		}
 		return exec(ctx, tx, `
 			UPDATE system_template SET vcpus = $2, memory = $3, serial = $4, vnc = $5, vnc_bind = $6, node_limit = $7, node_selector = $8,
-				node_autostart = $9, migration_method = $10, migration_downtime = $11
+				node_autostart = $9, migration_method = $10, migration_downtime = $11, disk_bus = $12, disk_copy = $13
 			WHERE name = $1`, systemValues(t)...)
 	})
 	return t, err

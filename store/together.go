@@ -26,6 +26,8 @@ type ask struct {
 	// held is set for a write of a job's holder: nothing of it is gathered, and it
 	// may change what memo remembers.
 	held bool
+	// rows is what fn has gathered, before it waits; nil where it has to read.
+	rows *pile
 	// stride is set where that says what is written, in place of fn.
 	stride *stride
 	err    error
@@ -64,8 +66,9 @@ func (db *DB) together(ctx context.Context, what string, fn func(context.Context
 	return db.join(&db.asks, &ask{ctx: ctx, fn: fn}, what)
 }
 
-// share is update for what the holders of jobs write while their jobs run, each
-// into the rows of its own job: what many write at the same time is flushed once.
+// share is update for what the holders of jobs write while their jobs run, into
+// the rows of their own job and of their node's feed, and for what nodes have
+// applied: what many write at the same time is flushed once.
 // Where each statement is a way to a server and back, they do better beside each other.
 func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *sql.Tx) ([]notice, error)) error {
 	if db.dialect.volleys {
@@ -101,6 +104,9 @@ func (db *DB) join(q *asks, a *ask, what string) error {
 	least := laneLeast
 	if a.stride != nil {
 		least = strideLeast
+	}
+	if a.fn != nil && !a.held {
+		db.gather(a)
 	}
 	a.told = make(chan struct{})
 	q.mu.Lock()
@@ -150,7 +156,7 @@ func (db *DB) settleTogether(batch []*ask) {
 		return
 	}
 	apart := false
-	if db.dialect.volleys {
+	if !batch[0].held {
 		batch, apart = db.volley(ctx, batch)
 	}
 	if len(batch) > 0 {
@@ -186,11 +192,6 @@ func (db *DB) writeTogether(ctx context.Context, batch []*ask, apart bool) error
 	return db.changeQuietly(ctx, held, func(tx *sql.Tx) error {
 		changed := false
 		var told []notice
-		var gathered *pile
-		ctx := ctx
-		if !apart && len(batch) > 1 && !held {
-			ctx, gathered = db.piled(ctx)
-		}
 		for n, a := range batch {
 			if a.err = a.ctx.Err(); a.err != nil {
 				continue // nobody waits for it
@@ -213,11 +214,6 @@ func (db *DB) writeTogether(ctx context.Context, batch []*ask, apart bool) error
 		}
 		if !changed {
 			return errUnchanged
-		}
-		if gathered != nil {
-			if err := gathered.flush(ctx, tx); err != nil {
-				return errApart
-			}
 		}
 		return emit(ctx, tx, told...)
 	})

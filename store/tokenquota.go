@@ -20,10 +20,8 @@ func holdToken(ctx context.Context, tx *sql.Tx, asker *seedbed.Change, a *seedbe
 	if asker.Token == "" || asker.Quota == (seedbed.TokenQuota{}) {
 		return nil
 	}
-	if p := pileOf(ctx); p != nil { // what is gathered counts
-		if err := p.flush(ctx, tx); err != nil {
-			return err
-		}
+	if tx == nil { // those that come at the same time count
+		return errReads
 	}
 	return holdTokenQuota(ctx, tx, asker.Token, *a.Instance)
 }

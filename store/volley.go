@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,12 +13,14 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// A volley is a transaction that goes to PostgreSQL and back once: all of its
-// statements, each with the rows of one table as arrays, and the commit are sent
-// without waiting for an answer. What it would have to read first it takes for
-// granted (known), and its first statement ends it when that is no longer so.
-// Nothing is left of a volley that is refused; its writes then go the long way,
-// on which each learns what is wrong.
+// A volley writes the rows of several writes, which were gathered before it began:
+// each table is written once for all. What it would have to read first it takes for
+// granted (known), and ends when that is no longer so. Nothing is left of a volley
+// that is refused; its writes then go the long way, on which each learns what is wrong.
+//
+// To PostgreSQL it goes there and back once: all of its statements, each with the
+// rows of one table as arrays, and the commit are sent without waiting for an answer.
+// In SQLite, where one writes at a time, what it writes is gathered before that.
 
 // errReads is why a write is in no volley: what it does depends on what it reads.
 var errReads = errors.New("the write needs a transaction to read in")
@@ -30,20 +33,27 @@ const volleyTries = 4
 // the long way; apart when they were refused together.
 func (db *DB) volley(ctx context.Context, batch []*ask) (rest []*ask, apart bool) {
 	for try := 1; ; try++ {
-		p, sent := db.gather(ctx, batch)
+		p := &pile{db: db}
+		var sent []*ask
 		for _, a := range batch {
-			if a.err != nil && a.ctx.Err() == nil {
+			if err := a.ctx.Err(); err != nil { // nobody waits for it
+				a.err = err
+				db.next.spare(a.rows)
+			} else if a.rows != nil && p.take(a.rows) {
+				sent = append(sent, a)
+			} else {
+				db.next.spare(a.rows)
 				rest = append(rest, a)
 			}
 		}
 		if len(sent) == 0 {
-			db.next.settled(p.given)
 			return rest, false
 		}
 		refused, err := db.send(ctx, p)
 		db.next.settled(p.given)
 		if err == nil {
 			db.wake()
+			db.tellSoon() // by an announcement of its own it would wait for those of others
 			return rest, false
 		}
 		if !refused { // they may be written, and may be not
@@ -57,48 +67,43 @@ func (db *DB) volley(ctx context.Context, batch []*ask) (rest []*ask, apart bool
 			return append(append(rest, out...), batch...), db.dialect.cause(err) != causeAgain
 		}
 		rest = append(rest, out...)
+		for _, a := range batch {
+			db.gather(a)
+		}
 	}
 }
 
-// gather has each of a batch say what it writes. Those that cannot say it
-// without reading have an error.
-func (db *DB) gather(ctx context.Context, batch []*ask) (p *pile, sent []*ask) {
-	ctx, p = db.piled(ctx)
-	for _, a := range batch {
-		if a.err = a.ctx.Err(); a.err != nil {
-			continue // nobody waits for it
+// gather has a write say what it writes. One that cannot say it without reading
+// has no rows: it goes the long way.
+func (db *DB) gather(a *ask) {
+	ctx, p := db.piled(a.ctx)
+	a.rows = nil
+	events, err := a.safely(ctx, nil)
+	if err != nil {
+		db.next.spare(p)
+		if !errors.Is(err, errReads) {
+			db.known.forget() // it may be wrong only by what is known
 		}
-		before := p.mark()
-		var events []notice
-		if events, a.err = a.safely(ctx, nil); a.err != nil {
-			p.cut(before)
-			if !errors.Is(a.err, errReads) {
-				db.known.forget() // it may be wrong only by what is known
-			}
-			continue
-		}
-		sent, p.events = append(sent, a), append(p.events, events...)
-		p.ends = append(p.ends, p.mark())
+		return
 	}
-	return p, sent
+	p.events, a.rows = events, p
 }
 
 // without finds who was in the way of the others, and gives the others and them.
 // Nobody is left when it is not known.
 func (db *DB) without(p *pile, sent []*ask, err error) (others, out []*ask) {
-	e := (*pgconn.PgError)(nil)
-	if !errors.As(err, &e) || db.dialect.cause(err) != causeUnique {
-		db.next.giveBack(p.given)
-		db.known.forget()
-		return nil, sent
-	}
-	if e.TableName == "nic" && keyOf(e) == "network, addr" { // it is not free any more
+	if addressTaken(err) { // it is not free any more
 		for _, n := range p.networks {
-			db.next.met(n.Name)
+			db.next.met(n.name)
 		}
 		return sent, nil
 	}
 	db.next.giveBack(p.given)
+	e := (*pgconn.PgError)(nil)
+	if !errors.As(err, &e) || db.dialect.cause(err) != causeUnique {
+		db.known.forget()
+		return nil, sent
+	}
 	same := p.holders(e)
 	if len(same) > 1 {
 		same = same[1:] // they may have been in each other's way only
@@ -116,10 +121,18 @@ func (db *DB) without(p *pile, sent []*ask, err error) (others, out []*ask) {
 	return others, out
 }
 
+// addressTaken tells whether what was refused is the address of a NIC.
+func addressTaken(err error) bool {
+	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
+		return e.TableName == "nic" && keyOf(e) == "network, addr"
+	}
+	return sqliteCause(err) == causeUnique && strings.Contains(err.Error(), "nic.network, nic.addr")
+}
+
 // holders are the writes, by their place in the volley, whose key was there already.
 func (p *pile) holders(e *pgconn.PgError) (all []int) {
-	for into, rows := range p.rows {
-		table, columns, _ := strings.Cut(strings.TrimSuffix(into, ")"), " (")
+	for place, rows := range p.rows {
+		table, columns, _ := strings.Cut(strings.TrimSuffix(pileOrder[place], ")"), " (")
 		if table != e.TableName {
 			continue
 		}
@@ -135,7 +148,7 @@ func (p *pile) holders(e *pgconn.PgError) (all []int) {
 				values = append(values, fmt.Sprint(row[c]))
 			}
 			if len(key) > 0 && strings.Contains(e.Detail, "=("+strings.Join(values, ", ")+")") {
-				all = append(all, slices.IndexFunc(p.ends, func(end map[string]int) bool { return at < end[into] }))
+				all = append(all, slices.IndexFunc(p.ends, func(end mark) bool { return at < end[place] }))
 			}
 		}
 	}
@@ -152,6 +165,9 @@ func keyOf(e *pgconn.PgError) string {
 
 // send writes what p has gathered; refused tells that nothing of it was written.
 func (db *DB) send(ctx context.Context, p *pile) (refused bool, err error) {
+	if !db.dialect.volleys {
+		return true, db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) error { return p.flush(ctx, tx) })
+	}
 	if p.told, err = db.knownEndpoints(ctx); err != nil {
 		return true, err
 	}
@@ -179,7 +195,7 @@ type shot struct {
 
 // fire sends the statements and waits for the commit.
 func (db *DB) fire(ctx context.Context, conn *pgx.Conn, p *pile) (refused bool, err error) {
-	shots, err := p.shots(db.name)
+	shots, err := p.shots()
 	if err != nil {
 		return true, err
 	}
@@ -221,34 +237,26 @@ func (db *DB) fire(ctx context.Context, conn *pgx.Conn, p *pile) (refused bool, 
 var inBinary = []int16{pgx.BinaryFormatCode}
 
 // shots are the statements that write what p has gathered.
-func (p *pile) shots(self string) ([]shot, error) {
+func (p *pile) shots() ([]shot, error) {
 	all := []shot{p.guard()}
-	for _, into := range pileOrder {
-		rows := p.rows[into]
+	for at, rows := range p.rows {
 		if len(rows) == 0 {
 			continue
 		}
-		values, err := columns(pileTypes[into], rows)
+		types := pileTypes[at]
+		shared := alike(types, rows)
+		values, err := columns(types, shared, rows)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, shot{insertArrays[into], values})
+		all = append(all, shot{insertArrays(at, shared), values})
 	}
 	for _, m := range p.mail {
-		values, err := columns(mailTypes, m.rows)
+		values, err := columns(mailTypes, false, m.rows)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, shot{insertMail, append([][]byte{[]byte(m.endpoint), bigint(int64(len(m.rows)))}, values...)})
 	}
-	return append(all, shot{`SELECT pg_notify('` + channel + `', $1)`, [][]byte{[]byte(self)}}), nil
+	return all, nil
 }
-
-// insertArrays are the statements that add rows which come as one array for each column.
-var insertArrays = func() map[string]string {
-	all := map[string]string{}
-	for into, types := range pileTypes {
-		all[into] = "INSERT INTO " + into + " SELECT * FROM unnest(" + arrays(types, 1) + ")"
-	}
-	return all
-}()

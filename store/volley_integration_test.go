@@ -5,67 +5,14 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
-	"seedbed/internal/lab"
 )
-
-// volleyed accepts all in one volley, and those that it cannot take the long
-// way: long is how many. The errors are in the order of all.
-func volleyed(t *testing.T, db *DB, all []seedbed.Acceptance) (errs []error, long int) {
-	t.Helper()
-	q := &db.asks
-	q.mu.Lock()
-	q.leading = 100 // nobody else commits
-	q.mu.Unlock()
-	errs = make([]error, len(all))
-	var accepting sync.WaitGroup
-	var batch []*ask
-	for i, a := range all { // one by one, so that their order is known
-		accepting.Go(func() { _, errs[i] = db.Accept(t.Context(), a) })
-		lab.Await(t, time.Minute, "it waits", func() bool {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			batch = q.waiting
-			return len(batch) == i+1
-		})
-	}
-	q.mu.Lock()
-	q.waiting, q.leading = nil, 0
-	q.mu.Unlock()
-	rest, apart := db.volley(t.Context(), batch)
-	if len(rest) > 0 {
-		db.settleLong(t.Context(), rest, apart)
-	}
-	for _, a := range batch {
-		close(a.told)
-	}
-	accepting.Wait()
-	return errs, len(rest)
-}
-
-// fromHook are so many creates of a hook.
-func fromHook(prefix string, n int) (all []seedbed.Acceptance) {
-	for i := range n {
-		name := fmt.Sprintf("%s%d", prefix, i)
-		id := seedbed.NewInstanceID()
-		all = append(all, seedbed.Acceptance{
-			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, Spec: []byte(`{"name":"` + name + `"}`)},
-			Delivery: &seedbed.Delivery{Hook: "ci", ID: name, Headers: map[string]string{"user-agent": "test"}, Payload: []byte{0, 1, 255}},
-			Instance: &seedbed.Instance{ID: id, Name: name, Image: "debian", Node: "node", VCPUs: 1, Memory: seedbed.GiB,
-				NICs:    []seedbed.NIC{{MAC: seedbed.MAC{0x52, 0x54, 1, prefix[0], byte(n), byte(i)}, Network: "default"}},
-				Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}}},
-		})
-	}
-	return all
-}
 
 // volleyWorld opens a database with a network and an image.
 func volleyWorld(t *testing.T) (context.Context, *DB) {

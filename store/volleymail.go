@@ -41,7 +41,7 @@ func (p *pile) address(ctx context.Context, all []notice) (err error) {
 				}
 			}
 			if len(made[i]) > 0 {
-				m.rows = append(m.rows, []any{messageID(), n.kind, clean(n.subject, 80), string(made[i]), micros(now()), seedbed.OutgoingPending})
+				m.rows = append(m.rows, []any{messageID(), n.kind, clean(n.subject, 80), string(made[i]), now().UnixMicro(), string(seedbed.OutgoingPending)})
 			}
 		}
 		if len(m.rows) > 0 {

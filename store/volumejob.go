@@ -153,7 +153,7 @@ func unusedImage(ctx context.Context, tx *sql.Tx, name string, alone bool) error
 
 // flattened notes that no volume of the job's instance is a clone any more.
 func flattened(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
-	if j.Kind != seedbed.JobFlatten {
+	if j.Kind != seedbed.JobFlatten && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s flattens nothing: it is a %s job", j.ID.Short(), j.Kind)
 	}
 	return exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)

@@ -17,6 +17,8 @@ import (
 type Hooks interface {
 	UpdateHook(context.Context, seedbed.Hook) (seedbed.Hook, error)
 	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
+	RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error)
+	HookNow(ctx context.Context, name string) (seedbed.Hook, error)
 	DeclareHooks(context.Context, []seedbed.Hook) error
 	RecordDelivery(context.Context, seedbed.Delivery) error
 	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
@@ -26,6 +28,7 @@ type Hooks interface {
 var hookCases = map[string]func(*bench){
 	"settings":      testHookSettings,
 	"rotation":      testHookRotation,
+	"keys":          testHookKeys,
 	"declared":      testDeclaredHooks,
 	"history":       testHistory,
 	"quotas":        testQuotas,
@@ -97,6 +100,40 @@ func testHookRotation(b *bench) {
 	b.equal(get(b.Hook(ctx, "ci"))(b).Keys[0].ID, "k3")
 	_, err = b.RotateHook(ctx, "nobody", next, time.Hour)
 	b.want(err, seedbed.ErrNotFound)
+}
+
+// A key that begins later ends those before it later too; one that is removed is gone.
+func testHookKeys(b *bench) {
+	ctx := context.Background()
+	get(b.CreateHook(ctx, ciHook()))(b)
+	start := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Microsecond)
+	h := get(b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k2", Secret: bytes.Repeat([]byte{2}, 32), NotBefore: start, NotAfter: start.Add(48 * time.Hour)}, time.Hour))(b)
+	b.equal([]any{len(h.Keys), h.Keys[0].NotAfter, h.Keys[1].NotBefore, h.Keys[1].NotAfter}, []any{2, start.Add(time.Hour), start, start.Add(48 * time.Hour)})
+	_, err := b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k2", Secret: bytes.Repeat([]byte{3}, 32)}, 72*time.Hour)
+	b.want(err, seedbed.ErrInvalid, `two keys are called "k2"`)
+	b.equal(get(b.HookNow(ctx, "ci"))(b), get(b.Hook(ctx, "ci"))(b))
+	allow := func(seedbed.Hook) error { return nil }
+	_, err = b.RemoveHookKey(ctx, "ci", "k3", allow)
+	b.want(err, seedbed.ErrNotFound, `"k3"`)
+	refuse := seedbed.Errorf(seedbed.ErrInvalid, "it needs that one")
+	_, err = b.RemoveHookKey(ctx, "ci", "k1", func(left seedbed.Hook) error {
+		b.equal([]any{len(left.Keys), left.Keys[0].ID}, []any{1, "k2"})
+		return refuse
+	})
+	b.want(err, seedbed.ErrInvalid, "needs")
+	b.equal(len(get(b.Hook(ctx, "ci"))(b).Keys), 2)
+	h = get(b.RemoveHookKey(ctx, "ci", "k1", allow))(b)
+	b.equal([]any{len(h.Keys), h.Keys[0].ID}, []any{1, "k2"})
+	b.equal(get(b.Hook(ctx, "ci"))(b), h)
+	_, err = b.RemoveHookKey(ctx, "nobody", "k1", allow)
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.HookNow(ctx, "nobody")
+	b.want(err, seedbed.ErrNotFound)
+	other := ciHook()
+	other.Name = "two"
+	b.must(b.DeclareHooks(ctx, []seedbed.Hook{other}))
+	_, err = b.RemoveHookKey(ctx, "two", "k1", allow)
+	b.want(err, seedbed.ErrConflict, "webhook.hooks")
 }
 
 func testDeclaredHooks(b *bench) {

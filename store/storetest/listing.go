@@ -100,7 +100,7 @@ func testListInstances(b *bench) {
 	}
 	b.running("web3") // being made
 	other := createOf("zoo")
-	other.Instance.Profile = "other"
+	other.Instance.Profile, other.Instance.Node = "other", "node2"
 	get(b.Accept(context.Background(), other))(b)
 
 	for _, c := range []struct {
@@ -121,7 +121,13 @@ func testListInstances(b *bench) {
 		{seedbed.InstanceQuery{Profile: "other"}, []string{"zoo"}},
 		{seedbed.InstanceQuery{Profile: "web", State: seedbed.InstanceProvisioning}, []string{"web3"}},
 		{seedbed.InstanceQuery{Profile: "web", State: seedbed.InstanceRunning, Prefix: "web", After: "web1", Limit: 1}, []string{"web10"}},
+		{seedbed.InstanceQuery{Profile: "web"}, []string{"db1", "web1", "web10", "web2", "web3"}},
+		{seedbed.InstanceQuery{Profile: "web", After: "web10", Limit: 2}, []string{"web2", "web3"}},
+		{seedbed.InstanceQuery{Profile: "web", Prefix: "web", Limit: 1}, []string{"web1"}},
 		{seedbed.InstanceQuery{Profile: "none"}, nil},
+		{seedbed.InstanceQuery{Node: "node2"}, []string{"zoo"}},
+		{seedbed.InstanceQuery{Node: node, State: seedbed.InstanceProvisioning}, []string{"web3"}},
+		{seedbed.InstanceQuery{Node: "none"}, nil},
 	} {
 		b.Logf("%+v", c.query)
 		b.equal(b.instancesOf(c.query), c.want)

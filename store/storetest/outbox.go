@@ -15,8 +15,8 @@ type Outbox interface {
 	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
 	Endpoints(context.Context) ([]seedbed.Endpoint, error)
 	DeleteEndpoint(ctx context.Context, name string) error
-	SetEndpointEnabled(ctx context.Context, name string, enabled bool) (seedbed.Endpoint, error)
-	RotateEndpointKey(ctx context.Context, name string, key []byte, overlap time.Duration) (seedbed.Endpoint, error)
+	ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error)
+	RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (seedbed.Endpoint, error)
 	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
 	Resend(ctx context.Context, endpoint, id string) (seedbed.Outgoing, error)
 	Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (int, error)
@@ -34,6 +34,7 @@ type Outbox interface {
 var outboxCases = map[string]func(*bench){
 	"endpoints":            testEndpoints,
 	"key rotation":         testEndpointRotation,
+	"key versions":         testEndpointVersions,
 	"events of a life":     testEventsOfLife,
 	"events of an undo":    testEventsOfUndo,
 	"events of a refusal":  testNoEvents,
@@ -46,11 +47,19 @@ var outboxCases = map[string]func(*bench){
 	"failures":             testFailures,
 	"disabled":             testDisabledEndpoint,
 	"disabled by a record": testDisabledByRecord,
+	"disabled and told":    testDisabledAndTold,
+	"changed":              testChangedEndpoint,
 	"resend and replay":    testReplay,
 	"old":                  testOldOutgoing,
 	"seq without gaps":     testSeqRace,
 	"claim race":           testOutgoingRace,
 }
+
+// The changes that disable and enable an endpoint.
+var (
+	disabled = seedbed.EndpointChange{Enabled: new(bool)}
+	enabled  = seedbed.EndpointChange{Enabled: new(true)}
+)
 
 var key32 = []byte("0123456789abcdef0123456789abcdef")
 
@@ -207,7 +216,7 @@ func testDisabledEndpoint(b *bench) {
 	b.endpoint("one", "*")
 	b.happen(2)
 	c := b.due()
-	e := get(b.SetEndpointEnabled(ctx, "one", false))(b)
+	e := get(b.ChangeEndpoint(ctx, "one", disabled))(b)
 	b.equal([]any{e.Enabled, e.Reason}, []any{false, seedbed.DisabledByOperator})
 	b.happen(1)
 	b.equal(b.idle(), time.Duration(0))
@@ -216,13 +225,13 @@ func testDisabledEndpoint(b *bench) {
 	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup sent", "2 cleanup.finished cleanup skipped", "3 cleanup.finished cleanup skipped"})
 	_, err := b.Replay(ctx, "one", day, true)
 	b.want(err, seedbed.ErrConflict, "disabled")
-	e = get(b.SetEndpointEnabled(ctx, "one", true))(b)
+	e = get(b.ChangeEndpoint(ctx, "one", enabled))(b)
 	b.equal([]any{e.Enabled, e.Reason}, []any{true, ""})
 	b.equal(b.idle(), time.Duration(0))
 	b.equal(get(b.Replay(ctx, "one", day, true))(b), 2)
 	c = b.due()
 	b.equal(c.Outgoing.Seq, int64(2))
-	get(b.SetEndpointEnabled(ctx, "one", false))(b)
+	get(b.ChangeEndpoint(ctx, "one", disabled))(b)
 	b.must(b.RecordOutgoing(ctx, c, seedbed.Attempt{State: seedbed.OutgoingPending, Retry: time.Hour, Error: "x"}))
 	b.equal(b.told("one")[1], "2 cleanup.finished cleanup skipped")
 }
@@ -235,7 +244,7 @@ func testDisabledByRecord(b *bench) {
 	e := get(b.Endpoint(ctx, "one"))(b)
 	b.equal([]any{e.Enabled, e.Reason}, []any{false, "it answered 410 Gone"})
 	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup dead", "2 cleanup.finished cleanup skipped"})
-	get(b.SetEndpointEnabled(ctx, "one", false))(b)
+	get(b.ChangeEndpoint(ctx, "one", disabled))(b)
 	b.equal(get(b.Endpoint(ctx, "one"))(b).Reason, "it answered 410 Gone")
 }
 

@@ -6,14 +6,20 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
 )
 
 var raceCases = map[string]func(*bench){
 	"one name":        testOneName,
+	"one MAC":         testOneMAC,
+	"one address":     testOneAddress,
 	"one delivery":    testOneDelivery,
 	"addresses":       testAddressRace,
+	"creates alike":   testCreatesAlike,
 	"claims":          testClaimRace,
 	"one cron slot":   testSlotRace,
 	"one setting":     testSettingRace,
@@ -60,6 +66,40 @@ func testOneName(b *bench) {
 		b.Fatalf("made by %v, refused because of %v", won, held)
 	}
 	b.equal(len(get(b.Jobs(ctx, 0))(b)), 2)
+}
+
+// Instances of different names with one MAC: one has it.
+func testOneMAC(b *bench) {
+	mac := newMAC()
+	b.onlyOne(func(i *seedbed.Instance) { i.NICs[0].MAC = mac })
+}
+
+// Instances of different names that ask for one address: one has it.
+func testOneAddress(b *bench) {
+	addr := netip.MustParseAddr("10.99.0.77")
+	b.onlyOne(func(i *seedbed.Instance) { i.NICs[0].Addr = addr })
+}
+
+// onlyOne has many instances made at once that differ in their names alone once
+// set has changed them: all but one are refused, and leave nothing.
+func (b *bench) onlyOne(set func(*seedbed.Instance)) {
+	b.Helper()
+	ctx := context.Background()
+	b.world()
+	var made atomic.Int64
+	each(crowd, func(n int) {
+		a := createOf(nameN(n))
+		set(a.Instance)
+		_, err := b.Accept(ctx, a)
+		if err == nil {
+			made.Add(1)
+		} else if !errors.Is(err, seedbed.ErrExists) && !errors.Is(err, seedbed.ErrConflict) {
+			b.Error(err)
+		}
+	})
+	b.equal(made.Load(), int64(1))
+	b.equal(len(get(b.Instances(ctx))(b)), 1)
+	b.equal(len(get(b.Jobs(ctx, 0))(b)), 2) // and the image's
 }
 
 // The same delivery at once: all get one job.
@@ -117,6 +157,44 @@ func testAddressRace(b *bench) {
 	}
 	if len(seen) != room || full != 10 {
 		b.Fatalf("%d addresses were given, %d requests refused", len(seen), full)
+	}
+}
+
+// Those that come at the same time are written together: what they have alike, and
+// what each has for itself, is kept of every one.
+func testCreatesAlike(b *bench) {
+	ctx := context.Background()
+	b.world()
+	var all []seedbed.Acceptance
+	for n := range crowd {
+		a := createOf(nameN(n))
+		a.Delivery = delivery(fmt.Sprintf("msg_%d", n), "body")
+		if n >= crowd/2 { // these are all different
+			i := a.Instance
+			i.Profile, i.Memory, i.Held, i.UserData = fmt.Sprintf("p%d", n), seedbed.Bytes(n)*seedbed.GiB, n%2 == 0, fmt.Appendf(nil, "#!%d", n)
+			i.Tags, i.Password = map[string]string{"n": fmt.Sprint(n)}, fmt.Sprint(n)
+			i.NICs = append(i.NICs, seedbed.NIC{Index: 1, MAC: newMAC(), Network: "default"})
+			i.Volumes = append(i.Volumes, seedbed.Volume{Name: string(i.ID) + "-1", Pool: fmt.Sprintf("pool%d", n), Index: 1, Size: seedbed.GiB})
+		}
+		all = append(all, a)
+	}
+	errs := make([]error, len(all))
+	for _, half := range [][2]int{{0, crowd / 2}, {crowd / 2, crowd}} {
+		each(half[1]-half[0], func(n int) { _, errs[half[0]+n] = b.Accept(ctx, all[half[0]+n]) })
+	}
+	b.must(errors.Join(errs...))
+	for _, a := range all {
+		i := get(b.Instance(ctx, a.Instance.ID))(b)
+		wanted := *a.Instance
+		wanted.State, wanted.Revision, wanted.Datasource = seedbed.InstanceProvisioning, 1, seedbed.DatasourceEC2
+		wanted.Kind, wanted.Follow = seedbed.KindNative, seedbed.FollowPinned
+		b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"), cmpopts.IgnoreFields(seedbed.NIC{}, "ID", "Addr"))
+		j := get(b.Job(ctx, a.Job.ID))(b)
+		b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: i.Name, Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
+		d := get(b.Delivery(ctx, a.Delivery.Hook, a.Delivery.ID))(b)
+		b.equal(d.Job, j.ID)
+		b.equal(d.SHA256, a.Delivery.SHA256)
+		b.equal(len(get(b.Events(ctx, j.ID, 0, 10))(b)), 1)
 	}
 }
 

@@ -21,6 +21,7 @@ type Store interface {
 	Feed
 	Guests
 	Cleanup
+	Orphans
 	Volumes
 	Rebuilds
 	Outbox
@@ -94,7 +95,7 @@ type Engine interface {
 	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (int64, error)
 	LogEvent(context.Context, seedbed.JobRef, seedbed.Event) error
 	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
-	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error
+	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error
 	Finish(context.Context, seedbed.JobRef, seedbed.Outcome) error
 	Release(context.Context, seedbed.JobRef) error
 	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
@@ -169,6 +170,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"served", servedCases},
 		{"guest", guestCases},
 		{"cleanup", cleanupCases},
+		{"orphan", orphanCases},
 		{"hook", hookCases},
 		{"volume", volumeCases},
 		{"rebuild", rebuildCases},
@@ -189,12 +191,20 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
-			for name, test := range g.cases {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					test(&bench{T: t, Store: open(t)})
-				})
-			}
+			runCases(t, g.cases, open)
+		})
+	}
+}
+
+// Races runs what the contract says of those who ask at once: for stores which
+// are several programs on one database.
+func Races(t *testing.T, open func(t *testing.T) Store) { runCases(t, raceCases, open) }
+
+func runCases(t *testing.T, cases map[string]func(*bench), open func(t *testing.T) Store) {
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(&bench{T: t, Store: open(t)})
 		})
 	}
 }

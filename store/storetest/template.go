@@ -73,7 +73,7 @@ func testSystemTemplates(b *bench) {
 	ctx := context.Background()
 	full := seedbed.SystemTemplate{
 		Name: "big", VCPUs: 255, Memory: 64 * seedbed.TiB, Serial: true, VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"hv1", "hv2"},
-		NodeSelector: "mem", NodeAutostart: true, MigrationMethod: "live", MigrationDowntime: 500 * time.Millisecond,
+		NodeSelector: "mem", NodeAutostart: true, MigrationMethod: "live", MigrationDowntime: 500 * time.Millisecond, DiskBus: seedbed.BusSCSI, DiskCopy: true,
 	}
 	made := get(b.CreateSystemTemplate(ctx, full))(b)
 	if made.ID == 0 || made.Revision != 1 || time.Since(made.Created) > time.Minute || !made.Changed.Equal(made.Created) {
@@ -122,6 +122,7 @@ func testSystemBounds(b *bench) {
 		"an address that is no": func(t *seedbed.SystemTemplate) { t.VNCBind = "all" },
 		"a node that is no":     func(t *seedbed.SystemTemplate) { t.NodeLimit = []string{"a b"} },
 		"a selector":            func(t *seedbed.SystemTemplate) { t.NodeSelector = "best" },
+		"a bus":                 func(t *seedbed.SystemTemplate) { t.DiskBus = "ide" },
 		"a method":              func(t *seedbed.SystemTemplate) { t.MigrationMethod = "cold" },
 		"a negative downtime":   func(t *seedbed.SystemTemplate) { t.MigrationDowntime = -1 },
 	} {

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"seedbed"
+)
+
+// The bounds of an endpoint's HMAC key in bytes, as Standard Webhooks has them.
+const minEndpointKey, maxEndpointKey = 24, 64
+
+// newEndpointKeys names keys, at most one of each version.
+func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.EndpointKey, error) {
+	if len(keys) == 0 {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes without a key: want one of each version that it signs", endpoint)
+	}
+	var named []seedbed.EndpointKey
+	for _, k := range keys {
+		if k.Version == "" {
+			k.Version = seedbed.SignV1
+		}
+		least, most := minEndpointKey, maxEndpointKey
+		if k.Version == seedbed.SignV1a {
+			least, most = ed25519.SeedSize, ed25519.SeedSize
+		}
+		switch {
+		case !slices.Contains(seedbed.SignVersions(), k.Version):
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: want some of %v", endpoint, clean(k.Version, 80), seedbed.SignVersions())
+		case slices.ContainsFunc(named, func(n seedbed.EndpointKey) bool { return n.Version == k.Version }):
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes with two keys of version %s: want one", endpoint, k.Version)
+		case len(k.Key) < least || len(k.Key) > most:
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: its key has %d bytes: want %d to %d", endpoint, len(k.Key), least, most)
+		}
+		id := make([]byte, 4)
+		rand.Read(id) // never fails (crypto/rand)
+		named = append(named, seedbed.EndpointKey{ID: hex.EncodeToString(id), Version: k.Version, Key: k.Key, Public: k.Public, Created: now()})
+	}
+	return named, nil
+}
+
+func addKeys(ctx context.Context, tx *sql.Tx, endpoint string, keys []seedbed.EndpointKey) error {
+	for _, k := range keys {
+		err := exec(ctx, tx, `INSERT INTO endpoint_key (endpoint, id, version, key, public_key, created) VALUES ($1, $2, $3, $4, $5, $6)`,
+			endpoint, k.ID, k.Version, k.Key, k.Public, micros(k.Created))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endpointKeys are the keys that sign now, the oldest first.
+func endpointKeys(ctx context.Context, tx *sql.Tx, name string) ([]seedbed.EndpointKey, error) {
+	return list(ctx, tx, func(r row) (k seedbed.EndpointKey, err error) {
+		err = r.Scan(&k.ID, &k.Version, toBlob{&k.Key}, &k.Public, toTime{&k.Created}, toTime{&k.Expires})
+		return k, err
+	}, `SELECT id, version, key, public_key, created, expires FROM endpoint_key WHERE endpoint = $1 AND (expires IS NULL OR expires > $2) ORDER BY created, id`,
+		name, micros(now()))
+}
+
+// RotateEndpointKeys adds keys, one of each version that is to be signed from
+// now on. Those that there are sign for the time of the overlap still, beside
+// them. More than [seedbed.MaxEndpointKeys] of a version give ErrConflict.
+func (db *DB) RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (e seedbed.Endpoint, err error) {
+	if keys, err = newEndpointKeys(name, keys); err != nil {
+		return e, err
+	}
+	if overlap < 0 {
+		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is none", overlap)
+	}
+	err = db.update(ctx, "rotate key of endpoint", func(tx *sql.Tx) error {
+		// The endpoint's row is locked, so that two rotations take turns.
+		if n, err := affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
+			return orMissing(err, name)
+		}
+		end := now().Add(overlap)
+		err := exec(ctx, tx, `UPDATE endpoint_key SET expires = $1 WHERE endpoint = $2 AND (expires IS NULL OR expires > $1)`, micros(end), name)
+		if err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `DELETE FROM endpoint_key WHERE endpoint = $1 AND expires <= $2`, name, micros(now())); err != nil {
+			return err
+		}
+		if err := addKeys(ctx, tx, name, keys); err != nil {
+			return err
+		}
+		if e, err = readEndpoint(ctx, tx, name); err != nil {
+			return err
+		}
+		counts := map[string]int{}
+		for _, k := range e.Keys {
+			if counts[k.Version]++; counts[k.Version] > seedbed.MaxEndpointKeys {
+				return seedbed.Errorf(seedbed.ErrConflict, "endpoint %q has %d keys that sign still: wait for the end of one, or rotate without overlap", name, seedbed.MaxEndpointKeys)
+			}
+		}
+		return nil
+	})
+	return e, err
+}
+
+func orMissing(err error, endpoint string) error {
+	if err == nil {
+		err = noEndpoint(endpoint)
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"seedbed"
+)
+
+// maxOrphans bounds what is recorded of one stage.
+const maxOrphans = 200
+
+// noteOrphans records what is left of a stage of a job, in place of what was; with
+// an empty problem that is nothing.
+func noteOrphans(ctx context.Context, tx *sql.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
+	type before struct {
+		since time.Time
+		tries int
+	}
+	was, err := list(ctx, tx, func(r row) (b before, err error) {
+		err = r.Scan(toTime{&b.since}, &b.tries)
+		return b, err
+	}, `DELETE FROM orphan WHERE job = $1 AND stage = $2 RETURNING since, tries`, j.ID, stage)
+	if err != nil || problem == "" {
+		return err
+	}
+	at := now()
+	since, tries := at, 1
+	for _, b := range was {
+		since, tries = b.since, b.tries+1
+	}
+	if left == nil {
+		left = []seedbed.Orphan{{Kind: seedbed.OrphanStage, Name: stage, Why: problem}}
+	}
+	for i, o := range left[:min(len(left), maxOrphans)] {
+		err := exec(ctx, tx, `INSERT INTO orphan (job, stage, idx, kind, pool, name, why, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			j.ID, stage, i, o.Kind, clean(o.Pool, 80), clean(o.Name, 400), clean(o.Why, maxText), micros(since), tries, micros(at))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Orphans are what jobs that were undone have left behind, of what has been left for
+// the longest first. What a job leaves that is still being undone is not among them.
+func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
+	err = db.view(ctx, "list orphans", func(tx *sql.Tx) error {
+		all, err = list(ctx, tx, func(r row) (o seedbed.Orphan, err error) {
+			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, toTime{&o.Since}, &o.Tries, toTime{&o.Tried})
+			return o, err
+		}, `SELECT orphan.job, job.kind, job.subject, job.instance, job.node, orphan.stage, orphan.kind, orphan.pool, orphan.name, orphan.why, orphan.since, orphan.tries, orphan.tried
+			FROM orphan JOIN job ON job.id = orphan.job WHERE job.state = $1 ORDER BY orphan.since, orphan.job, orphan.stage, orphan.idx`, seedbed.JobIncomplete)
+		return err
+	})
+	return all, err
+}
+
+// UndoAgain has a job undone once more that could not take everything back: the
+// stages of which something is left. Errors: ErrConflict for a job that ended
+// otherwise, or when another has worked on its instance since; ErrNotFound when
+// its instance or image is no more; ErrInUse while a job works on it.
+func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
+	err = db.update(ctx, "undo job again", func(tx *sql.Tx) error {
+		// The row is locked, so that of two who ask one sees what the other did.
+		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
+		if err != nil {
+			return err
+		}
+		if j.State != seedbed.JobIncomplete {
+			return orConflict(nil, "job %s is %s: only one that was undone and has left something behind can be undone once more", j.ID.Short(), j.State)
+		}
+		if err := undoable(ctx, tx, j); err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE job_stage SET state = $1 WHERE job = $2 AND state = $3`, seedbed.StageIntent, id, seedbed.StageOrphans); err != nil {
+			return err
+		}
+		clock, err := db.leaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := addEvent(ctx, tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"}); err != nil {
+			return err
+		}
+		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
+			stage = COALESCE((SELECT name FROM job_stage WHERE job = $3 AND state = $4 ORDER BY n DESC LIMIT 1), '')
+			WHERE id = $3 RETURNING `+jobColumns, seedbed.JobUndoing, micros(clock), id, seedbed.StageIntent))
+		return err
+	})
+	return j, err
+}
+
+// undoable refuses a job whose undo could take away what is another's by now.
+func undoable(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+	if j.Instance != "" {
+		later, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
+			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, micros(j.Created))
+		if err == nil && later.ID != "" && later.State.Terminal() {
+			err = orConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more", later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, and what job %s has left of it", j.Subject, j.ID.Short())
+	switch {
+	case j.Kind == seedbed.JobOVA:
+		return resumableOVA(ctx, tx, j, missing)
+	case j.Instance == "":
+		return resumableImage(ctx, tx, j, missing)
+	}
+	touched, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
+	if err == nil && touched == 0 {
+		err = missing
+	}
+	if err == nil {
+		err = idle(ctx, tx, j.Instance)
+	}
+	if err == nil && j.Kind.Makes() {
+		err = setState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
+	}
+	return err
+}

@@ -95,11 +95,15 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrInUse, "RBD image %s is in use%s: stop what uses it", a.Source, who)
 		}
 		t.Name, t.Job, t.Instance = a.Name, job, a.Instance
-		if err := s.setTag(name, t); err != nil {
+		h, err := s.header(name)
+		if err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		if err := s.writeTag(h, t); err != nil {
 			return seedbed.VolumeInfo{}, err
 		}
 		if name != final {
-			if err := s.rename(name, final); err != nil {
+			if err := s.rename(h, name, final); err != nil {
 				return seedbed.VolumeInfo{}, errors.Join(err, s.dropTag(name))
 			}
 		}
@@ -133,29 +137,15 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", a.Name, p.cfg.Name, have.Instance)
 		}
 		if back != final {
-			if err := s.rename(final, back); err != nil {
+			h, err := s.header(final)
+			if err == nil {
+				err = s.rename(h, final, back)
+			}
+			if err != nil {
 				return struct{}{}, fmt.Errorf("give RBD image %s/%s its name back: %w", p.cfg.Pool, back, err)
 			}
 		}
 		return struct{}{}, s.dropTag(back)
 	})
 	return err
-}
-
-// rename gives an RBD image another name, which nothing has.
-func (s *session) rename(from, to string) error {
-	img, err := rbd.OpenImage(s.io, from, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	return errors.Join(img.Rename(to), img.Close())
-}
-
-// dropTag takes the tag off the RBD image of that name, also while it is in use.
-func (s *session) dropTag(name string) error {
-	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	return errors.Join(ignore(img.RemoveMetadata(tagKey), enoent), img.Close())
 }

@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// parseRoom reads the answer of the monitors' "df": the room in a pool, as its
-// users count it. known is false until a manager has reported.
+// parseRoom reads the answer of the monitors' "df detail": the room in a pool, as its
+// users count it, and no more than its quota leaves. known is false until a manager has reported.
 func parseRoom(answer []byte, pool string) (size, free seedbed.Bytes, known bool, err error) {
 	var a struct {
 		Pools []struct {
@@ -18,6 +18,7 @@ func parseRoom(answer []byte, pool string) (size, free seedbed.Bytes, known bool
 			Stats struct {
 				Stored   int64 `json:"stored"`
 				MaxAvail int64 `json:"max_avail"`
+				Quota    int64 `json:"quota_bytes"`
 			} `json:"stats"`
 		} `json:"pools"`
 	}
@@ -26,7 +27,11 @@ func parseRoom(answer []byte, pool string) (size, free seedbed.Bytes, known bool
 	}
 	for _, p := range a.Pools {
 		if p.Name == pool {
-			free, size = seedbed.Bytes(p.Stats.MaxAvail), seedbed.Bytes(p.Stats.MaxAvail+p.Stats.Stored)
+			room := p.Stats.MaxAvail
+			if p.Stats.Quota > 0 {
+				room = min(room, max(p.Stats.Quota-p.Stats.Stored, 0))
+			}
+			free, size = seedbed.Bytes(room), seedbed.Bytes(room+p.Stats.Stored)
 			return size, free, size > 0, nil
 		}
 	}
@@ -66,17 +71,4 @@ func parseMonitors(answer []byte) (string, error) {
 		return "", fmt.Errorf("the monitors' mon dump names no monitor with an address")
 	}
 	return strings.Join(all, ","), nil
-}
-
-// human is a size to read, with one decimal.
-func human(b seedbed.Bytes) string {
-	for _, u := range []struct {
-		name string
-		size seedbed.Bytes
-	}{{"TiB", seedbed.TiB}, {"GiB", seedbed.GiB}, {"MiB", seedbed.MiB}, {"KiB", seedbed.KiB}} {
-		if b >= u.size {
-			return fmt.Sprintf("%.1f %s", float64(b)/float64(u.size), u.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", b)
 }

@@ -73,6 +73,44 @@ func FuzzParseTag(f *testing.F) {
 	})
 }
 
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	if got, err := parseText(encodeTexts("ä\x00b", "more")); got != "ä\x00b" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	size := append([]byte{22}, encodeNumber(9<<20+512)...)
+	features, snapshots := append(encodeNumber(61), encodeNumber(1)...), append(encodeNumber(7), 2, 0, 0, 0)
+	got, err := parseShape(size, features, snapshots)
+	if diff := cmp.Diff(shape{order: 22, size: 9<<20 + 512, features: 61, snapshots: 2}, got, cmp.AllowUnexported(shape{})); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	for bytes, want := range map[uint64]uint64{0: 0, 1: 1, 4 << 20: 1, 4<<20 + 1: 2, 1 << 50: 1 << 28} {
+		if n := got.objects(bytes); n != want {
+			t.Errorf("%d bytes are in %d objects; want %d", bytes, n, want)
+		}
+	}
+	for name, cut := range map[string][3][]byte{
+		"order": {append([]byte{64}, size[1:]...), features, snapshots}, "size": {size[:8], features, snapshots}, "features": {size, features[:7], snapshots}, "snapshots": {size, features, snapshots[:11]}, "all": {},
+	} {
+		if got, err := parseShape(cut[0], cut[1], cut[2]); !errors.Is(err, errAnswer) {
+			t.Errorf("bad %s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func FuzzAnswers(f *testing.F) {
+	f.Add(encodeTexts("id"), encodeTexts("id", "more"))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, []byte{})
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		if text, err := parseText(a); err == nil && string(encodeTexts(text)) != string(a[:4+len(text)]) {
+			t.Errorf("%q of %q", text, a)
+		}
+		if s, err := parseShape(a, b, a); err == nil && (len(a) < 12 || len(b) < 8 || s.order != a[0] || s.objects(1) != 1) {
+			t.Errorf("%+v of %q and %q", s, a, b)
+		}
+	})
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	good := Config{Name: "fast", Pool: "vms", User: "seedbed", Node: "n", Lock: "/run/lock"}
@@ -80,7 +118,7 @@ func TestConfig(t *testing.T) {
 	if err != nil || got.ConfFile != "/etc/ceph/ceph.conf" || got.Keyring != "/etc/ceph/ceph.client.seedbed.keyring" || got.seconds() != 15 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, want := got.qemuTarget("seedbed-image.a"), "rbd:vms/seedbed-image.a:id=seedbed:conf=/etc/ceph/ceph.conf:keyring=/etc/ceph/ceph.client.seedbed.keyring:client_mount_timeout=15:rados_mon_op_timeout=15:rados_osd_op_timeout=30"; got != want {
+	if got, want := got.qemuTarget("seedbed-image.a"), "rbd:vms/seedbed-image.a:id=seedbed:conf=/etc/ceph/ceph.conf:keyring=/etc/ceph/ceph.client.seedbed.keyring:client_mount_timeout=15:rados_mon_op_timeout=15:rados_osd_op_timeout=30:rbd_disable_zero_copy_writes=false"; got != want {
 		t.Errorf("target %q; want %q", got, want)
 	}
 	odd := got
@@ -122,12 +160,14 @@ func TestSecretIDIsStable(t *testing.T) {
 
 func TestParseRoom(t *testing.T) {
 	t.Parallel()
-	answer := `{"stats":{},"pools":[{"name":"other","id":1,"stats":{"stored":1,"max_avail":2}},{"name":"vms","id":2,"stats":{"stored":100,"max_avail":900}},{"name":"new","stats":{"stored":0,"max_avail":0}}]}`
+	answer := `{"stats":{},"pools":[{"name":"other","id":1,"stats":{"stored":1,"max_avail":2}},{"name":"vms","id":2,"stats":{"stored":100,"max_avail":900}},{"name":"new","stats":{"stored":0,"max_avail":0}},
+		{"name":"half","stats":{"stored":100,"max_avail":900,"quota_bytes":500}},{"name":"over","stats":{"stored":100,"max_avail":900,"quota_bytes":50}},
+		{"name":"wide","stats":{"stored":100,"max_avail":900,"quota_bytes":5000}}]}`
 	for _, c := range []struct {
 		pool       string
 		size, free seedbed.Bytes
 		known      bool
-	}{{"vms", 1000, 900, true}, {"new", 0, 0, false}, {"none", 0, 0, false}} {
+	}{{"vms", 1000, 900, true}, {"half", 500, 400, true}, {"over", 100, 0, true}, {"wide", 1000, 900, true}, {"new", 0, 0, false}, {"none", 0, 0, false}} {
 		size, free, known, err := parseRoom([]byte(answer), c.pool)
 		if size != c.size || free != c.free || known != c.known || err != nil {
 			t.Errorf("%s: %d, %d, %v, %v", c.pool, size, free, known, err)

@@ -10,7 +10,9 @@
 // "seedbed" ("rbd image-meta get POOL/IMAGE seedbed"). What has our prefix and
 // no tag is a stranger's, and never touched. A thing is made under a building
 // name and renamed, and its tag says "ready" only then: RBD's rename is not
-// atomic, and what a crash left half renamed is not ready.
+// atomic, and what a crash left half renamed is not ready. Tags and names are read
+// and written in the RADOS objects that RBD keeps them in, because to open an image
+// costs more than all the rest (docs/decisions/0015-rbd-headers.md).
 //
 // The names, tags and parsers are plain Go and always built. The driver needs
 // librados and librbd and is built with the tag "ceph" (cgo; on Debian 12 also

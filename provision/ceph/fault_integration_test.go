@@ -23,6 +23,9 @@ import (
 // inTime is when a call must have come back: a few timeouts of one operation.
 const inTime = 15 * time.Second
 
+// atOnce is when what is cancelled must have come back, also in the middle of a long copy.
+const atOnce = 2 * time.Second
+
 func base(t *testing.T, p *Pool) {
 	t.Helper()
 	path, _ := drivertest.BootableFile(t)

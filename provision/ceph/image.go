@@ -93,21 +93,32 @@ func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed
 			p.discard(ctx, from, t)
 		}
 	}()
-	err = p.do(ctx, "make image "+t.Name, to, func(ctx context.Context, s *session) error {
+	h, err := call(ctx, p, "make image "+t.Name, to, func(ctx context.Context, s *session) (header, error) {
 		if err := p.need(s, room); err != nil {
-			return err
+			return header{}, err
 		}
 		opts := rbd.NewRbdImageOptions()
 		defer opts.Destroy()
-		return rbd.CreateImage(s.io, from, uint64(whole(seedbed.Bytes(t.Size))), opts)
+		if err := rbd.CreateImage(s.io, from, uint64(whole(seedbed.Bytes(t.Size))), opts); err != nil {
+			return header{}, err
+		}
+		return s.header(from)
 	})
 	if err != nil {
 		return nil, err
 	}
+	asking, stop := context.WithCancel(ctx)
+	number := p.numbered(asking, h, t.Name)
+	defer number()
+	defer stop()
 	if err := image.Write(ctx, src.Path(), image.Format(t.Format), p.cfg.qemuTarget(from), report); err != nil {
 		return nil, unanswered(err)
 	}
 	if t.SHA256, err = src.Digest(func() { report(100) }); err != nil {
+		return nil, err
+	}
+	id, err := number()
+	if err != nil {
 		return nil, err
 	}
 	return call(ctx, p, "finish image "+t.Name, to, func(ctx context.Context, s *session) (*tag, error) {
@@ -116,7 +127,7 @@ func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed
 		} else if have != nil { // made by the same job at the same time
 			return have, p.delete(ctx, s, from) // it has no snapshot yet
 		}
-		if err := s.takeSnapshot(from); err != nil {
+		if err := s.takeSnapshot(h, id); err != nil {
 			return nil, err
 		}
 		return p.commit(ctx, s, from, t)
@@ -134,15 +145,6 @@ func unanswered(err error) error {
 
 // timedOut is what the tool prints for ETIMEDOUT in the C locale.
 const timedOut = "Connection timed out"
-
-func (s *session) takeSnapshot(name string) error {
-	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	_, err = img.CreateSnapshot(snapshot)
-	return errors.Join(ignore(err, eexist), img.Close())
-}
 
 func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
 	if t == nil {

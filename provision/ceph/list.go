@@ -16,7 +16,7 @@ import (
 	"seedbed/provision/image"
 )
 
-// readers is how many tags are read at the same time: each takes a few round trips.
+// readers is how many tags are read at the same time: each takes two round trips.
 const readers = 8
 
 // Volumes implements worker.Lister.
@@ -102,7 +102,7 @@ func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 }
 
 func (p *Pool) room(s *session) (size, free seedbed.Bytes, err error) {
-	answer, _, err := s.conn.MonCommand([]byte(`{"prefix":"df","format":"json"}`))
+	answer, _, err := s.conn.MonCommand([]byte(`{"prefix":"df","detail":"detail","format":"json"}`))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -129,7 +129,7 @@ func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
 	}
 	if free-bytes < p.cfg.Reserve {
 		return seedbed.Errorf(seedbed.ErrFull, "%s is needed in Ceph pool %s, which has %s free and keeps a reserve of %s",
-			human(bytes), p.cfg.Pool, human(free), human(p.cfg.Reserve))
+			bytes.Human(), p.cfg.Pool, free.Human(), p.cfg.Reserve.Human())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,10 +161,10 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	case err != nil:
 		room.Detail, room.Hint = err.Error(), p.hint(err)
 	case info.Free < p.cfg.Reserve:
-		room.Detail = fmt.Sprintf("%s free of %s in Ceph pool %s", human(info.Free), human(info.Size), p.cfg.Pool)
-		room.Hint = fmt.Sprintf("remove volumes or images, or add OSDs: nothing new is made below the reserve of %s", human(p.cfg.Reserve))
+		room.Detail = fmt.Sprintf("%s free of %s in Ceph pool %s", info.Free.Human(), info.Size.Human(), p.cfg.Pool)
+		room.Hint = fmt.Sprintf("remove volumes or images, or add OSDs: nothing new is made below the reserve of %s", p.cfg.Reserve.Human())
 	default:
-		room.OK, room.Detail = true, fmt.Sprintf("%s free of %s in Ceph pool %s", human(info.Free), human(info.Size), p.cfg.Pool)
+		room.OK, room.Detail = true, fmt.Sprintf("%s free of %s in Ceph pool %s", info.Free.Human(), info.Size.Human(), p.cfg.Pool)
 	}
 	if n := p.gate.Stuck(); n > 0 {
 		room.Detail += fmt.Sprintf("; %d calls have not come back", n)

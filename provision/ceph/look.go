@@ -13,40 +13,6 @@ import (
 	"seedbed"
 )
 
-// readTag reads the tag of the RBD image of that name. Both are nil when there
-// is no such image, and the tag is nil when there is one without.
-func (s *session) readTag(name string) (t *tag, there bool, err error) {
-	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
-	if is(err, enoent) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	text, err := img.GetMetadata(tagKey)
-	if err := errors.Join(ignore(err, enoent), img.Close()); err != nil {
-		return nil, true, err
-	}
-	if is(err, enoent) {
-		return nil, true, nil
-	}
-	t, err = parseTag(name, text)
-	return t, true, err
-}
-
-// setTag writes the tag of the RBD image of that name.
-func (s *session) setTag(name string, t tag) error {
-	text, err := t.marshal()
-	if err != nil {
-		return err
-	}
-	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	return errors.Join(img.SetMetadata(tagKey, text), img.Close())
-}
-
 // look finds what has a name: nil when nothing has, ErrConflict when it is a
 // stranger's. What this node has left unfinished under the name is removed, and
 // what another has that does not go on with it: with a job, which is this node's alone

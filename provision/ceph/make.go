@@ -24,28 +24,32 @@ var errTaken = seedbed.Errorf(seedbed.ErrConflict, "taken meanwhile by somebody 
 // tag says ready only under the final name, because a rename has three steps
 // (librbd/operation/RenameRequest.h): until the second, the image has both names.
 func (p *Pool) commit(ctx context.Context, s *session, from string, t tag) (*tag, error) {
-	t.State, t.Node = stateBuilding, p.cfg.Node
-	if err := s.setTag(from, t); err != nil {
+	h, err := s.header(from)
+	if err != nil {
 		return nil, err
 	}
-	return p.give(ctx, s, from, t)
+	t.State, t.Node = stateBuilding, p.cfg.Node
+	if err := s.writeTag(h, t); err != nil {
+		return nil, err
+	}
+	return p.give(ctx, s, from, h, t)
 }
 
 // give is commit for an image that has its tag.
-func (p *Pool) give(ctx context.Context, s *session, from string, t tag) (*tag, error) {
+func (p *Pool) give(ctx context.Context, s *session, from string, h header, t tag) (*tag, error) {
 	to := t.Role.rbdName(t.Name)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	defer p.making(to)()
-	if err := rbd.GetImage(s.io, from).Rename(to); err != nil {
+	if err := s.rename(h, from, to); err != nil {
 		if is(err, eexist) {
 			return nil, fmt.Errorf("%w: RBD image %s/%s", errTaken, p.cfg.Pool, to)
 		}
 		return nil, err
 	}
 	t.State = stateReady
-	if err := s.setTag(to, t); err != nil {
+	if err := s.writeTag(h, t); err != nil {
 		return nil, err
 	}
 	return &t, nil
@@ -114,26 +118,6 @@ func (p *Pool) unready(ctx context.Context, s *session, to, node string) error {
 	return p.delete(ctx, s, to)
 }
 
-// idObject begins the name of the RADOS object that maps an RBD image's name to its ID (cls_rbd).
-const idObject = "rbd_id."
-
-// sameID tells whether both names have an object, of one ID.
-func (s *session) sameID(a, b string) (bool, error) {
-	var ids [2]string
-	for i, name := range []string{a, b} {
-		buf := make([]byte, 256)
-		n, err := s.io.Read(idObject+name, buf, 0)
-		if is(err, enoent) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		ids[i] = string(buf[:n])
-	}
-	return ids[0] != "" && ids[0] == ids[1], nil
-}
-
 // dropSnapshot removes an image's snapshot, if there is one.
 func (p *Pool) dropSnapshot(s *session, name string) error {
 	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
@@ -143,5 +127,9 @@ func (p *Pool) dropSnapshot(s *session, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(ignore(img.GetSnapshot(snapshot).Remove(), enoent), img.Close())
+	snap := img.GetSnapshot(snapshot)
+	if err = ignore(snap.Unprotect(), enoent, einval); err == nil { // it is not protected yet
+		err = ignore(snap.Remove(), enoent)
+	}
+	return errors.Join(err, img.Close())
 }

@@ -51,6 +51,7 @@ func TestParentGoes(t *testing.T) {
 	}
 	base(t, p)
 	rbdName := p.cfg.Pool + "/" + roleImage.rbdName("base")
+	c.RBD(t, "snap", "unprotect", rbdName+"@"+snapshot)
 	c.RBD(t, "snap", "rm", rbdName+"@"+snapshot)
 	_, err := p.CloneVolume(t.Context(), "job", volume("late"))
 	if !errors.Is(err, seedbed.ErrNotFound) || !strings.Contains(err.Error(), `"base"`) {

@@ -26,6 +26,8 @@ const (
 	ebusy     = syscall.EBUSY
 	enotempty = syscall.ENOTEMPTY
 	eperm     = syscall.EPERM
+	estale    = syscall.ESTALE
+	einval    = syscall.EINVAL
 )
 
 // closePatience bounds how long Close waits for what is inside the C library.

@@ -133,7 +133,14 @@ func (p *Pool) Snapshots(ctx context.Context, volume string, id seedbed.Instance
 }
 
 // onlyOurs refuses with ErrInUse a volume that has a snapshot which is not in its tag.
-func (p *Pool) onlyOurs(img *rbd.Image, t *tag) error {
+func (p *Pool) onlyOurs(s *session, h header, t *tag) error {
+	if h.snapshots == 0 {
+		return nil
+	}
+	return s.byID(h.id, func(img *rbd.Image) error { return p.allOurs(img, t) })
+}
+
+func (p *Pool) allOurs(img *rbd.Image, t *tag) error {
 	inside, err := snapshotNames(img)
 	if err != nil {
 		return err
@@ -147,14 +154,19 @@ func (p *Pool) onlyOurs(img *rbd.Image, t *tag) error {
 }
 
 // dropSnapshots removes the snapshots of a volume that is to go, when all are ours.
-func (p *Pool) dropSnapshots(img *rbd.Image, t *tag) error {
-	if err := p.onlyOurs(img, t); err != nil {
-		return err
+func (p *Pool) dropSnapshots(s *session, h header, t *tag) error {
+	if h.snapshots == 0 {
+		return nil
 	}
-	for _, snap := range t.Snapshots {
-		if err := ignore(img.GetSnapshot(snap.Name).Remove(), enoent); err != nil {
+	return s.byID(h.id, func(img *rbd.Image) error {
+		if err := p.allOurs(img, t); err != nil {
 			return err
 		}
-	}
-	return nil
+		for _, snap := range t.Snapshots {
+			if err := ignore(img.GetSnapshot(snap.Name).Remove(), enoent); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

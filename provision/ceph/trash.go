@@ -38,23 +38,24 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 		if have == nil { // a move that was cut off leaves a name without an image
 			return nil, p.unused(ctx, s, rbdName, move)
 		}
-		t, imageID := *have, ""
-		err = p.opened(s, rbdName, func(img *rbd.Image) (err error) {
-			imageID, err = img.GetId()
-			return errors.Join(err, p.onlyOurs(img, have))
-		})
+		h, err := s.header(rbdName)
 		if err != nil {
 			return nil, err
 		}
+		if err := p.onlyOurs(s, h, have); err != nil {
+			return nil, err
+		}
+		t := *have
 		now := time.Now().UTC().Truncate(time.Second)
 		t.Trash = &trashMark{Removed: now, Expires: now.Add(p.cfg.Trash)}
-		if err := s.setTag(rbdName, t); err != nil {
+		if err := s.writeTag(h, t); err != nil {
 			return nil, err
 		}
 		if err := p.unused(ctx, s, rbdName, move); err != nil {
+			// By the name: what has none any more was moved after all.
 			return nil, errors.Join(err, ignore(s.setTag(rbdName, *have), enoent))
 		}
-		item := p.item(imageID, &t)
+		item := p.item(h.id, &t)
 		return &item, nil
 	})
 }
@@ -67,15 +68,6 @@ func (errBusy) Error() string { return ebusy.Error() }
 
 // ErrorCode is the code that librbd's own errors have.
 func (errBusy) ErrorCode() int { return -int(ebusy) }
-
-// opened calls fn with the RBD image of that name.
-func (p *Pool) opened(s *session, rbdName string, fn func(*rbd.Image) error) error {
-	img, err := rbd.OpenImage(s.io, rbdName, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	return errors.Join(fn(img), img.Close())
-}
 
 func (p *Pool) item(imageID string, t *tag) seedbed.TrashItem {
 	return seedbed.TrashItem{
@@ -113,21 +105,7 @@ func (s *session) trashTag(e rbd.TrashInfo, r role) (*tag, error) {
 	if !strings.HasPrefix(e.Name, r.rbdName("")) {
 		return nil, nil
 	}
-	img, err := rbd.OpenImageByIdReadOnly(s.io, e.Id, rbd.NoSnapshot)
-	if is(err, enoent) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	text, err := img.GetMetadata(tagKey)
-	if err := errors.Join(ignore(err, enoent), img.Close()); err != nil {
-		return nil, err
-	}
-	if is(err, enoent) {
-		return nil, nil
-	}
-	t, err := parseTag(e.Name, text)
+	t, _, err := s.tagOf(e.Name, e.Id)
 	if err != nil || !t.names(e.Name) {
 		return nil, err
 	}
@@ -209,11 +187,11 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 		if !early && time.Now().Before(t.Trash.Expires) {
 			return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.cfg.Name, t.Trash.Expires.Format(time.RFC3339))
 		}
-		img, err := rbd.OpenImageById(s.io, id, rbd.NoSnapshot)
+		h, err := s.headerOf(id)
 		if err != nil {
 			return ignore(err, enoent)
 		}
-		if err := errors.Join(p.dropSnapshots(img, t), img.Close()); err != nil {
+		if err := p.dropSnapshots(s, h, t); err != nil {
 			return err
 		}
 		// RBD's own time is a second off at most, and ours is over.

@@ -134,32 +134,15 @@ func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*ta
 	if err != nil {
 		return nil, err
 	}
-	t.State, t.Node = stateBuilding, p.cfg.Node
-	if err := s.growTagged(from, t); err != nil {
+	h, err := s.header(from)
+	if err != nil {
 		return nil, err
 	}
-	return p.give(ctx, s, from, t)
-}
-
-// growTagged resizes an RBD image to the size in the tag and gives it the tag,
-// opening it once: to open an image takes most of the time of either.
-func (s *session) growTagged(name string, t tag) error {
-	text, err := t.marshal()
-	if err != nil {
-		return err
+	t.State, t.Node = stateBuilding, p.cfg.Node
+	if err := s.tagSized(h, t); err != nil {
+		return nil, err
 	}
-	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	have, err := img.GetSize()
-	if err == nil && have != uint64(t.Size) {
-		err = img.Resize(uint64(t.Size))
-	}
-	if err == nil {
-		err = img.SetMetadata(tagKey, text)
-	}
-	return errors.Join(err, img.Close())
+	return p.give(ctx, s, from, h, t)
 }
 
 // undo removes, inside a call that has the final name as its key, what could
@@ -189,8 +172,11 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 			return err
 		}
 		if have != nil {
-			err = p.opened(s, rbdName, func(img *rbd.Image) error { return p.dropSnapshots(img, have) })
+			h, err := s.header(rbdName)
 			if err != nil {
+				return err
+			}
+			if err := p.dropSnapshots(s, h, have); err != nil {
 				return err
 			}
 		}

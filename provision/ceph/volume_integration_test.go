@@ -129,15 +129,22 @@ func TestFlattenStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := p.FlattenVolume(ctx, "v", "i", func(seedbed.Progress) { cancel() })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("flatten: %v", err)
+	var begin time.Time
+	_, err := p.FlattenVolume(ctx, "v", "i", func(seedbed.Progress) {
+		begin = time.Now()
+		cancel()
+	})
+	if took := time.Since(begin); !errors.Is(err, context.Canceled) || took > atOnce {
+		t.Errorf("flatten: %v after %s; want it within %s", err, took, atOnce)
 	}
-	begin := time.Now()
 	if err := p.StopFlatten(t.Context(), "v", "i"); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("stopped in %s", time.Since(begin))
+	took := time.Since(begin)
+	if took > atOnce {
+		t.Errorf("cancelled and stopped in %s; want it within %s", took, atOnce)
+	}
+	t.Logf("cancelled and stopped in %s", took)
 	if left := p.queued(t); left != nil {
 		t.Errorf("the task goes on: %+v", left)
 	}
@@ -253,6 +260,7 @@ func TestStrangersInTheTrash(t *testing.T) {
 	c.RBD(t, "create", "--size", "8M", theirs)
 	c.RBD(t, "trash", "mv", theirs)
 	mine := cfg.Pool + "/" + roleImage.rbdName("spare")
+	c.RBD(t, "snap", "unprotect", mine+"@"+snapshot)
 	c.RBD(t, "snap", "rm", "--no-progress", mine+"@"+snapshot)
 	c.RBD(t, "trash", "mv", mine)
 	if err := p.sweep(t.Context()); err != nil {

@@ -1,0 +1,165 @@
+//go:build ceph
+
+package ceph
+
+import (
+	"errors"
+
+	"github.com/ceph/go-ceph/rbd"
+)
+
+// To open an RBD image takes dozens of operations, and two dozen more when it is a
+// clone. What is done here takes one or two: the same method calls that librbd comes
+// to in the end. See docs/decisions/0015-rbd-headers.md.
+
+// plain are the features of an image that may be changed without librbd. Of the others,
+// journaling has each change written to the journal first, from which a mirror learns of it.
+const plain = rbd.FeatureLayering | rbd.FeatureExclusiveLock | rbd.FeatureObjectMap | rbd.FeatureFastDiff |
+	rbd.FeatureDeepFlatten | rbd.FeatureDataPool | rbd.FeatureOperations
+
+// header is an RBD image as its header object shows it.
+type header struct {
+	shape
+	id string
+}
+
+func (h header) plain() bool { return h.features&^plain == 0 }
+
+// header reads that of the RBD image of that name; ENOENT when there is none.
+func (s *session) header(name string) (header, error) {
+	id, err := s.idOf(name)
+	if err != nil {
+		return header{}, err
+	}
+	return s.headerOf(id)
+}
+
+// headerOf is header for an image of which the ID is known.
+func (s *session) headerOf(id string) (header, error) {
+	got, err := s.inspect(headerObject+id, method{"get_size", encodeNumber(noSnapshot)}, method{"get_features", encodeNumber(noSnapshot)}, method{name: "get_snapcontext"})
+	if err != nil {
+		return header{}, err
+	}
+	h := header{id: id}
+	h.shape, err = parseShape(got[0], got[1], got[2])
+	return h, err
+}
+
+// readTag reads the tag of the RBD image of that name. Both are nil when there
+// is no such image, and the tag is nil when there is one without.
+func (s *session) readTag(name string) (t *tag, there bool, err error) {
+	id, err := s.idOf(name)
+	if err != nil {
+		return nil, false, ignore(err, enoent)
+	}
+	return s.tagOf(name, id)
+}
+
+// tagOf is readTag for an image of which the ID is known, and which has, or had, that name.
+func (s *session) tagOf(name, id string) (t *tag, there bool, err error) {
+	got, err := s.inspect(headerObject+id, method{"get_features", encodeNumber(noSnapshot)}, method{"metadata_get", encodeTexts(tagKey)})
+	if is(err, enoent) {
+		return nil, len(got) > 0, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := parseText(got[1])
+	if err != nil {
+		return nil, true, err
+	}
+	t, err = parseTag(name, text)
+	return t, true, err
+}
+
+// setTag writes the tag of the RBD image of that name; ENOENT when there is none.
+func (s *session) setTag(name string, t tag) error {
+	h, err := s.header(name)
+	if err != nil {
+		return err
+	}
+	return s.writeTag(h, t)
+}
+
+// writeTag is setTag for an image of which the header was read.
+func (s *session) writeTag(h header, t tag) error {
+	text, err := t.marshal()
+	if err != nil {
+		return err
+	}
+	if !h.plain() {
+		return s.byID(h.id, func(img *rbd.Image) error { return img.SetMetadata(tagKey, text) })
+	}
+	return s.change(headerObject+h.id, tagMethod(text))
+}
+
+func tagMethod(text string) method { return method{"metadata_set", encodePair(tagKey, text)} }
+
+// dropTag takes the tag off the RBD image of that name, also while it is in use.
+func (s *session) dropTag(name string) error {
+	h, err := s.header(name)
+	if err != nil {
+		return err
+	}
+	if !h.plain() {
+		return s.byID(h.id, func(img *rbd.Image) error { return ignore(img.RemoveMetadata(tagKey), enoent) })
+	}
+	return ignore(s.change(headerObject+h.id, method{"metadata_remove", encodeTexts(tagKey)}), enoent)
+}
+
+// tagSized gives an RBD image that nobody else knows of yet the size in the tag, and the tag.
+func (s *session) tagSized(h header, t tag) error {
+	size := uint64(t.Size)
+	if size == h.size {
+		return s.writeTag(h, t)
+	}
+	text, err := t.marshal()
+	if err != nil {
+		return err
+	}
+	if !h.plain() || size < h.size {
+		return s.byID(h.id, func(img *rbd.Image) error {
+			if err := img.Resize(size); err != nil {
+				return err
+			}
+			return img.SetMetadata(tagKey, text)
+		})
+	}
+	// First the map, as librbd does it: one that is too large is cut to size, one that is too small is invalid.
+	if h.features&rbd.FeatureObjectMap != 0 {
+		const absent = 0 // the state of the new objects (OBJECT_NONEXISTENT)
+		more := method{"object_map_resize", append(encodeNumber(h.objects(size)), absent)}
+		if err := s.change(mapObject+h.id, more); err != nil {
+			return err
+		}
+	}
+	return s.change(headerObject+h.id, method{"set_size", encodeNumber(size)}, tagMethod(text))
+}
+
+// rename gives an RBD image another name: EEXIST when something has it. Its three steps
+// are librbd's (librbd/operation/RenameRequest.h), and what is left after one of them is what a crash of librbd would leave.
+func (s *session) rename(h header, from, to string) error {
+	if !h.plain() {
+		return rbd.GetImage(s.io, from).Rename(to)
+	}
+	if err := s.create(idObject+to, method{"set_id", encodeTexts(h.id)}); err != nil {
+		return err
+	}
+	err := s.change(directory, method{"dir_rename_image", encodeTexts(from, to, h.id)})
+	if is(err, eexist, enoent, estale) { // a removal was cut off that left nothing but this name, or ours was removed
+		return errors.Join(err, s.unname(to, h.id))
+	}
+	if err != nil {
+		return err
+	}
+	return ignore(s.io.Delete(idObject+from), enoent)
+}
+
+// byID calls fn with the RBD image of that ID.
+func (s *session) byID(id string, fn func(*rbd.Image) error) error {
+	img, err := rbd.OpenImageById(s.io, id, rbd.NoSnapshot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(img), img.Close())
+}

@@ -182,9 +182,9 @@ func TestFullPool(t *testing.T) {
 		held          bool // somebody may be writing to the file
 		problem       string
 	}{
-		{"no room for the copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, true, "16.0 MiB is needed in pool default"},
-		{"no room for the conversion", 8 * seedbed.MiB, seedbed.MiB, 5 * seedbed.MiB, true, "and keeps a reserve of 1.0 MiB"},
-		{"no room without a copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, false, "and keeps a reserve of 1.0 MiB"},
+		{"no room for the copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, true, "16.0MiB is needed in pool default"},
+		{"no room for the conversion", 8 * seedbed.MiB, seedbed.MiB, 5 * seedbed.MiB, true, "and keeps a reserve of 1.0MiB"},
+		{"no room without a copy", 8 * seedbed.MiB, seedbed.MiB, 16 * seedbed.MiB, false, "and keeps a reserve of 1.0MiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -265,7 +265,7 @@ func TestReserve(t *testing.T) {
 	p := open(t, filepath.Join(t.TempDir(), "pool"))
 	p.reserve = seedbed.Bytes(1) << 60
 	_, err := p.CloneVolume(t.Context(), "", seedbed.VolumeSpec{Name: "v", Instance: "i", Size: seedbed.GiB})
-	if !errors.Is(err, seedbed.ErrFull) || !strings.Contains(err.Error(), "reserve of 1048576.0 TiB") {
+	if !errors.Is(err, seedbed.ErrFull) || !strings.Contains(err.Error(), "reserve of 1048576.0TiB") {
 		t.Fatal(err)
 	}
 	if h := p.Health(t.Context()); h[0].OK || h[0].Hint == "" {

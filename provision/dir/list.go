@@ -68,9 +68,9 @@ func (p *Pool) Health(context.Context) []seedbed.Check {
 	case err != nil:
 		room.OK, room.Detail, room.Hint = false, err.Error(), "make "+p.path+" a directory that root can write to"
 	default:
-		room.Detail = fmt.Sprintf("%s free of %s at %s", human(free), human(size), p.path)
+		room.Detail = fmt.Sprintf("%s free of %s at %s", free.Human(), size.Human(), p.path)
 		if free < p.reserve {
-			room.OK, room.Hint = false, fmt.Sprintf("remove volumes or images: nothing new is made below the reserve of %s", human(p.reserve))
+			room.OK, room.Hint = false, fmt.Sprintf("remove volumes or images: nothing new is made below the reserve of %s", p.reserve.Human())
 		}
 	}
 	tool := seedbed.Check{Name: image.Tool, OK: true, Detail: "installed"}
@@ -97,20 +97,7 @@ func (p *Pool) need(bytes seedbed.Bytes) error {
 	}
 	if free-bytes < p.reserve {
 		return seedbed.Errorf(seedbed.ErrFull, "%s is needed in pool %s at %s, which has %s free and keeps a reserve of %s",
-			human(bytes), p.name, p.path, human(free), human(p.reserve))
+			bytes.Human(), p.name, p.path, free.Human(), p.reserve.Human())
 	}
 	return nil
-}
-
-// human is a size to read, with one decimal.
-func human(b seedbed.Bytes) string {
-	for _, u := range []struct {
-		name string
-		size seedbed.Bytes
-	}{{"TiB", seedbed.TiB}, {"GiB", seedbed.GiB}, {"MiB", seedbed.MiB}, {"KiB", seedbed.KiB}} {
-		if b >= u.size {
-			return fmt.Sprintf("%.1f %s", float64(b)/float64(u.size), u.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", b)
 }

@@ -3,12 +3,13 @@
 package dir
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/provision/image"
@@ -60,16 +61,22 @@ func TestResizeInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdout, err := user.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := user.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; {
-		if out, err := exec.Command("qemu-img", "info", v.Disk.Source).CombinedOutput(); err != nil && strings.Contains(string(out), "lock") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("qemu-io does not open the file")
-		}
+	// Its first answer comes once it has the file open.
+	if _, err := io.WriteString(stdin, "length\n"); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewScanner(stdout)
+	for answers.Scan() && !strings.Contains(answers.Text(), "MiB") {
+	}
+	if !strings.Contains(answers.Text(), "MiB") {
+		t.Fatal("qemu-io does not open the file")
 	}
 	if _, err := p.ResizeVolume(t.Context(), "v", "i", 128*seedbed.MiB); !errors.Is(err, seedbed.ErrInUse) {
 		t.Errorf("while it is open: %v", err)

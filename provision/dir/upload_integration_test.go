@@ -45,55 +45,6 @@ func converted(t *testing.T, disk string, args ...string) []byte {
 	return data
 }
 
-func TestUploadedFormats(t *testing.T) {
-	t.Parallel()
-	disk, _ := drivertest.BootableFile(t)
-	raw, err := os.ReadFile(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	iso := bytes.Clone(raw)
-	copy(iso[32769:], "CD001")
-	isoFile := filepath.Join(t.TempDir(), "disk.iso")
-	if err := os.WriteFile(isoFile, iso, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sparse := converted(t, disk, "-O", "vmdk", "-o", "subformat=monolithicSparse")
-	streamed := converted(t, disk, "-O", "vmdk", "-o", "subformat=streamOptimized")
-	machine := ovatest.OVA{Firmware: "efi", Manifest: "SHA1", Disks: []ovatest.Disk{{Name: "m.vmdk", Content: streamed, Capacity: 4}}}
-	for _, c := range []struct {
-		name   string
-		data   []byte
-		format string
-		disk   string
-	}{
-		{"raw", raw, "raw", disk},
-		{"qcow2", converted(t, disk, "-O", "qcow2"), "qcow2", disk},
-		{"qcow2, compressed", converted(t, disk, "-c", "-O", "qcow2"), "qcow2", disk},
-		{"vdi", converted(t, disk, "-O", "vdi"), "vdi", disk},
-		{"vmdk", sparse, "vmdk", disk},
-		{"vmdk of a stream", streamed, "vmdk", disk},
-		{"iso", iso, "iso", isoFile},
-		{"ova", machine.Bytes(), "vmdk", disk},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := open(t, filepath.Join(t.TempDir(), "pool"))
-			info, err := upload(t, p, c.data, seedbed.ImageSpec{Name: "base"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info.Format != c.format || info.Size != drivertest.BootableSize || (info.Firmware == seedbed.FirmwareUEFI) != (c.name == "ova") {
-				t.Errorf("got %+v", info)
-			}
-			tool(t, "compare", "-f", "qcow2", "-F", "raw", p.file(images, "base"), c.disk)
-			if left := tree(t, p); len(left) != 2 {
-				t.Errorf("files of the image: %v", left)
-			}
-		})
-	}
-}
-
 func TestUploadsOfWhatReachesElsewhere(t *testing.T) {
 	t.Parallel()
 	disk, _ := drivertest.BootableFile(t)

@@ -27,7 +27,7 @@ func (d digest) hash() hash.Hash { return algorithms[d.algorithm]() }
 // check compares what h has seen with the manifest.
 func (d digest) check(file string, h hash.Hash) error {
 	if got := hex.EncodeToString(h.Sum(nil)); got != d.sum {
-		return seedbed.Errorf(seedbed.ErrInvalid, "has a file %q that is not what its manifest says (%s is %s, not %s): it was damaged or changed", clip(file), d.algorithm, got, d.sum)
+		return seedbed.Errorf(seedbed.ErrInvalid, "has a file %q that is not what its manifest says (%s is %s, not %s): it was damaged or changed", seedbed.Clip(file), d.algorithm, got, d.sum)
 	}
 	return nil
 }
@@ -50,11 +50,11 @@ func parseManifest(text []byte) (map[string]digest, error) {
 		}
 		m := manifestLine.FindStringSubmatch(line)
 		if m == nil || len(m[3]) != 2*algorithms[m[1]]().Size() {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with the line %q: want such as SHA256(disk1.vmdk)= and the digest", clip(line))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with the line %q: want such as SHA256(disk1.vmdk)= and the digest", seedbed.Clip(line))
 		}
 		d := digest{m[1], strings.ToLower(m[3])}
 		if old, twice := all[m[2]]; twice && old != d {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with two digests of %q", clip(m[2]))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with two digests of %q", seedbed.Clip(m[2]))
 		}
 		all[m[2]] = d
 	}

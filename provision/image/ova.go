@@ -42,7 +42,7 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 			break
 		}
 		if err != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive that is damaged or cut off: %s", clip(err.Error()))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive that is damaged or cut off: %s", seedbed.Clip(err.Error()))
 		}
 		name, err := a.admit(h, section, size)
 		if err != nil {
@@ -51,7 +51,7 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 		suffix := strings.ToLower(path.Ext(name))
 		switch {
 		case first && suffix != ".ovf":
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive whose first file is %q, and no OVA: that starts with an .ovf descriptor", clip(name))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive whose first file is %q, and no OVA: that starts with an .ovf descriptor", seedbed.Clip(name))
 		case !first && suffix == ".ovf":
 			return nil, invalid("has two OVF descriptors")
 		case first:
@@ -83,10 +83,10 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.size"] != "" {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want plain files alone", clip(name))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want plain files alone", seedbed.Clip(name))
 	}
 	if _, twice := a.members[name]; twice {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "has two files called %q", clip(name))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has two files called %q", seedbed.Clip(name))
 	}
 	if len(a.members) == maxMembers {
 		return "", seedbed.Errorf(seedbed.ErrInvalid, "has more than %d files", maxMembers)
@@ -96,7 +96,7 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 		return "", err
 	}
 	if h.Size < 0 || seedbed.Bytes(h.Size) > size-seedbed.Bytes(at) {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "is cut off in its file %q", clip(name))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "is cut off in its file %q", seedbed.Clip(name))
 	}
 	a.members[name] = member{seedbed.Bytes(at), seedbed.Bytes(h.Size)}
 	return name, nil
@@ -106,7 +106,7 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 func checkMember(name string) error {
 	if name == "" || len(name) > 255 || name == "." || name == ".." || strings.ContainsAny(name, "/\\") || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "has a file called %q: want plain names, without directories", clip(name))
+		return seedbed.Errorf(seedbed.ErrInvalid, "has a file called %q: want plain names, without directories", seedbed.Clip(name))
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (a *Archive) trust(list []byte, name string, descriptor []byte) (err error)
 }
 
 func unlisted(name string) error {
-	return seedbed.Errorf(seedbed.ErrInvalid, "has a manifest that does not list %q: make it anew, or leave it out", clip(name))
+	return seedbed.Errorf(seedbed.ErrInvalid, "has a manifest that does not list %q: make it anew, or leave it out", seedbed.Clip(name))
 }
 
 // describe reads the descriptor, and looks whether the disks' files are there.
@@ -153,7 +153,7 @@ func (a *Archive) describe(descriptor []byte) (err error) {
 		d := &a.Disks[i]
 		m, ok := a.members[d.File]
 		if !ok {
-			return seedbed.Errorf(seedbed.ErrInvalid, "lacks the file %q of a disk: it was cut off, or put together without it", clip(d.File))
+			return seedbed.Errorf(seedbed.ErrInvalid, "lacks the file %q of a disk: it was cut off, or put together without it", seedbed.Clip(d.File))
 		}
 		if _, listed := a.manifest[d.File]; a.manifest != nil && !listed {
 			return unlisted(d.File)
@@ -176,5 +176,5 @@ func (a *Archive) disk(file string) (seedbed.ApplianceDisk, error) {
 			return d, nil
 		}
 	}
-	return seedbed.ApplianceDisk{}, fmt.Errorf("the OVA has no disk %q any more", clip(file))
+	return seedbed.ApplianceDisk{}, fmt.Errorf("the OVA has no disk %q any more", seedbed.Clip(file))
 }

@@ -35,7 +35,7 @@ func ParseOVF(text []byte) (seedbed.Appliance, error) {
 	}
 	if !root.ovf("Envelope") {
 		return seedbed.Appliance{}, seedbed.Errorf(seedbed.ErrInvalid, "has a descriptor that is %q of %q: want an Envelope of OVF 1 or 2 (%s)",
-			clip(root.name.Local), clip(root.name.Space), strings.Join(envelopes, ", "))
+			seedbed.Clip(root.name.Local), seedbed.Clip(root.name.Space), strings.Join(envelopes, ", "))
 	}
 	system := root.find("VirtualSystem")
 	if system == nil {
@@ -73,7 +73,7 @@ func vcpus(item *element) (int, error) {
 	s := item.setting("VirtualQuantity")
 	n, err := strconv.Atoi(s)
 	if err != nil || seedbed.CheckVCPUs(n) != nil {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has %q processors: want 1 to %d", clip(s), seedbed.MaxVCPUs)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has %q processors: want 1 to %d", seedbed.Clip(s), seedbed.MaxVCPUs)
 	}
 	return n, nil
 }
@@ -137,37 +137,37 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 		if kind == "disk" {
 			e := byID(section, "Disk", "diskId", id)
 			if e == nil {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q that its DiskSection does not describe", clip(resource))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q that its DiskSection does not describe", seedbed.Clip(resource))
 			}
 			if e.attr("parentRef") != "" {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q as the difference to another: export it as a whole", clip(id))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q as the difference to another: export it as a whole", seedbed.Clip(id))
 			}
 			var err error
 			if d.Capacity, err = capacity(root, e); err != nil {
 				return nil, err
 			}
 			if kind, id = "file", e.attr("fileRef"); id == "" {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q without a file: take blank disks out of it, and give them to machines by a storage template", clip(resource))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q without a file: take blank disks out of it, and give them to machines by a storage template", seedbed.Clip(resource))
 			}
 		}
 		if kind != "file" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk whose HostResource is %q: want ovf:/disk/ID or ovf:/file/ID", clip(resource))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk whose HostResource is %q: want ovf:/disk/ID or ovf:/file/ID", seedbed.Clip(resource))
 		}
 		file := byID(files, "File", "id", id)
 		if file == nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in the file %q, which its References do not name", clip(id))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in the file %q, which its References do not name", seedbed.Clip(id))
 		}
 		if c := file.attr("compression"); c != "" && c != "identity" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it as it is", clip(id), clip(c))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it as it is", seedbed.Clip(id), seedbed.Clip(c))
 		}
 		if file.attr("chunkSize") != "" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in several files: want one", clip(id))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in several files: want one", seedbed.Clip(id))
 		}
 		if d.File = file.attr("href"); checkMember(d.File) != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in %q: want the name of a file inside it", clip(d.File))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in %q: want the name of a file inside it", seedbed.Clip(d.File))
 		}
 		if seen[d.File] {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has two disks in the one file %q", clip(d.File))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has two disks in the one file %q", seedbed.Clip(d.File))
 		}
 		seen[d.File] = true
 		found = append(found, d)

@@ -47,7 +47,7 @@ func parseXML(text []byte) (*element, error) {
 			break
 		}
 		if err != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor that is not well-formed XML: %s", clip(err.Error()))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor that is not well-formed XML: %s", seedbed.Clip(err.Error()))
 		}
 		switch token := token.(type) {
 		case xml.StartElement:

@@ -17,14 +17,16 @@ import (
 )
 
 // Private is a file with the disk of a source whose content stays as it is while
-// an image is made of it, and with the source's digest.
+// an image is made of it, and with the source's digest where that is known: of what was
+// uploaded or copied, since it was all read for that, and of what is to have a certain one.
 type Private struct {
 	file *os.File
 	// shared is set for a file that is the source's own, and was not made for this.
 	shared bool
 	source *Source
 	sum    string
-	// The following are of a frozen file, whose digest is found meanwhile.
+	// The following are of a frozen file.
+	digest bool         // it is found meanwhile, to compare it
 	done   atomic.Int64 // bytes that are in the digest
 	stop   context.CancelCauseFunc
 	hashed chan struct{} // closed once sum is known, or err
@@ -50,7 +52,7 @@ func (s *Source) Private(ctx context.Context, room func() (*os.File, error), pro
 	case s.spec.Upload != "":
 		return ctx, &Private{file: s.file, shared: true, source: s, sum: s.spec.SHA256}, nil
 	case frozen:
-		p := &Private{file: s.file, shared: true, source: s, hashed: make(chan struct{}), read: make(chan struct{}), ended: make(chan struct{})}
+		p := &Private{file: s.file, shared: true, source: s, digest: s.spec.SHA256 != "", hashed: make(chan struct{}), read: make(chan struct{}), ended: make(chan struct{})}
 		ctx, p.stop = context.WithCancelCause(ctx)
 		go p.guard(ctx)
 		return ctx, p, nil
@@ -75,15 +77,15 @@ func (p *Private) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid
 // the digest, where that takes longer.
 func (p *Private) Written(percent float64) seedbed.Progress {
 	q := p.source.written(percent)
-	if p.stop != nil {
+	if p.digest {
 		q.Done = min(q.Done, seedbed.Bytes(p.done.Load()))
 	}
 	return q
 }
 
-// Digest is the SHA-256 digest of the source. It is asked for once, when all is
-// read: with an error, ErrInvalid and a predicate of the file, that is worth nothing.
-// It calls waiting now and then until it is known.
+// Digest is the SHA-256 digest of the source, empty where it is not known. It is asked for
+// once, when all is read: with an error, ErrInvalid and a predicate of the file, that is worth
+// nothing. It calls waiting now and then until it is known.
 func (p *Private) Digest(waiting func()) (string, error) {
 	if p.stop == nil {
 		return p.sum, nil
@@ -177,17 +179,10 @@ func (c counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// guard finds the digest, and ends the import when somebody wants to write.
+// guard ends the import when somebody wants to write. The digest is found meanwhile.
 func (p *Private) guard(ctx context.Context) {
 	defer close(p.ended)
-	go func() {
-		defer close(p.hashed)
-		h := sha256.New()
-		if p.err = hashPart(ctx, io.MultiWriter(h, counter{&p.done}), p.file, 0, p.source.Size); p.err == nil {
-			p.sum = hex.EncodeToString(h.Sum(nil))
-			p.err = p.source.expect(p.sum)
-		}
-	}()
+	go p.find(ctx)
 	defer func() { <-p.hashed }()
 	look := time.NewTicker(leaseLook)
 	defer look.Stop()
@@ -203,6 +198,20 @@ func (p *Private) guard(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// find finds the digest, where there is one to compare it with: it takes about as much of
+// a processor as it takes to write the disk, and who writes that has use for all of them.
+func (p *Private) find(ctx context.Context) {
+	defer close(p.hashed)
+	if !p.digest {
+		return
+	}
+	h := sha256.New()
+	if p.err = hashPart(ctx, io.MultiWriter(h, counter{&p.done}), p.file, 0, p.source.Size); p.err == nil {
+		p.sum = hex.EncodeToString(h.Sum(nil))
+		p.err = p.source.expect(p.sum)
 	}
 }
 

@@ -86,10 +86,12 @@ func TestPrivate(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   seedbed.ImageSpec
 		copied bool
+		sum    string
 	}{
-		"frozen":           {seedbed.ImageSpec{Path: path, SHA256: hexSum(disk)}, false},
-		"open for writing": {seedbed.ImageSpec{Path: held}, true},
-		"uploaded":         {seedbed.ImageSpec{Upload: uploadName, SHA256: hexSum(disk)}, false},
+		"frozen":               {seedbed.ImageSpec{Path: path, SHA256: hexSum(disk)}, false, hexSum(disk)},
+		"frozen, of no digest": {seedbed.ImageSpec{Path: path}, false, ""},
+		"open for writing":     {seedbed.ImageSpec{Path: held}, true, hexSum(disk)},
+		"uploaded":             {seedbed.ImageSpec{Upload: uploadName, SHA256: hexSum(disk)}, false, hexSum(disk)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, p, copied := take(t, t.Context(), c.spec, uploaded(t, disk))
@@ -100,8 +102,11 @@ func TestPrivate(t *testing.T) {
 			if err != nil || string(got) != string(disk) {
 				t.Errorf("%d bytes, %v; want the file's %d", len(got), err, len(disk))
 			}
-			if sum, err := p.Digest(func() {}); err != nil || sum != hexSum(disk) || ctx.Err() != nil {
-				t.Errorf("digest %s, %v, %v; want %s", sum, err, ctx.Err(), hexSum(disk))
+			if sum, err := p.Digest(func() {}); err != nil || sum != c.sum || ctx.Err() != nil {
+				t.Errorf("digest %q, %v, %v; want %q", sum, err, ctx.Err(), c.sum)
+			}
+			if q := p.Written(100); q.Done != q.Total {
+				t.Errorf("%d of %d bytes at the end", q.Done, q.Total)
 			}
 			if err := p.Close(); err != nil {
 				t.Error(err)

@@ -23,20 +23,20 @@ func CheckSpec(spec seedbed.ImageSpec) error {
 	}
 	if spec.Upload != "" {
 		if err := checkUpload(spec.Upload); err != nil || spec.Path != "" {
-			return seedbed.Errorf(seedbed.ErrInvalid, "upload %q of the image is not usable", clip(spec.Upload))
+			return seedbed.Errorf(seedbed.ErrInvalid, "upload %q of the image is not usable", seedbed.Clip(spec.Upload))
 		}
 	} else if !filepath.IsAbs(spec.Path) || strings.ContainsRune(spec.Path, 0) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "path %q of the image is not absolute", spec.Path)
 	}
 	if spec.Member != "" && checkMember(spec.Member) != nil {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not the name of a disk in an OVA", clip(spec.Member))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not the name of a disk in an OVA", seedbed.Clip(spec.Member))
 	}
 	return checkDigest(spec.SHA256)
 }
 
 func checkDigest(s string) error {
 	if b, err := hex.DecodeString(s); err != nil || len(b) != 0 && len(b) != sha256.Size {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", clip(s))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", seedbed.Clip(s))
 	}
 	return nil
 }
@@ -127,10 +127,10 @@ func (s *Source) Look() error {
 		return err
 	}
 	if _, err := Sniff(head, s.Size); err != nil {
-		return fmt.Errorf("has the disk %q, which %w", clip(disk.File), err)
+		return fmt.Errorf("has the disk %q, which %w", seedbed.Clip(disk.File), err)
 	}
 	if s.spec.Format != "" && s.spec.Format != containerOVA {
-		return seedbed.Errorf(seedbed.ErrInvalid, "is an OVA, and %s is asked for", clip(s.spec.Format))
+		return seedbed.Errorf(seedbed.ErrInvalid, "is an OVA, and %s is asked for", seedbed.Clip(s.spec.Format))
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ const containerOVA = "ova"
 func (s *Source) wanted(head []byte) error {
 	format, err := Sniff(head, s.Size)
 	if err == nil && s.spec.Format != "" && s.spec.Format != string(format) {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "is in %s format, and %s is asked for", format, clip(s.spec.Format))
+		err = seedbed.Errorf(seedbed.ErrInvalid, "is in %s format, and %s is asked for", format, seedbed.Clip(s.spec.Format))
 	}
 	return err
 }

@@ -48,12 +48,13 @@ func copySparse(ctx context.Context, dst *os.File, src io.Reader, size seedbed.B
 
 // hashPart writes the bytes of src from one place to another into h.
 func hashPart(ctx context.Context, h io.Writer, src io.ReaderAt, from, to seedbed.Bytes) error {
+	buf := make([]byte, block/4)
 	for at := from; at < to; at += 64 * block {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := min(64*block, to-at)
-		done, err := io.Copy(h, io.NewSectionReader(src, int64(at), int64(n)))
+		done, err := io.CopyBuffer(h, io.NewSectionReader(src, int64(at), int64(n)), buf)
 		if err != nil {
 			return err
 		}

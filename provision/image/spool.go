@@ -57,7 +57,7 @@ var uploadID = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
 
 func checkUpload(id string) error {
 	if !uploadID.MatchString(id) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not the ID of an upload: want 16 to 64 letters and digits", clip(id))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not the ID of an upload: want 16 to 64 letters and digits", seedbed.Clip(id))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ const maxExponent = 80
 func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(quantity), 10, 64)
 	if err != nil || n < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the quantity %q: want a whole number", clip(quantity))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the quantity %q: want a whole number", seedbed.Clip(quantity))
 	}
 	if strings.TrimSpace(units) == "" {
 		units = fallback
@@ -56,14 +56,14 @@ func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 		whole.Add(whole, big.NewInt(1))
 	}
 	if !whole.IsInt64() {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the size %s of %q: more than there can be", clip(quantity), clip(units))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the size %s of %q: more than there can be", seedbed.Clip(quantity), seedbed.Clip(units))
 	}
 	return seedbed.Bytes(whole.Int64()), nil
 }
 
 // parseUnits reads a base unit with its multipliers and divisors, from left to right.
 func parseUnits(s string) (*big.Rat, error) {
-	bad := seedbed.Errorf(seedbed.ErrInvalid, `has the units %q: want such as "byte * 2^30"`, clip(s))
+	bad := seedbed.Errorf(seedbed.ErrInvalid, `has the units %q: want such as "byte * 2^30"`, seedbed.Clip(s))
 	if len(s) > 100 {
 		return nil, bad
 	}
@@ -110,12 +110,4 @@ func multiplier(s string) (*big.Rat, bool) {
 		return new(big.Rat).SetFrac(big.NewInt(1), power(n, -e)), true
 	}
 	return new(big.Rat).SetInt(power(n, e)), true
-}
-
-// clip keeps a stranger's text short in a message.
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

@@ -25,7 +25,7 @@ func (d *Driver) CheckDomain(ctx context.Context, spec seedbed.DomainSpec) ([]st
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s has no document to check", spec.Name)
 	}
 	return call(ctx, d, "check domain "+spec.Name, "", func(_ context.Context, conn *lv.Connect) ([]string, error) {
-		host, _, err := d.host(conn)
+		host, err := d.host(conn)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 // another domain's, ErrInvalid, ErrUnavailable.
 func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error {
 	return d.do(ctx, "define domain "+spec.Name, spec.ID, func(_ context.Context, conn *lv.Connect) error {
-		host, _, err := d.host(conn)
+		host, err := d.host(conn)
 		if err != nil {
 			return err
 		}
@@ -29,11 +29,15 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 		if err != nil || there {
 			return err
 		}
+		d.know(spec.ID, true) // before libvirt tells of it
 		dom, err := conn.DomainDefineXML(doc)
+		if err != nil {
+			d.know(spec.ID, false)
+		}
 		err = unstartable(conn, doc, err)
-		// What libvirt calls "operation failed" here is a name or UUID taken since we looked.
+		// What libvirt calls "operation failed" here is a name that is taken, or a UUID since we looked.
 		if has(err, lv.ERR_OPERATION_FAILED) {
-			return seedbed.Errorf(seedbed.ErrConflict, "define domain %s: %v", spec.Name, err)
+			return inTheWay(conn, spec, err)
 		}
 		if err != nil {
 			return err
@@ -66,19 +70,22 @@ func defined(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
 	if !errors.Is(err, seedbed.ErrNotFound) {
 		return false, err
 	}
+	return false, nil
+}
+
+// inTheWay is why a domain could not be defined whose name or ID another has.
+func inTheWay(conn *lv.Connect, spec seedbed.DomainSpec, err error) error {
+	conflict := seedbed.Errorf(seedbed.ErrConflict, "define domain %s: %v", spec.Name, err)
 	other, err := conn.LookupDomainByName(spec.Name)
-	if has(err, lv.ERR_NO_DOMAIN) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return conflict
 	}
 	defer free(other)
 	id, err := other.GetUUIDString()
-	if err != nil {
-		return false, err
+	if err != nil || id == string(spec.ID) {
+		return conflict
 	}
-	return false, seedbed.Errorf(seedbed.ErrConflict, "a domain %q exists with the UUID %s, not %s: choose another name", spec.Name, id, spec.ID)
+	return seedbed.Errorf(seedbed.ErrConflict, "a domain %q exists with the UUID %s, not %s: choose another name", spec.Name, id, spec.ID)
 }
 
 const (

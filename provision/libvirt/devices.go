@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"net/netip"
 	"path/filepath"
 	"regexp"
@@ -54,8 +55,11 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		list.Graphics = []libvirtxml.DomainGraphic{screen}
 		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga"}}}
 	}
+	if spec.System != nil && spec.System.DiskBus == seedbed.BusSCSI {
+		list.Controllers = append(list.Controllers, libvirtxml.DomainController{Type: "scsi", Model: "virtio-scsi"})
+	}
 	for i, d := range spec.Disks {
-		disk, err := diskDevice(spec.Name, i, d)
+		disk, err := diskDevice(spec, i, d)
 		if err != nil {
 			return nil, err
 		}
@@ -71,15 +75,19 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	return list, nil
 }
 
-// diskDevice is a virtio disk; the first is what the firmware boots, and
+// diskDevice is a disk on virtio-blk, or on virtio-scsi; the first is what the firmware boots, and
 // nothing else is tried. cache=writeback honours the guest's flushes and lets
 // clones share their base image in the host's page cache; io=threads works on
 // every file system, and discard gives freed blocks back to the pool.
-func diskDevice(domain string, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
+func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
+	domain, system := spec.Name, seedbed.System{}
+	if spec.System != nil {
+		system = *spec.System
+	}
 	disk := libvirtxml.DomainDisk{
 		Device: "disk",
 		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: d.Format, Cache: "writeback", IO: "threads", Discard: "unmap"},
-		Target: &libvirtxml.DomainDiskTarget{Dev: "vd" + string(rune('a'+index)), Bus: "virtio"},
+		Target: &libvirtxml.DomainDiskTarget{Dev: system.Disk(index), Bus: cmp.Or(system.DiskBus, seedbed.BusVirtio)},
 	}
 	if d.Format != "qcow2" && d.Format != "raw" {
 		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has format %q: want qcow2 or raw", domain, index, d.Format)

@@ -7,7 +7,7 @@
 //
 // Three rules hold everywhere. A domain is ours only when its metadata carries
 // our tag with the domain's own UUID; any other is never touched. Every call
-// has a connection of its own and ends when its context ends, whatever the C
+// has a connection for itself and ends when its context ends, whatever the C
 // library does meanwhile; one more connection follows events. A libvirtd that is
 // absent or goes away is no failure of the worker: calls answer
 // seedbed.ErrUnavailable until it is back.

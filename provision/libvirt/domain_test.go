@@ -56,6 +56,9 @@ func TestDomainXMLGolden(t *testing.T) {
 	system := spec()
 	system.Firmware = seedbed.FirmwareUEFI
 	system.System = &seedbed.System{Serial: true, VNC: true, VNCBind: "192.0.2.7", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300}
+	scsi := spec()
+	scsi.Disks = append(scsi.Disks, rbdDisk())
+	scsi.System = &seedbed.System{DiskBus: seedbed.BusSCSI}
 	bare := spec()
 	bare.Disks, bare.NICs = nil, nil
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
@@ -75,6 +78,7 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"qemu", spec(), host(libvirt.TypeQEMU)},
 		{"many", big, host(libvirt.TypeQEMU)},
 		{"system", system, host(libvirt.TypeKVM)},
+		{"scsi", scsi, host(libvirt.TypeKVM)},
 		{"rbd", rbd, host(libvirt.TypeKVM)},
 		{"test", bare, libvirt.Host{DomainType: libvirt.TypeTest, Arch: "i686", ConsoleDir: "/c"}},
 	} {

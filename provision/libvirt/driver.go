@@ -42,15 +42,17 @@ type Config struct {
 // Driver is a hypervisor: worker.Hypervisor by shape. Its methods may be called
 // at the same time.
 type Driver struct {
-	cfg  Config
-	gate *cgate.Gate
-	hub  *hub
+	cfg   Config
+	gate  *cgate.Gate
+	conns *shelf[*lv.Connect]
+	hub   *hub
 
 	raw      chan rawEvent
 	overflow atomic.Bool // an event did not fit into raw
 	mu       sync.Mutex
 	known    map[seedbed.InstanceID]bool // tagged domains seen, for events of domains that are gone
 	found    found                       // for reports
+	chosen   chosen                      // for domains
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -76,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		cfg: cfg, gate: newGate(), hub: newHub(),
+		cfg: cfg, gate: newGate(), hub: newHub(), conns: newConns(cfg.URI),
 		raw: make(chan rawEvent, eventBuffer), known: map[seedbed.InstanceID]bool{},
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -84,54 +86,48 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 	l := &link{uri: cfg.URI, log: cfg.Log, prepare: d.prepare, up: d.followed, down: d.unfollowed}
 	d.wg.Go(func() { l.run(life) })
 	d.wg.Go(func() { d.dispatch(life) })
+	d.wg.Go(func() { d.tidy(life) })
 	return d, nil
 }
 
-// Close ends the connection and waits for the calls under way. An error says
+// Close ends the connections and waits for the calls under way. An error says
 // that some are stuck inside the C library; they end with the process.
 func (d *Driver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	d.stop()
-	err := errors.Join(d.gate.Close(ctx), cgate.Await(ctx, "the connection to libvirt", d.wg.Wait))
+	err := errors.Join(d.gate.Close(ctx), cgate.Await(ctx, "the connection to libvirt", d.wg.Wait),
+		cgate.Await(ctx, "idle connections to libvirt", d.conns.close))
 	if err == nil {
 		events.release()
 	}
 	return err
 }
 
-// host is what the domain XML has to know of the host behind conn, and why the
-// domain type is what it is.
-func (d *Driver) host(conn *lv.Connect) (host Host, reason string, err error) {
-	doc, err := conn.GetCapabilities()
-	if err != nil {
-		return Host{}, "", explain("ask for libvirt's capabilities", err)
-	}
-	offer, err := ParseCapabilities(doc)
-	if err != nil {
-		return Host{}, "", seedbed.Errorf(seedbed.ErrUnavailable, "libvirt at %s: %v: install qemu-system-x86 and restart libvirtd", d.cfg.URI, err)
-	}
-	choice, reason, err := ChooseDomainType(d.cfg.DomainType, ReadFacts(offer.Types))
-	if err != nil {
-		return Host{}, "", err
-	}
-	return Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir}, reason, nil
-}
-
-// call runs fn with a connection of its own, behind the gate, and explains its error.
+// call runs fn with a connection that nobody else has meanwhile, behind the gate,
+// and explains its error. The connection is kept for another call if this one
+// succeeded, and in time.
 func call[T any](ctx context.Context, d *Driver, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) (T, error)) (T, error) {
 	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) {
 		var none T
-		conn, err := dial(d.cfg.URI)
+		conn, err := d.conns.take()
 		if err != nil {
 			return none, fmt.Errorf("%s: %w", what, err)
 		}
-		defer conn.Close()
+		sound := false
+		defer func() {
+			if sound {
+				d.conns.put(conn)
+			} else {
+				conn.Close()
+			}
+		}()
 		if err := ctx.Err(); err != nil { // nobody waits any more
 			return none, cgate.GaveUp("libvirt", what, err)
 		}
 		v, err := fn(ctx, conn)
 		if err == nil {
+			sound = ctx.Err() == nil
 			return v, nil
 		}
 		if alive, aliveErr := conn.IsAlive(); aliveErr != nil || !alive {

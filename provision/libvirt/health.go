@@ -44,8 +44,8 @@ func (d *Driver) checkConnection(ctx context.Context) seedbed.Check {
 func (d *Driver) checkType(ctx context.Context) seedbed.Check {
 	c := seedbed.Check{Name: "domain type"}
 	detail, err := call(ctx, d, "choose the domain type", "", func(_ context.Context, conn *lv.Connect) (string, error) {
-		host, reason, err := d.host(conn)
-		return host.DomainType + ": " + reason, err
+		c, err := d.choose(conn)
+		return c.host.DomainType + ": " + c.reason, err
 	})
 	if err != nil {
 		c.Detail, c.Hint = err.Error(), startHint

@@ -27,7 +27,7 @@ const (
 // It carries nothing else: libvirt's client before 10.6 corrupts its memory
 // when a second thread, or keep-alive, wakes a call that waits on the same
 // connection (its temporary GSource stays behind, with a pointer into a stack
-// that is gone), so every call has a connection of its own, without keep-alive.
+// that is gone), so every call has a connection for itself, without keep-alive.
 type link struct {
 	uri string
 	log *slog.Logger

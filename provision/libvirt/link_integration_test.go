@@ -4,6 +4,7 @@ package libvirt_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
@@ -27,6 +28,8 @@ type proxy struct {
 	mu   sync.Mutex
 	// open are the connections; a nil listener is a libvirtd that is not there.
 	open     []net.Conn
+	taken    int            // connections, so far
+	asked    map[uint32]int // calls, so far, by procedure
 	listener net.Listener
 	frozen   chan struct{} // closed while bytes may pass
 	wg       sync.WaitGroup
@@ -34,7 +37,7 @@ type proxy struct {
 
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
-	p := &proxy{path: filepath.Join(t.TempDir(), "libvirt-sock"), frozen: make(chan struct{})}
+	p := &proxy{path: filepath.Join(t.TempDir(), "libvirt-sock"), frozen: make(chan struct{}), asked: map[uint32]int{}}
 	close(p.frozen)
 	t.Cleanup(func() {
 		p.thaw()
@@ -77,12 +80,39 @@ func (p *proxy) join(client net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open = append(p.open, client, server)
-	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
+	p.taken++
+	pass := func(to, from net.Conn, copy func(io.Writer, io.Reader)) {
 		p.wg.Go(func() {
-			defer pair[0].Close()
-			defer pair[1].Close()
-			io.Copy(gated{p, pair[0]}, pair[1])
+			defer to.Close()
+			defer from.Close()
+			copy(gated{p, to}, from)
 		})
+	}
+	pass(client, server, func(to io.Writer, from io.Reader) { io.Copy(to, from) })
+	pass(server, client, p.overhear)
+}
+
+// overhear passes on what libvirtd is asked for, and counts it: each message begins
+// with its length and six words, of which the third is the procedure and the fourth 0
+// for a call (libvirt's src/rpc/virnetprotocol.x).
+func (p *proxy) overhear(to io.Writer, from io.Reader) {
+	header := make([]byte, 4+6*4)
+	word := func(n int) uint32 { return binary.BigEndian.Uint32(header[4*n:]) }
+	for {
+		if _, err := io.ReadFull(from, header); err != nil {
+			return
+		}
+		if word(4) == 0 {
+			p.mu.Lock()
+			p.asked[word(3)]++
+			p.mu.Unlock()
+		}
+		if _, err := to.Write(header); err != nil {
+			return
+		}
+		if _, err := io.CopyN(to, from, int64(word(0))-int64(len(header))); err != nil {
+			return
+		}
 	}
 }
 

@@ -30,7 +30,14 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED, lv.DOMAIN_SHUTDOWN:
 			return nil
 		case lv.DOMAIN_PAUSED:
-			return dom.Resume()
+			err = dom.Resume()
+			if has(err, lv.ERR_OPERATION_INVALID) {
+				// A domain that is only just being started is paused too, until it runs by itself.
+				if state, _, stateErr := dom.GetState(); stateErr == nil && state == lv.DOMAIN_RUNNING {
+					return nil
+				}
+			}
+			return err
 		case lv.DOMAIN_PMSUSPENDED:
 			return dom.PMWakeup(0)
 		case lv.DOMAIN_CRASHED:

@@ -58,7 +58,7 @@ func (d *Driver) machine(conn *lv.Connect) (found, error) {
 	if !is.at.IsZero() && time.Since(is.at) < hostFor {
 		return is, nil
 	}
-	host, _, err := d.host(conn)
+	host, err := d.host(conn)
 	if err != nil {
 		return found{}, err
 	}

@@ -99,10 +99,10 @@ func (s *scripted) only(in string, v any, fields []string) error {
 // complete checks the document and makes it the instance's.
 func (s *scripted) complete(d *libvirtxml.Domain) error {
 	if d.Name != s.spec.Name {
-		return s.refuse("its name is %q: want %q, the script's vm_name", clipped(d.Name), s.spec.Name)
+		return s.refuse("its name is %q: want %q, the script's vm_name", seedbed.Clip(d.Name), s.spec.Name)
 	}
 	if !strings.EqualFold(d.UUID, string(s.spec.ID)) {
-		return s.refuse("its uuid is %q: want %s, the script's vm_uuid", clipped(d.UUID), s.spec.ID)
+		return s.refuse("its uuid is %q: want %s, the script's vm_uuid", seedbed.Clip(d.UUID), s.spec.ID)
 	}
 	if err := s.only("domain", d, domainFields); err != nil {
 		return err
@@ -172,11 +172,4 @@ func features(f *libvirtxml.DomainFeatureList) *libvirtxml.DomainFeatureList {
 		return &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}}
 	}
 	return &libvirtxml.DomainFeatureList{PAE: f.PAE, ACPI: f.ACPI, APIC: f.APIC, HyperV: f.HyperV, KVM: f.KVM, VMPort: f.VMPort, SMM: f.SMM}
-}
-
-func clipped(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

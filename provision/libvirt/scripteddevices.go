@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"libvirt.org/go/libvirtxml"
+
+	"seedbed"
 )
 
 // devices are those of a script's document, each made anew from what it says of the guest's side.
@@ -66,7 +68,7 @@ func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 			listen = "127.0.0.1"
 		}
 		if _, err := netip.ParseAddr(listen); err != nil || v.Socket != "" {
-			return s.refuse("<graphics> listens on %q: want an IP address", clipped(listen+v.Socket))
+			return s.refuse("<graphics> listens on %q: want an IP address", seedbed.Clip(listen+v.Socket))
 		}
 		to.Graphics = append(to.Graphics, libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
 			Port: v.Port, AutoPort: v.AutoPort, Keymap: v.Keymap, Listen: listen,
@@ -86,7 +88,7 @@ func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 func (s *scripted) inputs(from, to *libvirtxml.DomainDeviceList) error {
 	for _, i := range from.Inputs {
 		if !slices.Contains([]string{"mouse", "tablet", "keyboard"}, i.Type) || i.Source != nil {
-			return s.refuse("<input> is a %q: want a mouse, tablet or keyboard", clipped(i.Type))
+			return s.refuse("<input> is a %q: want a mouse, tablet or keyboard", seedbed.Clip(i.Type))
 		}
 		to.Inputs = append(to.Inputs, libvirtxml.DomainInput{Type: i.Type, Bus: i.Bus, Address: i.Address})
 	}
@@ -100,7 +102,7 @@ func (s *scripted) rngs(from, to *libvirtxml.DomainDeviceList) error {
 			device = r.Backend.Random.Device
 		}
 		if r.Backend == nil || r.Backend.EGD != nil || !slices.Contains([]string{"", "/dev/random", "/dev/urandom"}, strings.TrimSpace(device)) {
-			return s.refuse("<rng> reads from %q: want /dev/urandom", clipped(device))
+			return s.refuse("<rng> reads from %q: want /dev/urandom", seedbed.Clip(device))
 		}
 		to.RNGs = append(to.RNGs, libvirtxml.DomainRNG{
 			Model: r.Model, Rate: r.Rate, Address: r.Address,

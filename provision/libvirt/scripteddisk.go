@@ -66,17 +66,17 @@ func (s *scripted) disk(i int, d libvirtxml.DomainDisk) (libvirtxml.DomainDisk, 
 		return d, s.refuse("disk %d is on none of the instance's volumes: want a source of type network and protocol rbd with the name POOL/VOLUME", i)
 	}
 	if d.Device != "" && d.Device != "disk" && d.Device != "lun" || d.Target == nil || d.Target.Dev == "" {
-		return d, s.refuse("disk %d, %s, is a %q or has no target: want a disk with one", i, clipped(name), clipped(d.Device))
+		return d, s.refuse("disk %d, %s, is a %q or has no target: want a disk with one", i, seedbed.Clip(name), seedbed.Clip(d.Device))
 	}
 	if s.used[name] {
-		return d, s.refuse("the volume %s is two of its disks", clipped(name))
+		return d, s.refuse("the volume %s is two of its disks", seedbed.Clip(name))
 	}
 	s.used[name] = true
 	source, err := s.volume(name)
 	if err != nil {
 		return d, err
 	}
-	made, err := diskDevice(s.spec.Name, i, source)
+	made, err := diskDevice(seedbed.DomainSpec{Name: s.spec.Name}, i, source)
 	if err != nil {
 		return d, err
 	}
@@ -96,9 +96,9 @@ func (s *scripted) volume(name string) (seedbed.Disk, error) {
 			return seedbed.Disk{Type: "file", Source: deviceDir + name, Format: "raw"}, nil
 		}
 		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: want a volume %s_NAME of a pool that there is (%s)",
-			clipped(name), s.spec.Name, strings.Join(s.spec.Script.Volumes, ", "))
+			seedbed.Clip(name), s.spec.Name, strings.Join(s.spec.Script.Volumes, ", "))
 	}
-	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", clipped(name), strings.Join(s.spec.Script.Volumes, ", "))
+	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", seedbed.Clip(name), strings.Join(s.spec.Script.Volumes, ", "))
 }
 
 // scriptedNICs are the instance's own, each where the document has the first
@@ -112,7 +112,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return own.Bridge == bridge })
 		if at < 0 {
-			return s.refuse("interface %d is on bridge %q, where the instance has no NIC left: want one <interface type='bridge'> for each network of the profile, on its eth_bridge", i, clipped(bridge))
+			return s.refuse("interface %d is on bridge %q, where the instance has no NIC left: want one <interface type='bridge'> for each network of the profile, on its eth_bridge", i, seedbed.Clip(bridge))
 		}
 		own := left[at]
 		left = slices.Delete(left, at, at+1)
@@ -129,7 +129,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		to.Interfaces = append(to.Interfaces, made)
 		if n.MAC != nil && !strings.EqualFold(n.MAC.Address, own.MAC.String()) {
-			s.note("interface %d has the MAC address %s in place of the script's %s: the instance's, which its address belongs to", i, own.MAC, clipped(n.MAC.Address))
+			s.note("interface %d has the MAC address %s in place of the script's %s: the instance's, which its address belongs to", i, own.MAC, seedbed.Clip(n.MAC.Address))
 		}
 	}
 	for _, n := range left {

@@ -30,7 +30,7 @@ func (d *Driver) Watch(ctx context.Context, event func(seedbed.DomainEvent)) err
 
 // prepare registers for events on a new connection.
 func (d *Driver) prepare(conn *lv.Connect) (int, error) {
-	host, reason, err := d.host(conn)
+	is, err := d.choose(conn)
 	if err != nil {
 		return 0, err
 	}
@@ -38,7 +38,7 @@ func (d *Driver) prepare(conn *lv.Connect) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	d.cfg.Log.Info("chose the domain type", "type", host.DomainType, "why", reason, "version", v)
+	d.cfg.Log.Info("chose the domain type", "type", is.host.DomainType, "why", is.reason, "version", v)
 	if c := checkKVMDevice(kvmDevice); !c.OK {
 		d.cfg.Log.Warn("libvirt will be slow", "why", c.Detail, "hint", c.Hint)
 	}
@@ -56,7 +56,11 @@ func (d *Driver) prepare(conn *lv.Connect) (int, error) {
 
 func (d *Driver) followed() { d.notice(rawEvent{resync: true}) }
 
-func (d *Driver) unfollowed() { d.hub.follow(false) }
+// unfollowed forgets what is another libvirtd's when the next one is there.
+func (d *Driver) unfollowed() {
+	d.hub.follow(false)
+	d.unchoose()
+}
 
 // heard is called by the event loop, which nothing may hold up.
 func (d *Driver) heard(_ *lv.Connect, dom *lv.Domain, e *lv.DomainEventLifecycle) {
@@ -124,8 +128,15 @@ func (d *Driver) takeStock(ctx context.Context) {
 }
 
 // concerns is true when the event's domain carries our tag, or did when it was
-// last seen: one that is gone has no metadata to look at.
+// last seen: one that is gone has no metadata to look at, and who is told of one
+// that has lost its tag looks at it.
 func (d *Driver) concerns(ctx context.Context, e seedbed.DomainEvent) bool {
+	d.mu.Lock()
+	known := d.known[e.ID]
+	d.mu.Unlock()
+	if known && e.Event != "undefined" {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	_, err := d.DomainState(ctx, e.ID)
@@ -135,7 +146,6 @@ func (d *Driver) concerns(ctx context.Context, e seedbed.DomainEvent) bool {
 		d.known[e.ID] = true
 		return true
 	}
-	known := d.known[e.ID]
 	if e.Event == "undefined" && errors.Is(err, seedbed.ErrNotFound) {
 		delete(d.known, e.ID)
 	}
@@ -147,6 +157,17 @@ func (d *Driver) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.known)
+}
+
+// know notes whether there is a domain of ours of that ID.
+func (d *Driver) know(id seedbed.InstanceID, is bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if is {
+		d.known[id] = true
+	} else {
+		delete(d.known, id)
+	}
 }
 
 // remember notes domains that carry our tag.

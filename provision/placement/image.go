@@ -1,0 +1,85 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// Holder is the node on which an image of the pool is made: the one that is asked
+// for, or this host if it has the pool, or the first that has it. What is asked
+// for and cannot be gives seedbed.ErrInvalid.
+func (p *Placer) Holder(ctx context.Context, pool, asked string) (string, error) {
+	if err := p.refresh(ctx, asked); err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := Demand{Node: asked, Pools: []string{pool}}
+	all := p.picture.weigh(w, Config{}, p.now())
+	// A cordoned node may be given images.
+	all = slices.DeleteFunc(all, func(c candidate) bool { return c.refused != "" && !c.passing })
+	if len(all) == 0 {
+		return "", p.nobody(w, pool)
+	}
+	if slices.ContainsFunc(all, func(c candidate) bool { return c.node.Name == p.own }) {
+		return p.own, nil
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(before(!a.away, !b.away), strings.Compare(a.node.Name, b.node.Name))
+	})
+	return all[0].node.Name, nil
+}
+
+// Knows tells whether a node has reported the pool.
+func (p *Placer) Knows(ctx context.Context, pool string) (bool, error) {
+	if err := p.refresh(ctx, ""); err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.picture.nodes, func(n seedbed.Node) bool {
+		_, has := n.Pool(pool)
+		return has
+	}), nil
+}
+
+// Room is what a node has reported of a pool; false where it has reported nothing of it.
+func (p *Placer) Room(ctx context.Context, node, pool string) (seedbed.PoolInfo, bool, error) {
+	if err := p.refresh(ctx, node); err != nil {
+		return seedbed.PoolInfo{}, false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.IndexFunc(p.picture.nodes, func(n seedbed.Node) bool { return n.Name == node })
+	if at < 0 {
+		return seedbed.PoolInfo{}, false, nil
+	}
+	info, known := p.picture.nodes[at].Pool(pool)
+	return info, known, nil
+}
+
+// nobody is the refusal of a pool that no node has, or not the one that is asked for.
+func (p *Placer) nobody(w Demand, pool string) error {
+	if w.Node != "" {
+		return none(w, p.picture.weigh(w, Config{}, p.now()))
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "no node has the pool %q (seedbed node list)", seedbed.Clip(pool))
+}
+
+// Keeper is the node whose worker reaches an image.
+func (p *Placer) Keeper(ctx context.Context, image seedbed.Image) (string, error) {
+	if err := p.refresh(ctx, ""); err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	shared := p.picture.shared(image.Pool)
+	p.mu.Unlock()
+	if image.Node != "" && !shared {
+		return image.Node, nil
+	}
+	return p.Holder(ctx, image.Pool, "")
+}

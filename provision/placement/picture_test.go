@@ -1,0 +1,107 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// The nodes are read once a second at most, by one of those who ask, and also when
+// one is named that is not known. What a single node has is not counted.
+func TestPictureIsKept(t *testing.T) {
+	t.Parallel()
+	h := &told{picture: fleetOf()}
+	p := New(h, "hv1", Config{})
+	now := noon
+	p.now = func() time.Time { return now }
+	reads := func(want int, d Demand) {
+		t.Helper()
+		s, err := p.Choose(t.Context(), d)
+		if err == nil {
+			s.Settle(false)
+		}
+		if h.reads != want {
+			t.Errorf("read %d times; want %d", h.reads, want)
+		}
+	}
+	reads(1, Demand{})
+	now = now.Add(999 * time.Millisecond)
+	reads(1, Demand{Node: "hv3"})
+	reads(2, Demand{Node: "hv9"}) // it may have come
+	now = now.Add(pictureAge)
+	reads(3, Demand{})
+	h.err = errors.New("no database") // what is known must do
+	now = now.Add(pictureAge)
+	reads(4, Demand{})
+	if s, err := p.Choose(t.Context(), Demand{}); err != nil || s.Node != "hv2" {
+		t.Errorf("without the database: %v, %v", s, err)
+	}
+
+	one := &uncounted{nodes: fleetOf().nodes[:1]}
+	if s, err := New(one, "hv1", Config{}).Choose(t.Context(), Demand{}); err != nil || s.Node != "hv1" {
+		t.Errorf("one node: %v, %v", s, err)
+	}
+	if _, err := New(one, "hv1", Config{MemoryOvercommit: 1}).Choose(t.Context(), Demand{}); !errors.Is(err, errCounted) {
+		t.Errorf("one node with a bound was not counted: %v", err)
+	}
+}
+
+var errCounted = errors.New("counted")
+
+// uncounted refuses to count.
+type uncounted struct{ nodes []seedbed.Node }
+
+func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.nodes, nil }
+
+func (u *uncounted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return nil, errCounted }
+
+// A choice counts from the moment that it is made until the database tells of it:
+// also while the picture is read anew, and not once it has come to nothing.
+func TestPictureCountsChoices(t *testing.T) {
+	t.Parallel()
+	h := &told{picture: fleetOf()}
+	clear(h.use)
+	p := New(h, "hv1", Config{Selector: seedbed.SelectVCPUs})
+	now := noon
+	p.now = func() time.Time { return now }
+	want := func(text string, vcpus ...int) {
+		t.Helper()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i, n := range []string{"hv1", "hv2", "hv3"} {
+			if got := p.picture.use[n]; got.VCPUs != vcpus[i] || got.ComingVCPUs != vcpus[i] || (got.Instances == 0) != (vcpus[i] == 0) {
+				t.Errorf("%s: %s has %+v; want %d vCPUs", text, n, got, vcpus[i])
+			}
+		}
+	}
+	choose := func(node string) *Seat {
+		t.Helper()
+		s, err := p.Choose(t.Context(), Demand{Node: node, VCPUs: 2, Memory: seedbed.GiB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	refused, written, open := choose("hv1"), choose("hv2"), choose("hv3")
+	want("chosen", 2, 2, 2)
+	refused.Settle(false)
+	want("one is refused", 0, 2, 2)
+	refused.Settle(false)
+	want("told twice", 0, 2, 2)
+
+	now = now.Add(pictureAge)
+	written.Settle(true) // at the same moment as the picture is read: it may not be in it
+	choose("hv1").Settle(false)
+	want("read while one was written", 0, 2, 2)
+	now = now.Add(pictureAge)
+	choose("hv1").Settle(false)
+	want("read after it was written", 0, 0, 2) // the database of this test has nothing
+	open.Settle(false)
+	want("nothing is left", 0, 0, 0)
+	if len(p.seats) != 0 {
+		t.Errorf("%d choices are kept", len(p.seats))
+	}
+}

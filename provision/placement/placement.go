@@ -1,0 +1,126 @@
+// Package placement chooses the node of an instance, and of an image.
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// Config is how an installation places instances.
+type Config struct {
+	// Selector is that of instances whose system template names none. Default [seedbed.SelectMem].
+	Selector string
+	// MemoryOvercommit and VCPUOvercommit bound what the instances of a node are given
+	// together, as multiples of its memory and of its CPUs; 0 is without bound.
+	MemoryOvercommit, VCPUOvercommit float64
+}
+
+// Demand is what an instance needs of a node.
+type Demand struct {
+	Name string
+	// Node is the one that was asked for; empty is any.
+	Node string
+	// Template is the name of the system template that limit and selector are of.
+	Template string
+	Limit    []string
+	Selector string
+	VCPUs    int
+	Memory   seedbed.Bytes
+	Pools    []string
+	Images   []seedbed.Image
+}
+
+// candidate is a node as it is for one instance.
+type candidate struct {
+	node seedbed.Node
+	away bool
+	// weight is by how much it is to be taken: the more the better.
+	weight float64
+	// refused is why it cannot take it, empty where it can, and passing tells that
+	// another day may lift that.
+	refused string
+	passing bool
+}
+
+// weigh judges every node for what is wanted: those that can take it, the best
+// first, and then those that cannot. Those that are away come after those that are not.
+func (p picture) weigh(w Demand, conf Config, now time.Time) []candidate {
+	all := make([]candidate, 0, len(p.nodes))
+	selector := conf.selector(w)
+	for _, n := range p.nodes {
+		c := candidate{node: n, away: n.State(now) == seedbed.NodeAway, weight: p.weight(n, selector)}
+		c.refused, c.passing = p.refusal(n, w, conf)
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(
+			before(a.refused == "", b.refused == ""),
+			before(!a.away, !b.away),
+			cmp.Compare(b.weight, a.weight),
+			strings.Compare(a.node.Name, b.node.Name))
+	})
+	return all
+}
+
+// selector is what an instance is placed by.
+func (conf Config) selector(w Demand) string {
+	return cmp.Or(w.Selector, conf.Selector, seedbed.SelectMem)
+}
+
+// before orders what is so before what is not.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// weight is what a node is chosen by: the more the better.
+func (p picture) weight(n seedbed.Node, selector string) float64 {
+	use, report := p.use[n.Name], n.Report
+	switch selector {
+	case seedbed.SelectMemProv:
+		return float64(report.Memory - use.Memory)
+	case seedbed.SelectVCPUs:
+		return -float64(use.VCPUs)
+	case seedbed.SelectLoad:
+		// Whoever is new is taken to be busy, since nobody has seen it yet.
+		return -report.Load - float64(use.ComingVCPUs)
+	case seedbed.SelectVMs:
+		return -float64(use.Instances + max(0, report.Domains-use.Running))
+	}
+	return float64(report.MemoryFree - use.ComingMemory)
+}
+
+// reason says what a node is chosen by.
+func (p picture) reason(c candidate, selector string) string {
+	if c.node.Seen.IsZero() {
+		return "it has not reported yet"
+	}
+	text := fmt.Sprintf("%s: %s free", selector, seedbed.Bytes(max(0, c.weight)).Human())
+	switch selector {
+	case seedbed.SelectMemProv:
+		text = fmt.Sprintf("%s: %s of %s given out", selector, p.use[c.node.Name].Memory.Human(), c.node.Report.Memory.Human())
+	case seedbed.SelectVCPUs:
+		text = fmt.Sprintf("%s: %.0f given out", selector, -c.weight)
+	case seedbed.SelectLoad:
+		text = fmt.Sprintf("%s: %.2f", selector, -c.weight)
+	case seedbed.SelectVMs:
+		text = fmt.Sprintf("%s: %.0f", selector, -c.weight)
+	}
+	switch {
+	case !c.away:
+		return text
+	case c.node.Problem != "":
+		return text + "; its worker does not answer, and the job would wait for it: " + c.node.Problem
+	}
+	return text + "; its worker has not been heard of, and the job would wait for it"
+}

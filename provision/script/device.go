@@ -29,7 +29,7 @@ func (s *session) device(ctx context.Context, m message) (string, error) {
 	case "unmap_volume":
 		return fmt.Sprintf(`Unmapped RBD volume "%s" in pool "%s".`, m.Args.Name, v.pool), s.unmapVolume(ctx, v, device)
 	}
-	return "", fmt.Errorf("there is no call %q", clip(m.Call))
+	return "", fmt.Errorf("there is no call %q", seedbed.Clip(m.Call))
 }
 
 // source maps the volume that the engine has made to stand for an image that the

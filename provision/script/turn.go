@@ -131,7 +131,7 @@ func (s *session) log(m message) {
 		return
 	}
 	for text := range strings.Lines(m.Msg) {
-		s.lines.line(seedbed.OutputLine{Stream: level, Text: clipTo(strings.TrimRight(text, "\r\n"), int(seedbed.MaxOutputLine))})
+		s.lines.line(seedbed.OutputLine{Stream: level, Text: seedbed.ClipTo(strings.TrimRight(text, "\r\n"), int(seedbed.MaxOutputLine))})
 	}
 }
 
@@ -180,11 +180,4 @@ func (s *session) say(m message) error {
 
 func answer(id int64, ok bool, text string) message {
 	return message{Op: "answer", ID: id, OK: &ok, Message: text}
-}
-
-func clipTo(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
 }

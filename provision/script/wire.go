@@ -62,11 +62,11 @@ func parseMessage(line []byte) (message, error) {
 		return m, nil
 	case "call":
 		if m.Args == nil {
-			return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has called %q without arguments", clip(m.Call))
+			return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has called %q without arguments", seedbed.Clip(m.Call))
 		}
 		return m, nil
 	}
-	return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has sent the message %q, which is unknown", clip(m.Op))
+	return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has sent the message %q, which is unknown", seedbed.Clip(m.Op))
 }
 
 // listen hands over the runner's messages until it ends or breaks the rules;
@@ -109,11 +109,4 @@ func say(conn net.Conn, m message) error {
 	}
 	_, err = conn.Write(append(b, '\n'))
 	return err
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

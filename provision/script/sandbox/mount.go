@@ -201,7 +201,7 @@ func (b *broker) volume(c *caller, source, fstype string, at int, flags uint64, 
 	}
 	// The path, not the descriptor, so that mountinfo names the volume, as
 	// grub-install and df expect. Nobody but the warden can change what is there.
-	m, err := newMount(fstype, b.attrs(flags), append([]option{{"source", path}}, opts...)...)
+	m, err := newMount(driverOf(fstype), b.attrs(flags), append([]option{{"source", path}}, opts...)...)
 	if err != nil {
 		b.note("mount of %s as %s: %v", path, fstype, err)
 		return err

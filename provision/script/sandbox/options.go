@@ -46,6 +46,15 @@ var extOptions = struct {
 	keys: []string{"data", "commit", "stripe", "errors", "barrier", "max_batch_time", "min_batch_time", "inode_readahead_blks"},
 }
 
+// driverOf is what the kernel's file system is called that mounts such a volume. Of
+// the names that ext4 has, and mounts all three by, only its own takes mapped ids.
+func driverOf(fstype string) string {
+	if fstype == "ext2" || fstype == "ext3" {
+		return "ext4"
+	}
+	return fstype
+}
+
 // volumeOptions parses mount(2)'s data for a volume.
 func volumeOptions(fstype, data string) ([]option, error) {
 	t := volumeTypes[fstype]

@@ -23,6 +23,10 @@ func TestWorks(t *testing.T) {
 	const mkfs = "set -eux; d=/dev/rbd/vms/web1_sda; mkfs.ext4 -q $d; mkdir /tmp/target; mount -t ext4 -o noatime,discard $d /tmp/target; "
 	for _, tt := range []struct{ name, script string }{
 		{"ext4", mkfs + "echo hello > /tmp/target/f; mkdir /tmp/target/d; chown 1000:1000 /tmp/target/d; test $(stat -c %u /tmp/target/f) = 0; grep '^/dev/rbd/vms/web1_sda /tmp/target ext4' /proc/mounts; umount /tmp/target; test ! -e /tmp/target/f"},
+		{"ext2", "set -eux; d=/dev/rbd/vms/web1_sda; mkfs.ext2 -q -L data -m 1 $d; mkdir /tmp/target; mount $d /tmp/target; echo x > /tmp/target/f; umount /tmp/target; mount -t ext2 $d /tmp/target; test $(cat /tmp/target/f) = x; test $(blkid -o value -s LABEL $d) = data; umount /tmp/target"},
+		{"ext3", "set -eux; d=/dev/rbd/vms/web1_sda; mkfs.ext3 -q $d; mkdir /tmp/target; mount $d /tmp/target; echo x > /tmp/target/f; umount /tmp/target; mount -t ext3 $d /tmp/target; test $(cat /tmp/target/f) = x; umount /tmp/target"},
+		// Not every kernel can mount it.
+		{"vfat", "set -eux; d=/dev/rbd/vms/web1_sda; mkfs.vfat -F 32 -n DATA $d; test $(blkid -o value -s TYPE $d) = vfat; test $(blkid -o value -s LABEL $d) = DATA; fsck.vfat -n $d"},
 		{"xfs", "set -eux; d=/dev/rbd/vms/web1_sda; mkfs.xfs -q $d; mkdir /tmp/target; mount $d /tmp/target; echo x > /tmp/target/f; umount /tmp/target; mount -t xfs $d /tmp/target; test $(cat /tmp/target/f) = x"},
 		{"btrfs", "set -eux; d=/dev/rbd/vms/web1_sda; mkfs.btrfs -q $d; mkdir /tmp/target; mount -o compress=zstd:1 $d /tmp/target; btrfs subvolume create /tmp/target/root; echo x > /tmp/target/root/f; umount /tmp/target; mount -t btrfs -o subvol=root $d /tmp/target; test $(cat /tmp/target/f) = x; test $(stat -c %u /tmp/target/f) = 0; mknod /tmp/target/n c 1 3; umount /tmp/target"},
 		{"probed type", mkfs + "umount /tmp/target; mount /dev/rbd/vms/web1_sda /tmp/target; umount -l /tmp/target; mount /dev/rbd/vms/web1_sda /mnt; umount /mnt; mkdir /mnt/d; mount /dev/rbd/vms/web1_sda /mnt/d"},

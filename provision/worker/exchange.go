@@ -22,7 +22,8 @@ type exchange struct {
 	endless  bool
 	progress func(seedbed.Progress)
 	event    func(seedbed.DomainEvent)
-	output   func(seedbed.OutputLine)
+	// output gets what commands put out; nil leaves that to the context.
+	output func(seedbed.OutputLine)
 }
 
 func (x exchange) fenced() bool { return x.call.Job != "" }
@@ -64,6 +65,9 @@ func (c *Client) do(ctx context.Context, x exchange) (json.RawMessage, error) {
 		timed, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		ctx = timed
+	}
+	if x.output == nil {
+		x.output = seedbed.OutputOf(ctx)
 	}
 	req, err := x.request(ctx)
 	if err != nil {

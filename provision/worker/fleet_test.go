@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -194,87 +193,6 @@ func TestFleetUpload(t *testing.T) {
 	}
 }
 
-// removed makes a volume in a pool of a node and puts it into the trash.
-func (l *fleetLab) removed(t *testing.T, node, pool string) *seedbed.TrashItem {
-	t.Helper()
-	l.labs[node].pool.SetTrash(time.Hour)
-	l.common.SetTrash(time.Hour)
-	spec := volume()
-	spec.Pool = pool
-	_, err := l.Of(node).CloneVolume(t.Context(), call(1), spec)
-	must(t, "clone", err)
-	item, err := l.Of(node).TrashVolume(t.Context(), call(1), pool, spec.Name, spec.Instance)
-	must(t, "trash", err)
-	return item
-}
-
-func TestFleetTrash(t *testing.T) {
-	t.Parallel()
-	l, ctx := startFleet(t), t.Context()
-	first := l.removed(t, "hv2", "default") // the drivers in memory count, where real ones draw an ID
-	must(t, "purge", l.Of("hv2").PurgeVolume(ctx, "default", first.ID, true))
-	one, two, both := l.removed(t, "hv1", "default"), l.removed(t, "hv2", "default"), l.removed(t, "hv2", "rbd")
-	listed := func(node string) (all []string) {
-		items, err := l.Trash(ctx, node)
-		must(t, "list", err)
-		for _, i := range items {
-			all = append(all, i.Pool+" "+i.Node+" "+i.Name)
-		}
-		slices.Sort(all)
-		return all
-	}
-	is := func(i *seedbed.TrashItem, node string) string { return fmt.Sprintf("%s %s %s", i.Pool, node, i.Name) }
-	if d := cmp.Diff([]string{is(one, "hv1"), is(two, "hv2"), is(both, "")}, listed("")); d != "" {
-		t.Errorf("all (-want +got):\n%s", d)
-	}
-	if d := cmp.Diff([]string{is(two, "hv2"), is(both, "")}, listed("hv2")); d != "" {
-		t.Errorf("of hv2 (-want +got):\n%s", d)
-	}
-	if _, err := l.Trash(ctx, "hv9"); !errors.Is(err, seedbed.ErrNotFound) {
-		t.Errorf("of a node that is none: %v", err)
-	}
-	v, err := l.RestoreVolume(ctx, "default", two.ID)
-	must(t, "restore", err)
-	if v.Name != two.Name {
-		t.Errorf("restored %+v", v)
-	}
-	if _, err := l.DiscardVolume(ctx, "default", v.Name); err != nil {
-		t.Error(err)
-	}
-	if _, err := l.DiscardVolume(ctx, "default", one.Name); !errors.Is(err, seedbed.ErrNotFound) {
-		t.Errorf("what was not restored: %v", err)
-	}
-	if _, err := l.RestoreVolume(ctx, "default", "t404"); !errors.Is(err, seedbed.ErrNotFound) {
-		t.Errorf("what is nowhere: %v", err)
-	}
-
-	must(t, "stop", l.labs["hv1"].stop())
-	l.eventually(t, "hv1 is away", func() bool { return l.Nodes()[0].Problem != "" })
-	if _, err := l.Trash(ctx, ""); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "node hv1: ") || !strings.Contains(err.Error(), "--node") {
-		t.Errorf("while one is away: %v", err)
-	}
-	if got := listed("hv2"); len(got) != 2 {
-		t.Errorf("of hv2 alone: %v", got)
-	}
-	// What others have is at hand all the same; what is nowhere else may be on hv1.
-	if _, err := l.RestoreVolume(ctx, "rbd", both.ID); err != nil {
-		t.Error(err)
-	}
-	if _, err := l.RestoreVolume(ctx, "default", one.ID); !errors.Is(err, seedbed.ErrUnavailable) {
-		t.Errorf("what is on the one that is away: %v", err)
-	}
-	items, err := l.Trash(ctx, "hv2")
-	must(t, "list", err)
-	for _, i := range items {
-		if i.State == seedbed.Trashed {
-			must(t, "purge", l.PurgeVolume(ctx, i, true))
-		}
-	}
-	if got := listed("hv2"); len(got) != 1 { // what was restored
-		t.Errorf("after the purge: %v", got)
-	}
-}
-
 func TestFleetDomains(t *testing.T) {
 	t.Parallel()
 	l, ctx := startFleet(t), t.Context()
@@ -308,6 +226,11 @@ func TestFleetDomains(t *testing.T) {
 		d, err := l.ForeignDomain(ctx, tt.node, tt.name)
 		if d.Node != tt.on || !errors.Is(err, tt.err) || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%q on %q: on %q, %v", tt.name, tt.node, d.Node, err)
+		}
+	}
+	for name, want := range map[string]bool{"only1": true, "none": false} {
+		if there, err := l.Stranger(ctx, "hv1", name); there != want || err != nil {
+			t.Errorf("domain %s on hv1: %v, %v", name, there, err)
 		}
 	}
 	id := seedbed.NewInstanceID()

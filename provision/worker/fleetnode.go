@@ -78,6 +78,19 @@ func (f *Fleet) ForeignDomains(ctx context.Context, node string) ([]seedbed.Fore
 	return slices.Concat(answers...), nil
 }
 
+// Stranger tells whether a node has a domain of that name, which may be another's or
+// one of Seedbed's.
+func (f *Fleet) Stranger(ctx context.Context, node, name string) (bool, error) {
+	switch _, err := f.ForeignDomain(ctx, node, name); {
+	case err == nil, errors.Is(err, seedbed.ErrConflict): // which carries the tag
+		return true, nil
+	case errors.Is(err, seedbed.ErrNotFound):
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
 // ForeignDomain is the one of that name, with the pools of its disks. Without a
 // node it is looked for on all: ErrConflict when several have one, ErrNotFound
 // when none has, ErrUnavailable when it was not found and not all were asked.

@@ -117,7 +117,7 @@ func (s *Server) run(ctx context.Context, e effect, req request, out *outbox) (o
 			return outcome{err: err}
 		}
 		defer leave()
-		ctx = inner
+		ctx = seedbed.WithOutput(inner, out.output)
 	}
 	result, err := e.run(ctx, req.Call, req.Args, out)
 	if err != nil && ctx.Err() != nil && ofNoKind(err) {

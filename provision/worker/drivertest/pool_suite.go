@@ -28,7 +28,8 @@ type PoolDriver struct {
 	Foreign func(t *testing.T, p worker.Pool, name string) (untouched func() bool)
 	// Leftovers counts unfinished things in the pool; nil when the driver can have none.
 	Leftovers func(t *testing.T, p worker.Pool) int
-	// Devices tells that mapped volumes are real block devices, to be read and written.
+	// Devices tells that the pool keeps real disks, of images in every format, and
+	// that mapped volumes are real block devices, to be read and written.
 	Devices bool
 }
 
@@ -64,7 +65,7 @@ func file(t testing.TB, name string, data []byte) string {
 // TestPool is the contract of worker.Pool: every driver and the in-memory fake
 // pass it.
 func TestPool(t *testing.T, d PoolDriver) {
-	for _, c := range slices.Concat([]poolCase{
+	cases := slices.Concat([]poolCase{
 		{"import", testImport},
 		{"import again", testImportAgain},
 		{"import what is no image", testImportRefused},
@@ -79,7 +80,11 @@ func TestPool(t *testing.T, d PoolDriver) {
 		{"volume without the tag", testForeignVolume},
 		{"ended context", testEndedPool},
 		{"room", testInfo},
-	}, volumeCases, mapCases, uploadCases) {
+	}, volumeCases, mapCases, uploadCases)
+	if d.Devices {
+		cases = slices.Concat(cases, formatCases)
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			p := d.Open(t)
 			c.test(t, d, p)

@@ -16,28 +16,37 @@ import (
 //	create: xml <domain/>
 //	prepare: add_volume default web1_sda 1G
 //	prepare: clone_volume default web1_sdb debian
+//	install: map web1_sda
+//	install: mount web1_sda
 //	install: fail no mirror
 //	cleanup: print done
 //
 // and the step "load" for what happens as it is loaded. "hang" waits until the
-// turn is cut off, and "die" ends the script's process.
+// turn is cut off, and "die" ends the script's process. What a script has mapped
+// and mounted goes with its session.
 type Scripts struct {
 	failpoints
 	// Missing are the programs that the host lacks.
-	Missing  []string
+	Missing []string
+	// Pool is where volumes are mapped; nil where none is.
+	Pool     *Pool
 	mu       sync.Mutex
 	sessions map[seedbed.JobID]*scriptSession
 	starts   []seedbed.ScriptStart
 }
 
 type scriptSession struct {
-	epoch int64
-	start seedbed.ScriptStart
-	step  string
-	left  []string // what the step still has to do
-	xml   string
-	calls int64
-	dead  bool
+	job     seedbed.JobID
+	epoch   int64
+	start   seedbed.ScriptStart
+	step    string
+	left    []string // what the step still has to do
+	xml     string
+	calls   int64
+	dead    bool
+	ended   bool     // it is closed, and takes nothing more
+	mapped  []string // volumes
+	mounted []string // file systems, of mapped volumes
 }
 
 // NewScripts makes one without sessions.
@@ -61,7 +70,9 @@ func (s *Scripts) Live() int {
 func (s *Scripts) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.sessions)
+	for job := range s.sessions {
+		s.end(job)
+	}
 }
 
 // Tools implements worker.Scripts.
@@ -72,7 +83,7 @@ func (s *Scripts) CloseScript(ctx context.Context, job seedbed.JobID, _ seedbed.
 	return s.around(ctx, "CloseScript", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.sessions, job)
+		s.end(job)
 		return nil
 	})
 }
@@ -88,7 +99,7 @@ func (s *Scripts) RunScript(ctx context.Context, call seedbed.Call, turn seedbed
 	})
 	if err != nil {
 		s.mu.Lock()
-		delete(s.sessions, call.Job)
+		s.end(call.Job)
 		s.mu.Unlock()
 	}
 	return result, err
@@ -97,7 +108,8 @@ func (s *Scripts) RunScript(ctx context.Context, call seedbed.Call, turn seedbed
 func (s *Scripts) run(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
 	s.mu.Lock()
 	if turn.Start != nil {
-		s.sessions[call.Job] = &scriptSession{epoch: call.Epoch, start: *turn.Start}
+		s.end(call.Job)
+		s.sessions[call.Job] = &scriptSession{job: call.Job, epoch: call.Epoch, start: *turn.Start}
 		s.starts = append(s.starts, *turn.Start)
 	}
 	session := s.sessions[call.Job]
@@ -120,7 +132,7 @@ func (s *Scripts) run(ctx context.Context, call seedbed.Call, turn seedbed.Scrip
 	default:
 		session.left = session.left[1:]
 	}
-	return session.goOn(ctx, output)
+	return s.goOn(ctx, session, output)
 }
 
 // begin has the session do what its script says of a step.
@@ -134,42 +146,52 @@ func (s *scriptSession) begin(step string) {
 	}
 }
 
-func (s *scriptSession) goOn(ctx context.Context, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
-	if s.dead {
-		return s.failed("its process has ended"), nil
+func (s *Scripts) goOn(ctx context.Context, in *scriptSession, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
+	if in.dead {
+		return in.failed("its process has ended"), nil
 	}
-	for ; len(s.left) > 0; s.left = s.left[1:] {
-		verb, rest, _ := strings.Cut(s.left[0], " ")
+	for ; len(in.left) > 0; in.left = in.left[1:] {
+		verb, rest, _ := strings.Cut(in.left[0], " ")
 		switch verb {
 		case "log":
 			output(seedbed.OutputLine{Stream: "info", Text: rest})
 		case "print":
 			output(seedbed.OutputLine{Stream: "stdout", Text: rest})
 		case "xml":
-			s.xml = strings.NewReplacer("NAME", s.start.Name, "UUID", string(s.start.Instance)).Replace(rest)
+			in.xml = in.fill(rest)
+		case "map", "mount":
+			if err := s.hold(in, verb, in.fill(rest)+in.start.Suffix); err != nil {
+				in.left = nil
+				return in.failed(err.Error()), nil
+			}
 		case "fail":
-			s.left = nil
-			return s.failed(rest), nil
+			in.left = nil
+			return in.failed(rest), nil
 		case "die":
-			s.dead, s.left = true, nil
-			return s.failed("the script did not come to its end: killed"), nil
+			in.dead, in.left = true, nil
+			return in.failed("the script did not come to its end: killed"), nil
 		case "hang":
 			<-ctx.Done()
 			return seedbed.ScriptResult{}, context.Cause(ctx)
 		default:
-			return seedbed.ScriptResult{Call: s.call(verb, strings.Fields(rest))}, nil
+			return seedbed.ScriptResult{Call: in.call(verb, strings.Fields(rest))}, nil
 		}
 	}
-	if s.step == "load" {
+	if in.step == "load" {
 		return seedbed.ScriptResult{Kind: "class"}, nil
 	}
-	return seedbed.ScriptResult{XML: s.xml}, nil
+	return seedbed.ScriptResult{XML: in.xml}, nil
+}
+
+// fill puts the instance's name and ID in their places.
+func (s *scriptSession) fill(text string) string {
+	return strings.NewReplacer("NAME", s.start.Name, "UUID", string(s.start.Instance)).Replace(text)
 }
 
 func (s *scriptSession) call(name string, args []string) *seedbed.ScriptCall {
 	s.calls++
 	args = append(args, "", "", "")
-	c := &seedbed.ScriptCall{ID: s.calls, Name: name, Pool: args[0], Volume: strings.NewReplacer("NAME", s.start.Name, "UUID", string(s.start.Instance)).Replace(args[1])}
+	c := &seedbed.ScriptCall{ID: s.calls, Name: name, Pool: args[0], Volume: s.fill(args[1])}
 	if name == "clone_volume" {
 		c.Source = args[2]
 	} else {

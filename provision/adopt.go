@@ -115,7 +115,7 @@ func giveDomainBack(t *task, ctx context.Context) error {
 	}
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().ReleaseDomain(ctx, call, a) })
 	if err != nil {
-		return fmt.Errorf("give domain %s back: %w", a.Name, err)
+		return left(seedbed.OrphanDomain, "", a.Name, fmt.Errorf("give domain %s back: %w", a.Name, err))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) erro
 	for i, v := range volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().ReleaseVolume(ctx, call, v) })
 		if err != nil {
-			failed = append(failed, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err))
+			failed = append(failed, left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
 		t.event("info", (i+1)*100/len(volumes), "volume %s of pool %s is nobody's any more, and stays", v.Name, v.Pool)

@@ -81,7 +81,7 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain, addr
 		nic.Network = network.Name
 		if i < len(addresses) && addresses[i] != "" {
 			if nic.Addr, err = netip.ParseAddr(addresses[i]); err != nil || !network.Prefix.Contains(nic.Addr) || nic.Addr == network.Gateway {
-				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: want one of %s, and not the gateway's", clip(addresses[i]), n.MAC, network.Prefix)
+				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: want one of %s, and not the gateway's", seedbed.Clip(addresses[i]), n.MAC, network.Prefix)
 			}
 		}
 		nics = append(nics, nic)

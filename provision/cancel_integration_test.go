@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +24,9 @@ func TestCancelInACopy(t *testing.T) {
 	w.ok(err)
 	_, err = f.WriteAt([]byte{0x55, 0xaa}, 510)
 	w.ok(err)
-	w.ok(f.Truncate(40 * int64(seedbed.GiB))) // minutes to read, and no room
+	w.ok(f.Truncate(40 * int64(seedbed.GiB))) // its digest is to be checked, which takes a minute
 	w.ok(f.Close())
-	id := w.job(w.intake.Import(t.Context(), "large", "default", seedbed.ImportSpec{Path: path}))
+	id := w.job(w.intake.Import(t.Context(), "large", "default", seedbed.ImportSpec{Path: path, SHA256: strings.Repeat("0", 64)}))
 	e := NewEngine(Config{Node: testNode, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

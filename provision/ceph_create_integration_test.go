@@ -58,7 +58,7 @@ func TestCephStopsWhileMaking(t *testing.T) {
 			thaw.Do(func() { c.Thaw(t) })
 			l.wait(id, test.ends)
 			p.stop()
-			l.checkEvents(id)
+			l.invariants(id)
 			want := 0
 			if test.ends == seedbed.JobSucceeded {
 				want = 1
@@ -71,11 +71,4 @@ func TestCephStopsWhileMaking(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (l *lab) byName(name string) seedbed.Instance {
-	l.t.Helper()
-	inst, err := l.db.InstanceByName(l.t.Context(), name)
-	l.ok(err)
-	return inst
 }

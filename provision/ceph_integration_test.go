@@ -38,7 +38,9 @@ func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 	done := make(chan error, 1)
 	server := worker.New(worker.Config{Node: testNode, Pools: map[string]worker.Pool{"default": pool}, Hypervisor: l.hv, Log: log})
 	go func() { done <- server.Serve(ctx, ln) }()
+	l.watch.stored = pool
 	t.Cleanup(func() {
+		l.lookedAtLast() // the pool is closed from here on
 		cancel()
 		if err := errors.Join(<-done, pool.Close()); err != nil {
 			t.Error(err)
@@ -50,7 +52,7 @@ func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 
 // TestCephStopsWhileUndoing holds what becomes of a rollback while the cluster
 // answers nothing: a short time is waited for, and after a long one the job says
-// what is left, which goes with the instance.
+// what is left, which the cleanup has taken away once the cluster answers.
 func TestCephStopsWhileUndoing(t *testing.T) {
 	c := engines.Ceph(t)
 	for _, test := range []struct {
@@ -93,7 +95,7 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 			job := l.wait(id, test.ends)
 			p.stop()
 			thaw.Do(func() { c.Thaw(t) })
-			l.checkEvents(id)
+			l.invariants(id)
 			if test.ends == seedbed.JobIncomplete {
 				if h := l.history(id); job.Error != "stage start: start domain web1: no" || !strings.Contains(h, "left behind: volumes: remove volume") {
 					t.Errorf("error %q, history:\n%s", job.Error, h)
@@ -102,7 +104,16 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 					"volumes": seedbed.StageOrphans, "define": seedbed.StageUndone, "publish": seedbed.StageUndone, "start": seedbed.StageUndone,
 				})
 				l.hv.Fail(nil)
-				l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
+				if got := l.orphans(); len(got) != 1 || !strings.HasPrefix(got[0], "web1 volumes volume default ") {
+					t.Errorf("left behind: %q", got)
+				}
+				if got := l.cleanAfter(11*time.Minute, false); len(got) != 1 {
+					t.Errorf("the cleanup has undone %q", got)
+				}
+				l.runUntil(id, seedbed.JobRolledBack)
+				if got := l.orphans(); got != nil {
+					t.Errorf("left behind at last: %q", got)
+				}
 			}
 			if left := volumes(); len(left) != 0 {
 				t.Errorf("left are %v", left)

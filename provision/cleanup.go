@@ -64,6 +64,7 @@ type CleanupStore interface {
 	Outputs
 	Trail
 	Notices
+	Leftovers
 }
 
 // Inventories say what there is on the nodes.
@@ -76,7 +77,7 @@ type Inventories interface {
 // CleanupConfig is how the cleanup works. A zero duration takes the default that is named.
 type CleanupConfig struct {
 	// Grace is how long a domain must have been missed before its addresses are
-	// taken back. Default 10 min.
+	// taken back, and something been left behind before that is undone. Default 10 min.
 	Grace time.Duration
 	// Deliveries and Access are how long webhook deliveries, in and out, and guest events are kept. Default 7 days.
 	Deliveries, Access time.Duration
@@ -110,15 +111,15 @@ type Report struct {
 
 // Item is one thing that the cleanup took away.
 type Item struct {
-	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit or trash
-	Action  string `json:"action"`  // release, delete or purge
+	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit, trash or orphans
+	Action  string `json:"action"`  // release, delete, purge or undo
 	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
 	Detail  string `json:"detail"`
 }
 
 // Cleaner is the task "mappings": it takes back addresses whose domain is gone,
-// expired leases and old records. Besides Seedbed's bookkeeping it deletes only
-// what has been in a pool's trash for its time.
+// expired leases and old records, and has jobs undone to their end. Besides Seedbed's
+// bookkeeping it deletes only what has been in a pool's trash for its time.
 type Cleaner struct {
 	cfg   CleanupConfig
 	store CleanupStore
@@ -174,6 +175,11 @@ func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 		}
 		if err := c.store.NotePresence(ctx, node, sight.present, now); err != nil {
 			return report, fmt.Errorf("note presence: %w", err)
+		}
+	}
+	if !opt.DryRun {
+		if err := c.store.NoteStrays(ctx, sight.nodes, sight.strays); err != nil {
+			return report, fmt.Errorf("note strays: %w", err)
 		}
 	}
 	todo, err := c.plan(ctx, now, sight)

@@ -19,6 +19,8 @@ type sight struct {
 	present []seedbed.InstanceID
 	// due is what is in the trash and whose time is over.
 	due []seedbed.TrashItem
+	// strays carry our tag and are of nothing that is known.
+	strays []seedbed.Orphan
 	// skipped is why the other nodes cannot be relied on.
 	skipped []string
 }
@@ -43,6 +45,11 @@ func (c *Cleaner) look(ctx context.Context, now time.Time, force bool) (sight, e
 	if err != nil {
 		return s, fmt.Errorf("list instances: %w", err)
 	}
+	images, err := c.store.Images(ctx)
+	if err != nil {
+		return s, fmt.Errorf("list images: %w", err)
+	}
+	known := knownOf(instances, images)
 	there := map[seedbed.InstanceID]bool{}
 	for i := range nodes {
 		if problems[i] != "" {
@@ -68,6 +75,7 @@ func (c *Cleaner) look(ctx context.Context, now time.Time, force bool) (sight, e
 			continue
 		}
 		s.nodes = append(s.nodes, n.Name)
+		s.strays = append(s.strays, known.strays(inventories[i], n.Name)...)
 		for _, item := range due { // of a pool that nodes share each names the same
 			if !slices.ContainsFunc(s.due, func(d seedbed.TrashItem) bool {
 				return d.Pool == item.Pool && d.ID == item.ID && d.Node == item.Node
@@ -76,6 +84,7 @@ func (c *Cleaner) look(ctx context.Context, now time.Time, force bool) (sight, e
 			}
 		}
 	}
+	s.strays = onceInPools(s.strays)
 	return s, ctx.Err()
 }
 

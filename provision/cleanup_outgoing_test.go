@@ -9,13 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/testdb"
 )
 
 // What was sent to endpoints is forgotten after its time and what is pending is
 // not; and the endpoints are told of a run that took something away.
 func TestCleanupOutgoing(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newBareLab(t, testdb.Open(t)) // another endpoint would have deliveries of its own
 	ctx := t.Context()
 	_, err := l.db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"cleanup.*"},
 		Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}})

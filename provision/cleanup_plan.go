@@ -79,6 +79,11 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s sight) ([]chore, er
 			})
 		}
 	}
+	undo, err := c.orphans(ctx, now, s)
+	if err != nil {
+		return nil, err
+	}
+	todo = append(todo, undo...)
 	began := time.Now()
 	for _, item := range s.due {
 		todo = append(todo, c.purge(item, began))

@@ -60,6 +60,7 @@ func TestCleanup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.static.Store(true) // the only leases are those that the test adds
 			all := l.running(tt.instances)
 			if tt.prepare != nil {
 				tt.prepare(l, all)

@@ -63,7 +63,7 @@ func needsScript(c seedbed.Composition) (bool, error) {
 func checkArguments(args []string) error {
 	for _, a := range args {
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", clip(a))
+			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", seedbed.Clip(a))
 		}
 	}
 	return nil

@@ -14,7 +14,12 @@ import (
 // with a MAC template, a clone and a blank disk, and user-data.
 func (l *lab) withProvisioner() *lab {
 	l.t.Helper()
-	l.withProfile(seedbed.ReadyStarted)
+	return l.withProfile(seedbed.ReadyStarted).withTemplates()
+}
+
+// withTemplates is withProvisioner for a lab that has the profile "small".
+func (l *lab) withTemplates() *lab {
+	l.t.Helper()
 	ctx := l.t.Context()
 	_, err := l.db.CreateNetwork(ctx, seedbed.Network{
 		Name: "200", Bridge: "br200", MAC: seedbed.NewMAC(), Prefix: netip.MustParsePrefix("10.8.0.0/24"), Gateway: netip.MustParseAddr("10.8.0.1"),

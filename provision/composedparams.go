@@ -58,7 +58,7 @@ func expanded(p seedbed.ProvisionerProfile, fill func(*template.Template) (strin
 	var all []string
 	for _, a := range p.Arguments {
 		key, text, _ := strings.Cut(a, "=")
-		t, err := template.ParseField(scope, "script argument "+clip(key), text)
+		t, err := template.ParseField(scope, "script argument "+seedbed.Clip(key), text)
 		if err != nil {
 			return nil, err
 		}

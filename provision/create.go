@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"seedbed"
@@ -15,7 +16,7 @@ import (
 // filter, its definition and its disk: removing the instance later takes them in order.
 func createPlan() []stage {
 	return []stage{
-		{name: "volumes", run: makeVolumes, undo: undoVolumes},
+		{name: "volumes", run: makeVolumes, undo: undoVolumes, copies: true},
 		{name: "define", run: defineDomain, undo: undefineDomain},
 		{name: "publish", run: publish, undo: retract},
 		{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
@@ -29,7 +30,11 @@ func makeVolumes(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.makeVolumes(ctx, inst)
+	if err := t.makeVolumes(ctx, inst); err != nil {
+		return err
+	}
+	t.flattened = inst.System.DiskCopy
+	return nil
 }
 
 func (t *task) makeVolumes(ctx context.Context, inst seedbed.Instance) error {
@@ -37,7 +42,10 @@ func (t *task) makeVolumes(ctx context.Context, inst seedbed.Instance) error {
 	_, err := t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
 		t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return t.copyVolumes(ctx, inst)
 }
 
 // disks makes sure of the instance's volumes and says how they are reached.
@@ -94,6 +102,7 @@ func undoVolumes(t *task, ctx context.Context) error {
 // ours was there before us, and stays.
 func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
+	t.stopCopies(ctx, inst)
 	for i, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 			return t.worker().RemoveVolume(ctx, call, v.Pool, v.Name, inst.ID)
@@ -104,7 +113,7 @@ func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 		case errors.Is(err, seedbed.ErrConflict):
 			t.event("warn", (i+1)*100/len(inst.Volumes), "left untouched: %s", err)
 		default:
-			failed = append(failed, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err))
+			failed = append(failed, left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err)))
 		}
 	}
 	return errors.Join(failed...)
@@ -167,7 +176,7 @@ func undefineDomain(t *task, ctx context.Context) error {
 		return t.worker().UndefineDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil {
-		return fmt.Errorf("undefine domain %s: %w", t.job.Subject, err)
+		return left(seedbed.OrphanDomain, "", t.job.Subject, fmt.Errorf("undefine domain %s: %w", t.job.Subject, err))
 	}
 	t.event("info", 100, "domain %s is undefined", t.job.Subject)
 	return nil
@@ -183,6 +192,7 @@ func publish(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer t.aside()()
 	if err := t.applied(ctx, inst.Node, revision); err != nil {
 		return err
 	}
@@ -201,13 +211,16 @@ func (t *task) publish(ctx context.Context, inst seedbed.Instance) (revision int
 	case !errors.Is(err, seedbed.ErrNotFound):
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}
-	_, err = t.engine.store.Publish(ctx, t.ref, inst.Node, guest, docs)
+	revision, err = t.engine.store.Publish(ctx, t.ref, inst.Node, guest, docs)
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}
-	// Once more, from the instance as it is in that transaction: what was changed
-	// since it was read found no record to go into.
-	revision, err = t.engine.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
+	now, err := t.instance(ctx)
+	if err == nil && !reflect.DeepEqual(now, inst) {
+		// Once more, from the instance as it is in that transaction: what was changed
+		// since it was read found no record to go into.
+		revision, err = t.engine.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}
@@ -250,6 +263,7 @@ func retract(t *task, ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("retract: %w", fromStore(err))
 	}
+	defer t.aside()()
 	short, cancel := context.WithTimeout(ctx, t.engine.pace.retract)
 	defer cancel()
 	err = t.applied(short, node, revision)
@@ -260,12 +274,17 @@ func retract(t *task, ctx context.Context) error {
 	return err
 }
 
+// startDomain starts the domain, and looks at it once more: a guest that dies at
+// once was not started.
 func startDomain(t *task, ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.worker().StartDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil {
 		return fmt.Errorf("start domain %s: %w", t.job.Subject, err)
+	}
+	if err := t.domainRuns(ctx); err != nil {
+		return err
 	}
 	t.event("info", 100, "domain %s is started", t.job.Subject)
 	return nil
@@ -276,7 +295,7 @@ func destroyDomain(t *task, ctx context.Context) error {
 		return t.worker().DestroyDomain(ctx, call, t.job.Instance)
 	})
 	if err != nil {
-		return fmt.Errorf("switch off domain %s: %w", t.job.Subject, err)
+		return left(seedbed.OrphanDomain, "", t.job.Subject, fmt.Errorf("switch off domain %s: %w", t.job.Subject, err))
 	}
 	t.event("info", 100, "domain %s is off", t.job.Subject)
 	return nil

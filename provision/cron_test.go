@@ -173,7 +173,7 @@ func TestCronSpec(t *testing.T) {
 	cleaner := NewCleaner(CleanupConfig{}, nil, alone{down{}})
 	for _, spec := range []string{"", "* * * *", "61 * * * *", "now and then", strings.Repeat("*", 1000)} {
 		if _, err := NewCron(spec, &slots{}, leads{}, cleaner); !errors.Is(err, seedbed.ErrInvalid) {
-			t.Errorf("%q: %v", clip(spec), err)
+			t.Errorf("%q: %v", seedbed.Clip(spec), err)
 		}
 	}
 	for _, spec := range []string{"*/10 * * * *", "@hourly", "0 3 * * 1-5"} {

@@ -2,9 +2,11 @@ package provision
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"seedbed"
+	"seedbed/provision/placement"
 	"seedbed/provision/template"
 )
 
@@ -13,7 +15,7 @@ type Serving struct {
 	// Node is the hypervisor on this host; empty when there is none.
 	Node string
 	// Placement is how a node is chosen for an instance.
-	Placement PlacementConfig
+	Placement placement.Config
 	// Pools are where volumes may be; nil is unknown.
 	Pools []string
 	// VendorData is the installation's; nil means none.
@@ -22,6 +24,9 @@ type Serving struct {
 	MaxUserData seedbed.Bytes
 	// MACTaken tells who uses a MAC on a node that is none of our instances'; nil knows of nobody.
 	MACTaken func(node string, mac seedbed.MAC) (by string)
+	// Stranger tells whether a node has a domain of that name that is none of our
+	// instances'; nil knows of none.
+	Stranger func(ctx context.Context, node, name string) (bool, error)
 	// Renderer makes the records, whose values templates read.
 	Renderer Renderer
 }

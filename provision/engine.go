@@ -18,7 +18,8 @@ type Config struct {
 	// Owner names this engine in the rows that it holds; it must differ from any
 	// other running one's. Default: the node, the process and a random part.
 	Owner string
-	// Workers is how many jobs run at the same time. Default 4.
+	// Workers is how many jobs are at work at the same time. Default 4. One that only
+	// waits, for the guest plane or the guest, is not.
 	Workers int
 	// PerNode and PerPool are how many jobs run at the same time on one node and on
 	// one pool, of all engines together. Default: without limit.
@@ -51,6 +52,7 @@ type Engine struct {
 	roll      roll
 	plan      func(*seedbed.Job) []stage
 	pace      pace
+	seats     *seats
 }
 
 // pace are the waits that are no one's business to configure.
@@ -59,6 +61,8 @@ type pace struct {
 	cancelPoll         time.Duration // how soon a cancel is seen
 	settle             time.Duration // between two looks at the store after a hint
 	applied            time.Duration // between two looks at what the guest plane has applied
+	ready              time.Duration // between two looks at whether a guest is ready
+	aside              time.Duration // until a job that waits gives its seat to another
 	ask                time.Duration // between two requests to a guest to shut down
 	domain             time.Duration // between two looks at a domain whose guest is awaited
 	resync             time.Duration // between two inventories
@@ -75,6 +79,7 @@ func defaultPace() pace {
 	return pace{
 		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
 		cancelPoll: 500 * time.Millisecond, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
+		ready: 200 * time.Millisecond, aside: time.Second,
 		nodes: time.Second, supersede: 10 * time.Second,
 		ask: 10 * time.Second, domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
 		crowd: 100 * time.Millisecond, undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
@@ -102,7 +107,7 @@ func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: planOf, pace: defaultPace()}
+	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: planOf, pace: defaultPace(), seats: newSeats(cfg.Workers)}
 }
 
 // Run claims and runs jobs, and follows the domains, until ctx ends. Then
@@ -113,44 +118,35 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer group.Wait()
 	group.Go(func() { e.follow(ctx) })
 
-	slots := make(chan struct{}, e.cfg.Workers)
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
-		job, claimed, ok := e.claim(ctx)
-		if !ok {
-			return nil
-		}
-		group.Go(func() {
-			defer func() { <-slots }()
-			e.work(ctx, job, claimed)
-		})
-	}
-}
-
-// claim waits for a job; ok is false once ctx has ended. claimed is a moment
-// from which the lease surely lasts.
-func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, ok bool) {
-	ask := seedbed.Claiming{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool}
-	for ctx.Err() == nil {
+	for e.seats.take(ctx) {
+		// A seat is taken for the claim alone: while there is no job it is free for one
+		// that wants its own back.
 		hint := e.store.Hint()
-		claimed = time.Now()
-		job, err := e.claimNext(ctx, ask)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			e.log.Error("claim a job", "err", err)
+		job, claimed, err := e.claim(ctx)
+		if job != nil {
+			group.Go(func() { e.work(ctx, job, claimed) })
+			continue
+		}
+		e.seats.leave()
+		if err != nil {
 			hint = nil // a failing store is asked at the poll's pace
-		case job != nil:
-			return job, claimed, true
-		case ask.PerNode > 0 || ask.PerPool > 0:
+		} else if e.cfg.PerNode > 0 || e.cfg.PerPool > 0 {
 			sleep(ctx, e.pace.crowd) // finding no room takes a look at all that wait
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
-	return nil, time.Time{}, false
+	return nil
+}
+
+// claim claims the next job; nil when there is none. claimed is a moment from
+// which the lease surely lasts.
+func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, err error) {
+	claimed = time.Now()
+	job, err = e.claimNext(ctx, seedbed.Claiming{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
+	if err != nil && ctx.Err() == nil {
+		e.log.Error("claim a job", "err", err)
+	}
+	return job, claimed, err
 }
 
 // claimGrace is how long a claim that is under way may take once the engine is stopped.

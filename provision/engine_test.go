@@ -48,7 +48,7 @@ func TestManyAtOnce(t *testing.T) {
 	p.stop()
 	q.stop()
 	for _, id := range jobs {
-		l.checkEvents(id)
+		l.invariants(id)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestPermanentFailure(t *testing.T) {
 				if !strings.Contains(job.Error, "boom") || !strings.HasPrefix(job.Error, "stage ") {
 					t.Errorf("error %q", job.Error)
 				}
-				l.checkEvents(id)
+				l.invariants(id)
 				l.nothing("web1")
 			})
 		}
@@ -237,6 +237,34 @@ func TestGuestGoesAway(t *testing.T) {
 			}
 			l.nothing("web1")
 		})
+	}
+}
+
+// TestGuestDiesAtOnce holds that a guest which is gone as soon as it was started
+// fails the job, also where nothing of it is awaited.
+func TestGuestDiesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, state := range []seedbed.DomainState{seedbed.DomainOff, seedbed.DomainCrashed} {
+		for _, name := range []string{"create", "create scripted", "start", "reboot", "rebuild"} {
+			t.Run(name+" "+string(state), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyStarted)
+				a := caseOf(name).begin(l)
+				inst := l.byName("web1")
+				var died atomic.Bool
+				l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+					if name == "StartDomain" && at == drivertest.After && died.CompareAndSwap(false, true) {
+						l.hv.SetState(inst.ID, state, "stopped")
+					}
+					return nil
+				})
+				job := l.runUntil(a.id, seedbed.JobRolledBack)
+				if !strings.HasPrefix(job.Error, "stage start: the guest of domain web1 ") || !strings.Contains(job.Error, "seedbed vm log web1") {
+					t.Errorf("error %q", job.Error)
+				}
+				a.undone()
+			})
+		}
 	}
 }
 

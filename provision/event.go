@@ -33,7 +33,7 @@ func (t *task) event(level string, progress int, format string, args ...any) {
 // or with the end of the stage; what is wrong, at once.
 func (t *task) record(e seedbed.Event) {
 	t.progress = e.Progress
-	e.Job, e.At, e.Stage, e.Msg = t.job.ID, time.Now().UTC(), t.stage, clipTo(e.Msg, 4<<10)
+	e.Job, e.At, e.Stage, e.Msg = t.job.ID, time.Now().UTC(), t.stage, seedbed.ClipTo(e.Msg, 4<<10)
 	b := &t.said
 	b.mu.Lock()
 	b.events = append(b.events, e)

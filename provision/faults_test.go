@@ -2,7 +2,9 @@ package provision
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +18,7 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	t.Run("profile", func(t *testing.T) {
 		t.Parallel()
-		l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+		l := newLab(t).withProfile(seedbed.ReadyMetadata)
 		was, err := l.db.Profile(t.Context(), "small")
 		l.ok(err)
 		id := l.create("web1")
@@ -117,7 +119,7 @@ func TestLostEvents(t *testing.T) {
 // What a rollback had to leave goes with the instance, and nothing is left then.
 func TestWhatARollbackLeft(t *testing.T) {
 	t.Parallel()
-	l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
 	id := l.create("web1")
 	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 		switch {
@@ -138,4 +140,136 @@ func TestWhatARollbackLeft(t *testing.T) {
 	l.runUntil(removal, seedbed.JobSucceeded)
 	l.invariants(id, removal)
 	l.nothing("web1")
+}
+
+// TestCancelWhileUndoing holds that a cancel of a job that is undone already
+// changes nothing.
+func TestCancelWhileUndoing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	id := l.create("web1")
+	var asked atomic.Int32
+	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+		switch {
+		case name == "StartDomain" && at == drivertest.Before:
+			return seedbed.Errorf(seedbed.ErrForbidden, "no")
+		case name == "UndefineDomain":
+			asked.Add(1)
+			return l.db.CancelJob(context.Background(), id)
+		}
+		return nil
+	})
+	job := l.runUntil(id, seedbed.JobRolledBack)
+	if asked.Load() != 2 || job.Error != "stage start: start domain web1: no" {
+		t.Errorf("asked %d times, %+v", asked.Load(), job)
+	}
+	l.hv.Fail(nil)
+	l.invariants(id)
+	l.nothing("web1")
+}
+
+// TestTwoWorkers holds that of two who look for work at the same time one has each job.
+func TestTwoWorkers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
+	var jobs []seedbed.JobID
+	for n := range 8 {
+		jobs = append(jobs, l.create(fmt.Sprintf("web%d", n)))
+	}
+	p, q := l.start(), l.start()
+	for _, id := range jobs {
+		if job := l.wait(id, seedbed.JobSucceeded); job.Epoch != 1 {
+			t.Errorf("job %s was held %d times", id, job.Epoch)
+		}
+	}
+	p.stop()
+	q.stop()
+	l.invariants(jobs...)
+}
+
+// TestDatabaseFull holds that jobs stand still while nothing can be written, and
+// go on when it can.
+func TestDatabaseFull(t *testing.T) {
+	t.Parallel()
+	for _, s := range createPlan() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyMetadata)
+			l.lease = 150 * time.Millisecond
+			id := l.create("web1")
+			var full atomic.Bool
+			var refused atomic.Int32
+			p := l.start(func(p *process) {
+				p.store.fail(func(write, of string, at drivertest.Point) error {
+					if write == "step" && of == s.name && at == drivertest.Before && refused.Load() == 0 {
+						full.Store(true)
+					}
+					if full.Load() && at == drivertest.Before {
+						refused.Add(1)
+						return seedbed.Errorf(seedbed.ErrUnavailable, "the disk that holds the database is full")
+					}
+					return nil
+				})
+			})
+			l.eventually("writes that are refused", func() bool { return refused.Load() > 5 })
+			full.Store(false)
+			l.wait(id, seedbed.JobSucceeded)
+			p.stop()
+			l.invariants(id)
+			l.up("web1")
+		})
+	}
+}
+
+// TestPoolFull holds that a pool without room is a clean failure.
+func TestPoolFull(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"create", "create scripted", "import", "rebuild", "rebuild scripted"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyMetadata)
+			a := caseOf(name).begin(l)
+			l.pool.SetFull(true)
+			l.runUntil(a.id, seedbed.JobRolledBack)
+			l.pool.SetFull(false)
+			a.undone()
+		})
+	}
+}
+
+// TestHypervisorRestarts holds that a hypervisor which goes in the middle of an
+// effect, and is away for a while, costs nothing but time: what it did before it
+// went is found again.
+func TestHypervisorRestarts(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []string{"DefineDomain", "StartDomain", "DestroyDomain", "UndefineDomain"} {
+		for _, point := range points {
+			t.Run(fmt.Sprintf("%s %s", point, effect), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyMetadata)
+				id, ends := l.create("web1"), func() { l.up("web1") }
+				if effect == "DestroyDomain" || effect == "UndefineDomain" {
+					l.runUntil(id, seedbed.JobSucceeded)
+					id, ends = l.remove("web1"), func() { l.nothing("web1") }
+				}
+				away := seedbed.Errorf(seedbed.ErrUnavailable, "libvirt does not answer")
+				var gone atomic.Bool
+				l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+					if name == effect && at == point && gone.CompareAndSwap(false, true) {
+						l.hv.SetDown(away)
+						return away
+					}
+					return nil
+				})
+				p := l.start()
+				l.eventually("tries in vain", func() bool { return gone.Load() && strings.Contains(l.history(id), "trying again") })
+				l.hv.SetDown(nil)
+				l.wait(id, seedbed.JobSucceeded)
+				p.stop()
+				l.hv.Fail(nil)
+				l.invariants(id)
+				ends()
+			})
+		}
+	}
 }

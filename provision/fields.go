@@ -82,7 +82,7 @@ func newFields(declared []seedbed.Param, expressions map[string]string) (*fields
 		name := "profile." + field
 		if _, ok := sizeFields[name]; !ok {
 			if _, ok = partFields[name]; !ok {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "expressions has %q, which is no field: want image, vcpus, memory, disk, network, system_template, network_template, storage_template or userdata_document", clip(field))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "expressions has %q, which is no field: want image, vcpus, memory, disk, network, system_template, network_template, storage_template or userdata_document", seedbed.Clip(field))
 			}
 		}
 		if err := f.read(scope, field, name, expressions[field]); err != nil {
@@ -111,10 +111,10 @@ func (f *fields) read(scope *template.Scope, label, name, text string) error {
 	}
 	// A size or number may come of text ("4GiB"), and text of a number.
 	if want := f.types[name]; gives != want && (gives == template.Bool || want == template.Bool) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: want %s", label, clip(text), typeName(gives), typeName(want))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: want %s", label, seedbed.Clip(text), typeName(gives), typeName(want))
 	}
 	if p, ok := f.params[name]; gives == template.String && (name == "profile.vcpus" || ok && p.Type == seedbed.ParamInt) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives a string: want a whole number", label, clip(text))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives a string: want a whole number", label, seedbed.Clip(text))
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (f *fields) parse(name, text string) (any, error) {
 	case "profile.vcpus":
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is %q once it is evaluated: want a whole number", field, clip(text))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is %q once it is evaluated: want a whole number", field, seedbed.Clip(text))
 		}
 		return n, nil
 	case "profile.memory", "profile.disk":

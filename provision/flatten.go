@@ -24,14 +24,20 @@ func flattenVolumes(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return t.flattenAll(ctx, inst, "flattening", nil)
+}
+
+// flattenAll makes the instance's volumes stand alone; doing says what the job is told
+// to do, and each, if there is one, is told of every volume.
+func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing string, each func(seedbed.Volume, seedbed.VolumeInfo)) error {
 	var total, before seedbed.Bytes
 	for _, v := range inst.Volumes {
 		total += v.Size
 	}
-	report := t.percent("flattening")
+	report := t.percent(doing)
 	for _, v := range inst.Volumes {
-		t.event("info", t.progress, "flattening volume %s of pool %s", v.Name, v.Pool)
-		_, err := t.flatten(ctx, v, inst.ID, func(p seedbed.Progress) {
+		t.event("info", t.progress, "%s volume %s of pool %s", doing, v.Name, v.Pool)
+		made, err := t.flatten(ctx, v, inst.ID, func(p seedbed.Progress) {
 			report(seedbed.Progress{Done: before + p.Done, Total: total})
 		})
 		if err != nil {
@@ -39,6 +45,9 @@ func flattenVolumes(t *task, ctx context.Context) error {
 		}
 		before += v.Size
 		t.event("info", seedbed.Progress{Done: before, Total: total}.Percent(), "volume %s stands alone", v.Name)
+		if each != nil {
+			each(v, made)
+		}
 	}
 	return nil
 }
@@ -60,6 +69,10 @@ func stopFlatten(t *task, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return t.stopFlattening(ctx, inst)
+}
+
+func (t *task) stopFlattening(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	for _, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {

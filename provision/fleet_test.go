@@ -64,6 +64,7 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 			if shared {
 				h.pool = first.pool
 			}
+			h.scripts.Pool = h.pool
 			f.hosts[name] = h
 		}
 		f.list = append(f.list, seedbed.Node{Name: name, Seen: time.Now().Add(time.Hour),

@@ -37,7 +37,7 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr})
 	}
 	for i, v := range inst.Volumes {
-		device := diskDevice(i)
+		device := inst.System.Disk(i)
 		if len(old.Disks) == len(inst.Volumes) { // as the domain has them: a script may have named them
 			device = old.Disks[i].Device
 		}
@@ -83,16 +83,6 @@ func concise(o seedbed.MetadataOptions) seedbed.MetadataOptions {
 		o.HopLimit = 0
 	}
 	return o
-}
-
-// diskDevice is the name of the nth virtio disk in the guest (Linux,
-// virtblk_name_format): vda, vdb, … vdz, vdaa.
-func diskDevice(n int) string {
-	name := ""
-	for ; n >= 0; n = n/26 - 1 {
-		name = string(rune('a'+n%26)) + name
-	}
-	return "vd" + name
 }
 
 // domainOf is the domain that an instance asks for; disks are in the order of

@@ -75,15 +75,6 @@ func TestRenderer(t *testing.T) {
 	}
 }
 
-func TestDiskDevice(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "vda", 1: "vdb", 25: "vdz", 26: "vdaa", 27: "vdab", 701: "vdzz", 702: "vdaaa"} {
-		if got := diskDevice(n); got != want {
-			t.Errorf("disk %d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 // TestToldOfPower holds that a guest is told before it is switched off, and of
 // nothing any more once it starts again or could not be switched off.
 func TestToldOfPower(t *testing.T) {

@@ -100,6 +100,9 @@ func (h *host) StartDomain(ctx context.Context, call seedbed.Call, id seedbed.In
 	if err := h.fence(call); err != nil {
 		return err
 	}
+	if mapped := h.pool.MappedVolumes(id); len(mapped) > 0 { // both would write
+		return seedbed.Errorf(seedbed.ErrInUse, "volumes %v of domain %s are mapped", mapped, id)
+	}
 	return h.hv.StartDomain(ctx, id)
 }
 
@@ -177,6 +180,8 @@ type mortal struct {
 	ledger *ledger
 	// inHand is the stage that was begun last.
 	inHand atomic.Pointer[string]
+	// undoing is the stage that is undone next, once that has begun.
+	undoing atomic.Pointer[string]
 
 	mu   sync.Mutex
 	hook func(write, stage string, point drivertest.Point) error
@@ -259,11 +264,30 @@ func (m *mortal) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) e
 }
 
 func (m *mortal) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
-	return m.around("undo", "", func() error { return m.taken(ref, m.DB.Undo(ctx, ref, cause)) })
+	return m.around("undo", "", func() error { return m.back(ctx, ref, m.DB.Undo(ctx, ref, cause)) })
 }
 
-func (m *mortal) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error {
-	return m.around("undone", stage, func() error { return m.taken(ref, m.DB.Undone(ctx, ref, stage, problem)) })
+func (m *mortal) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error {
+	return m.around("undone", stage, func() error { return m.back(ctx, ref, m.DB.Undone(ctx, ref, stage, problem, left...)) })
+}
+
+// back is taken for a write of the way back: it notes which stage comes next.
+func (m *mortal) back(ctx context.Context, ref seedbed.JobRef, err error) error {
+	if err := m.taken(ref, err); err != nil {
+		return err
+	}
+	journal, err := m.DB.Stages(ctx, ref.ID)
+	if err != nil {
+		return nil // the write was taken all the same
+	}
+	next := ""
+	for _, row := range journal {
+		if row.State == seedbed.StageIntent || row.State == seedbed.StageDone {
+			next = row.Name
+		}
+	}
+	m.undoing.Store(&next)
+	return nil
 }
 
 func (m *mortal) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error {

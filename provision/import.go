@@ -92,7 +92,7 @@ func dropImage(t *task, ctx context.Context, of seedbed.JobID) error {
 		return w.RemoveImage(ctx, call, image.Pool, image.Name, of)
 	})
 	if err != nil {
-		return fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err)
+		return left(seedbed.OrphanImage, image.Pool, image.Name, fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err))
 	}
 	return nil
 }

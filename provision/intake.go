@@ -1,18 +1,14 @@
 package provision
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/placement"
 	"seedbed/provision/template"
 )
 
@@ -58,20 +54,20 @@ type IntakeStore interface {
 	Compositions
 	Templates
 	Networks
-	Hosts
+	placement.Hosts
 }
 
 // Intake checks what is asked for and records it as a job.
 type Intake struct {
 	store   IntakeStore
 	serving Serving
-	placer  *placer
+	placer  *placement.Placer
 	macs    macs
 }
 
 // NewIntake makes an intake.
 func NewIntake(store IntakeStore, serving Serving) *Intake {
-	return &Intake{store: store, serving: serving, placer: newPlacer(store, serving.Node, serving.Placement)}
+	return &Intake{store: store, serving: serving, placer: placement.New(store, serving.Node, serving.Placement)}
 }
 
 // macDraws is how often a taken MAC is drawn anew: 2^24 addresses make a second
@@ -100,7 +96,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	if req.Node != "" && req.Action != seedbed.DoCreate {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is", clip(req.Action))
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is", seedbed.Clip(req.Action))
 	}
 	ctx, err := in.withOptions(ctx, req.JobOptions)
 	if err != nil {
@@ -120,7 +116,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	case seedbed.DoRebuild:
 		return in.rebuild(ctx, req, delivery)
 	}
-	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot", clip(req.Action))
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot", seedbed.Clip(req.Action))
 }
 
 // repeated finds the receipt of a delivery that was accepted before; cause is
@@ -148,13 +144,13 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 		}
 		return seedbed.Receipt{}, err
 	}
-	seat, err := in.placer.choose(ctx, made.demand)
+	seat, err := in.placer.Choose(ctx, made.demand)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	defer func() { seat.settle(err == nil && !receipt.Duplicate) }()
+	defer func() { seat.Settle(err == nil && !receipt.Duplicate) }()
 	inst := made.inst
-	inst.Node = seat.node
+	inst.Node = seat.Node
 	for draw := 1; ; draw++ {
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
 			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, JobOptions: made.options},
@@ -186,7 +182,7 @@ type prepared struct {
 	// options are how the profile wants its job to be run.
 	options seedbed.JobOptions
 	// demand is what it needs of a node, which is not chosen yet.
-	demand demand
+	demand placement.Demand
 }
 
 // prepare makes the instance that a create asks for, and writes nothing.
@@ -292,7 +288,7 @@ func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, er
 	}
 	p, err := in.store.Profile(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return p, seedbed.Errorf(seedbed.ErrInvalid, "profile %q does not exist%s", clip(name), in.profileNames(ctx))
+		return p, seedbed.Errorf(seedbed.ErrInvalid, "profile %q does not exist%s", seedbed.Clip(name), in.profileNames(ctx))
 	}
 	return p, err
 }
@@ -359,48 +355,5 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node},
 		Delivery: delivery, Confirm: req.Confirm,
-	})
-}
-
-// imageFormats are what the file of an import can be asked to be; the first is any.
-var imageFormats = []string{"", "qcow2", "raw", "vmdk", "vdi", "iso", "ova"}
-
-var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
-// Import accepts a request to make the image name in pool from a file on the
-// worker's host, or from one that the pool has taken in. Errors: seedbed.ErrInvalid
-// for a wrong name, path or digest, ErrExists for a name in use.
-func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error) {
-	if err := seedbed.CheckName("image", name); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if err := seedbed.CheckName("pool", pool); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if spec.Upload == "" && (!filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 || strings.ContainsRune(spec.Path, 0)) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "path %q is not usable: want the clean absolute path of a disk image on the worker's host", clip(spec.Path))
-	}
-	spec.SHA256 = strings.ToLower(spec.SHA256)
-	if spec.SHA256 != "" && !sha256Form.MatchString(spec.SHA256) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "sha256 is no digest: want 64 hexadecimal digits, or none")
-	}
-	if !slices.Contains(imageFormats, spec.Format) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: want none%s", clip(spec.Format), strings.Join(imageFormats, ", "))
-	}
-	var err error
-	if spec.Firmware, err = seedbed.ParseFirmware(string(spec.Firmware)); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		return seedbed.Receipt{}, fmt.Errorf("encode import of %s: %w", name, err)
-	}
-	node, err := in.placer.holder(ctx, pool, spec.Node)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: pool},
-		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256, Firmware: spec.Firmware},
 	})
 }

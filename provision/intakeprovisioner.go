@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/placement"
 )
 
 // Compositions are the provisioner profiles, and the jobs by the start of their IDs.
@@ -33,7 +34,7 @@ type composition struct {
 	// script is what its job carries its script out by; nil where it is skipped.
 	script *seedbed.ScriptRun
 	// demand is what it needs of a node, which is not chosen yet.
-	demand demand
+	demand placement.Demand
 	// start tells whether it is started once it is defined.
 	start bool
 }
@@ -81,13 +82,13 @@ func (in *Intake) compose(ctx context.Context, req seedbed.ComposeRequest, deliv
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	seat, err := in.placer.choose(ctx, made.demand)
+	seat, err := in.placer.Choose(ctx, made.demand)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	defer func() { seat.settle(err == nil && !receipt.Duplicate) }()
+	defer func() { seat.Settle(err == nil && !receipt.Duplicate) }()
 	inst := made.inst
-	inst.Node = seat.node
+	inst.Node = seat.Node
 	if made.script != nil {
 		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
 	}

@@ -98,7 +98,7 @@ func argumentsOf(params map[string]any) ([]string, error) {
 		case int64, int, uint64:
 			text = fmt.Sprint(v)
 		default:
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s: a script's argument is a text, a number or a boolean", clip(key))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s: a script's argument is a text, a number or a boolean", seedbed.Clip(key))
 		}
 		args = append(args, key+"="+text)
 	}

@@ -16,7 +16,7 @@ func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (contex
 	if o.After != "" {
 		before, err := in.store.JobByPrefix(ctx, string(o.After))
 		if errors.Is(err, seedbed.ErrNotFound) {
-			err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clip(string(o.After)))
+			err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", seedbed.Clip(string(o.After)))
 		}
 		if err != nil {
 			return ctx, err

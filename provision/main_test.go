@@ -1,13 +1,26 @@
 package provision
 
 import (
+	"flag"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
+// together is how many tests run at the same time, unless that is asked for: they
+// wait for leases and retries most of the time.
+const together = 8
+
 // TestMain holds that every goroutine has ended once the tests have.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		if err := f.Value.Set(strconv.Itoa(together)); err != nil {
+			panic(err)
+		}
+	}
 	goleak.VerifyTestMain(m,
 		// The HTTP library of the worker keeps one clock goroutine for the life of
 		// the process, and the sweeper of a stopped server sees that within 10 s.

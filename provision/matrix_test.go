@@ -2,396 +2,238 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
 	"seedbed/provision/worker/drivertest"
 )
 
-// jobCase is one kind of job: what there is before, how it is asked for, and what
-// is so once it has succeeded.
-type jobCase struct {
-	kind seedbed.JobKind
-	ask  func(l *lab) (id seedbed.JobID, done func())
+// Who is about to die has its jobs for a short time, and who goes on for one that
+// does not end on a busy machine.
+const mortalLease, patientLease = 600 * time.Millisecond, 15 * time.Second
+
+// moment is where in a stage a process is: at one of its effects, or at its commit.
+type moment struct {
+	effect string
+	at     drivertest.Point
 }
 
-func (l *lab) submit(action string) seedbed.JobID {
-	return l.ask(action, map[string]any{"force": true})
-}
-
-var jobCases = []jobCase{
-	{seedbed.JobCreate, func(l *lab) (seedbed.JobID, func()) {
-		return l.create("web1"), func() { l.up("web1") }
-	}},
-	{seedbed.JobRemove, func(l *lab) (seedbed.JobID, func()) {
-		l.made()
-		return l.remove("web1"), func() { l.nothing("web1") }
-	}},
-	{seedbed.JobImport, func(l *lab) (seedbed.JobID, func()) {
-		id := l.job(l.intake.Import(l.t.Context(), "other", "default", seedbed.ImportSpec{Path: l.imageFile()}))
-		return id, func() { l.hasImage("other", true) }
-	}},
-	{seedbed.JobStart, func(l *lab) (seedbed.JobID, func()) {
-		l.made()
-		l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
-		return l.ask(seedbed.DoStart, nil), func() { l.up("web1") }
-	}},
-	{seedbed.JobStop, func(l *lab) (seedbed.JobID, func()) {
-		inst := l.made()
-		return l.ask(seedbed.DoStop, nil), func() { l.domain(inst.ID, seedbed.DomainOff) }
-	}},
-	{seedbed.JobReboot, func(l *lab) (seedbed.JobID, func()) {
-		l.made()
-		return l.ask(seedbed.DoReboot, nil), func() { l.up("web1") }
-	}},
-	{seedbed.JobRebuild, func(l *lab) (seedbed.JobID, func()) {
-		was := l.made()
-		return l.ask(seedbed.DoRebuild, nil), func() { l.rebuilt(was) }
-	}},
-	{seedbed.JobResize, func(l *lab) (seedbed.JobID, func()) {
-		inst := l.stopped()
-		return l.resize(seedbed.ResizeRequest{Size: 8 * seedbed.MiB, VCPUs: 3, Memory: seedbed.GiB}), func() { l.hasSize(inst.ID, 8*seedbed.MiB, 3, seedbed.GiB) }
-	}},
-	{seedbed.JobFlatten, func(l *lab) (seedbed.JobID, func()) {
-		inst := l.off()
-		return l.job(l.intake.Flatten(l.t.Context(), "web1")), func() {
-			now, err := l.db.Instance(l.t.Context(), inst.ID)
-			l.ok(err)
-			if now.Volumes[0].Image != "" {
-				l.t.Errorf("volume %+v", now.Volumes[0])
-			}
-			l.domain(inst.ID, seedbed.DomainOff)
-		}
-	}},
-	{seedbed.JobSnapshot, func(l *lab) (seedbed.JobID, func()) {
-		inst := l.made()
-		return l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1")), func() { l.snapshots(inst, "s1") }
-	}},
-	{seedbed.JobSnapshotRemove, func(l *lab) (seedbed.JobID, func()) {
-		inst := l.made()
-		l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1")), seedbed.JobSucceeded)
-		return l.job(l.intake.RemoveSnapshot(l.t.Context(), "web1", "s1")), func() { l.snapshots(inst) }
-	}},
-	{seedbed.JobImageRemove, func(l *lab) (seedbed.JobID, func()) {
-		l.runUntil(l.job(l.intake.Import(l.t.Context(), "other", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
-		return l.job(l.intake.RemoveImage(l.t.Context(), "other")), func() { l.hasImage("other", false) }
-	}},
-	{seedbed.JobOVA, func(l *lab) (seedbed.JobID, func()) {
-		return l.withOVAScript().importOVA("vm"), func() { l.ovaIs("vm", true) }
-	}},
-	{seedbed.JobOVARemove, func(l *lab) (seedbed.JobID, func()) {
-		l.runUntil(l.withOVAScript().importOVA("vm"), seedbed.JobSucceeded)
-		return l.job(l.intake.RemoveOVA(l.t.Context(), "vm")), func() { l.ovaIs("vm", false) }
-	}},
-	{seedbed.JobForget, func(l *lab) (seedbed.JobID, func()) {
-		l.made()
-		return l.job(l.intake.Forget(l.t.Context(), "web1")), func() { l.foreign("web1") }
-	}},
-	{seedbed.JobAdopt, func(l *lab) (seedbed.JobID, func()) {
-		inst := l.made()
-		l.runUntil(l.job(l.intake.Forget(l.t.Context(), "web1")), seedbed.JobSucceeded)
-		l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
-		return l.job(l.intake.Adopt(l.t.Context(), l.foreign("web1"), seedbed.AdoptRequest{})), func() { l.domain(inst.ID, seedbed.DomainOff) }
-	}},
-}
-
-// hasImage holds that the pool and the database have the image, or that neither has.
-func (l *lab) hasImage(name string, want bool) {
-	l.t.Helper()
-	images, err := l.pool.Images(l.t.Context())
-	l.ok(err)
-	known, err := l.db.Images(l.t.Context())
-	l.ok(err)
-	pool := slices.ContainsFunc(images, func(i seedbed.ImageInfo) bool { return i.Name == name })
-	store := slices.ContainsFunc(known, func(i seedbed.Image) bool { return i.Name == name && i.State == seedbed.ImageActive })
-	if pool != want || store != want {
-		l.t.Errorf("image %s: in the pool %v, in the database %v", name, pool, store)
-	}
-}
-
-// The points of a stage at which a process dies.
 const (
-	beforeEffect = "before the effect"
-	afterEffect  = "after the effect"
-	afterCommit  = "after the commit"
+	commit = "the commit"
+	// telling is what a stage writes that only waits for somebody.
+	telling = "the event"
 )
 
-// changes are the writes by which a stage has its effect, where no driver has it.
-var changes = []string{"publish", "retract", "exchange"}
+// atFirst is before whatever comes first.
+var atFirst = moment{"its effect", drivertest.Before}
 
-// waits are the stages that have no effect: they wait for something, and there
-// is what they say of it, or at last that they are over.
-var waits = []string{"ready"}
+func (m moment) String() string { return string(m.at) + " " + m.effect }
 
-// atPoint calls strike the first time that p is at that point of a stage.
-func (l *lab) atPoint(p *process, stage, point string, strike func(ctx context.Context) error) (reached *atomic.Bool) {
-	reached = new(atomic.Bool)
-	want := drivertest.Before
-	if point == afterEffect {
-		want = drivertest.After
+// momentsOf are those at which a process dies in a stage with those effects: before
+// the first of them, after each, and after the commit. A stage without any ends
+// before and after its commit alone.
+func momentsOf(effects []string) []moment {
+	all := []moment{atFirst}
+	for _, e := range effects {
+		all = append(all, moment{e, drivertest.After})
 	}
-	hit := func(ctx context.Context) error {
-		if now := p.store.inHand.Load(); point != afterCommit && (now == nil || *now != stage) || !reached.CompareAndSwap(false, true) {
-			return nil
+	return append(all, moment{commit, drivertest.After})
+}
+
+// changes are the writes by which a stage has its effect, where no driver has it.
+var changes = []string{"publish", "retract", "exchange", "refresh", "add-volume", "drop-volume", "domain"}
+
+// waits are the stages that only wait for somebody.
+var waits = []string{"ready", "finish"}
+
+// atEach calls tell at each effect and commit of a process, with the stage that it
+// is done or, back, undone in. tell may end the process, or wait until ctx ends.
+func (l *lab) atEach(p *process, tell func(ctx context.Context, back bool, stage string, m moment) error) {
+	now := func() (back bool, stage string) {
+		if s := p.store.undoing.Load(); s != nil {
+			return true, *s
 		}
-		return strike(ctx)
+		if s := p.store.inHand.Load(); s != nil {
+			return false, *s
+		}
+		return false, ""
 	}
 	p.store.fail(func(write, of string, at drivertest.Point) error {
-		if write == "undo" {
-			l.deaf.Store(false)
-		}
-		commits := write == "step" && of == stage
-		reached := commits && at == drivertest.After
-		if point != afterCommit {
-			reached = slices.Contains(changes, write) && at == want ||
-				slices.Contains(waits, stage) && (write == "event" && at == want || commits && at == drivertest.Before)
-		}
-		if reached {
-			return hit(context.Background())
+		ctx := context.Background()
+		switch back, stage := now(); {
+		case write == "step" && of != "":
+			return tell(ctx, false, of, moment{commit, at})
+		case write == "undone":
+			return tell(ctx, true, of, moment{commit, at})
+		case slices.Contains(changes, write):
+			return tell(ctx, back, stage, moment{write, at})
+		case write == "event" && !back && slices.Contains(waits, of):
+			return tell(ctx, false, of, moment{telling, at})
 		}
 		return nil
 	})
-	driver := func(ctx context.Context, _ string, at drivertest.Point) error {
-		if point != afterCommit && at == want {
-			return hit(ctx)
-		}
-		return nil
+	driver := func(ctx context.Context, name string, at drivertest.Point) error {
+		back, stage := now()
+		return tell(ctx, back, stage, moment{name, at})
 	}
 	l.pool.Fail(driver)
 	l.hv.Fail(driver)
-	return reached
+	l.host.scripts.Fail(driver)
 }
 
-// TestKillMatrix kills a process in every stage of every kind of job, at three
-// points, and holds that another brings the job to its end, with nothing lost,
-// doubled or left behind.
+// unarmed takes all failpoints of drivers away.
+func (l *lab) unarmed() {
+	l.pool.Fail(nil)
+	l.hv.Fail(nil)
+	l.host.scripts.Fail(nil)
+}
+
+// reaches tells whether a process that is at now has come to m, in the same stage.
+func (m moment) reaches(now moment) bool {
+	return m == now || m == atFirst && now.at == drivertest.Before
+}
+
+// effects are those of each stage, in the order in which they come first.
+type effects struct {
+	mu sync.Mutex
+	of map[string][]string
+}
+
+func (e *effects) note(stage string, m moment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.of == nil {
+		e.of = map[string][]string{}
+	}
+	all := e.of[stage]
+	if m.effect != commit && m.at == drivertest.Before && !slices.Contains(all, m.effect) {
+		all = append(all, m.effect)
+	}
+	e.of[stage] = all // also of one that has none
+}
+
+// rehearse runs a case, and gives the effects of each of its stages.
+func (c jobCase) rehearse(t *testing.T) map[string][]string {
+	var found effects
+	t.Run("rehearsal", func(t *testing.T) {
+		l := newLab(t).withProfile(seedbed.ReadyMetadata)
+		a := c.begin(l)
+		p := l.start(func(p *process) {
+			l.atEach(p, func(_ context.Context, _ bool, stage string, m moment) error { found.note(stage, m); return nil })
+		})
+		l.wait(a.id, seedbed.JobSucceeded)
+		p.stop()
+		l.unarmed()
+		a.done()
+		for _, s := range c.plan() {
+			if _, there := found.of[s.name]; !there {
+				t.Errorf("stage %s was not gone through", s.name)
+			}
+		}
+	})
+	return found.of
+}
+
+// TestKillMatrix kills a process in every stage of every plan, before its first
+// effect, after each and after its commit, and holds that another brings the job
+// to its end, with nothing lost, doubled or left behind.
 func TestKillMatrix(t *testing.T) {
 	t.Parallel()
-	for _, c := range jobCases {
-		for _, s := range planOf(&seedbed.Job{Kind: c.kind}) {
-			for _, point := range []string{beforeEffect, afterEffect, afterCommit} {
-				t.Run(fmt.Sprintf("%s/%s/%s", c.kind, s.name, point), func(t *testing.T) {
-					t.Parallel()
-					l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
-					id, done := c.ask(l)
-					l.lease = 150 * time.Millisecond
-					var reached *atomic.Bool
-					p := l.start(func(p *process) {
-						reached = l.atPoint(p, s.name, point, func(context.Context) error { p.kill(); return errKilled })
+	for _, c := range matrix() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			found := c.rehearse(t)
+			for _, s := range c.plan() {
+				for _, m := range momentsOf(found[s.name]) {
+					t.Run(fmt.Sprintf("%s/%s", s.name, m), func(t *testing.T) {
+						t.Parallel()
+						l := newLab(t).withProfile(seedbed.ReadyMetadata)
+						a := c.begin(l)
+						l.lease = mortalLease
+						var reached atomic.Bool
+						p := l.start(func(p *process) {
+							l.atEach(p, func(_ context.Context, _ bool, stage string, now moment) error {
+								if stage == s.name && m.reaches(now) && reached.CompareAndSwap(false, true) {
+									p.kill()
+									return errKilled
+								}
+								return nil
+							})
+						})
+						l.eventually("death", reached.Load)
+						p.stop()
+						l.unarmed()
+						l.lease = patientLease
+						l.runUntil(a.id, seedbed.JobSucceeded)
+						a.done()
 					})
-					l.eventually("death", reached.Load)
-					p.stop()
-					l.pool.Fail(nil)
-					l.hv.Fail(nil)
-					l.runUntil(id, seedbed.JobSucceeded)
-					l.invariants(id)
-					done()
-				})
+				}
+			}
+		})
+	}
+}
+
+// planInputs are the inputs of jobs of which plans may go by a part.
+var planInputs = []any{
+	seedbed.ComposedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
+	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.ImageRemoval{},
+}
+
+// inputs are all that the switches of an input can be set to.
+func inputs(of any) (all []json.RawMessage) {
+	v := reflect.New(reflect.TypeOf(of)).Elem()
+	var switches []reflect.Value
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Type.Kind() == reflect.Bool {
+			switches = append(switches, v.FieldByIndex(f.Index))
+		}
+	}
+	for set := range 1 << len(switches) {
+		for n, s := range switches {
+			s.SetBool(set>>n&1 == 1)
+		}
+		all = append(all, inputOf(v.Interface()))
+	}
+	return all
+}
+
+// TestMatrixIsWhole holds that every plan that a job of any kind can have, by any
+// input, is a case's; and that every kind that there is has a plan.
+func TestMatrixIsWhole(t *testing.T) {
+	t.Parallel()
+	if d := cmp.Diff(seedbed.JobKinds(), plannable()); d != "" {
+		t.Errorf("kinds with a plan (-all +planned):\n%s", d)
+	}
+	cases := map[string]bool{}
+	key := func(j *seedbed.Job) string { return fmt.Sprint(j.Kind, " ", stagesOf(j)) }
+	for _, c := range jobCases {
+		cases[key(&c.job)] = true
+	}
+	possible := map[string]bool{}
+	for _, kind := range plannable() {
+		for _, of := range planInputs {
+			for _, input := range append(inputs(of), nil) {
+				job := seedbed.Job{Kind: kind, Spec: input}
+				if possible[key(&job)] = true; !cases[key(&job)] {
+					t.Errorf("no case has the stages %v of a %s job with %s", stagesOf(&job), kind, input)
+				}
 			}
 		}
 	}
-}
-
-// TestMatrixIsWhole holds that every kind of job that an engine runs is in the matrix.
-func TestMatrixIsWhole(t *testing.T) {
-	t.Parallel()
-	for _, kind := range plannable() {
-		if !slices.ContainsFunc(jobCases, func(c jobCase) bool { return c.kind == kind }) {
-			t.Errorf("job kind %s is not in the matrix", kind)
-		}
+	if d := cmp.Diff(slices.Sorted(maps.Keys(possible)), slices.Sorted(maps.Keys(cases))); d != "" {
+		t.Errorf("plans (-possible +cases):\n%s", d)
 	}
-}
-
-// TestCancelMatrix cancels a job in every stage of every kind that can be
-// cancelled: within 2 s it is undone, and nothing of it is left. Once more changes
-// nothing, and after its end it is refused.
-func TestCancelMatrix(t *testing.T) {
-	t.Parallel()
-	for _, c := range jobCases {
-		if c.kind.Forward() {
-			continue
-		}
-		for _, s := range planOf(&seedbed.Job{Kind: c.kind}) {
-			t.Run(fmt.Sprintf("%s/%s", c.kind, s.name), func(t *testing.T) {
-				t.Parallel()
-				l := newWatchedLab(t).withProfile(seedbed.ReadyReport)
-				id, _ := c.ask(l)
-				l.mute.Store(!s.final)
-				l.tune = func(_ *Config, p *pace) { // as in production
-					p.cancelPoll, p.retract = defaultPace().cancelPoll, 100*time.Millisecond
-				}
-				var refused error
-				var began atomic.Int64
-				p := l.start(func(p *process) {
-					l.atPoint(p, s.name, beforeEffect, func(ctx context.Context) error {
-						l.deaf.Store(s.name == "publish") // until it is undone
-						refused = l.db.CancelJob(context.Background(), id)
-						began.Store(time.Now().UnixNano())
-						if s.final || ctx.Done() == nil { // of a write, which is not cut off
-							return nil
-						}
-						<-ctx.Done()
-						return ctx.Err()
-					})
-				})
-				l.eventually("cancel", func() bool { return began.Load() > 0 })
-				if s.final {
-					l.want("cancel in the last stage", refused, seedbed.ErrConflict)
-					l.wait(id, seedbed.JobSucceeded)
-				} else {
-					l.ok(refused)
-					l.eventually("end", func() bool { j, err := l.db.Job(t.Context(), id); return err == nil && j.State.Terminal() })
-					took := time.Since(time.Unix(0, began.Load()))
-					job, err := l.db.Job(t.Context(), id)
-					l.ok(err)
-					if job.State != seedbed.JobRolledBack || took > 2*time.Second {
-						t.Errorf("%s after %s: %s\n%s", job.State, took, job.Error, l.history(id))
-					}
-				}
-				p.stop()
-				l.want("cancel after the end", l.db.CancelJob(t.Context(), id), seedbed.ErrConflict)
-				l.pool.Fail(nil)
-				l.hv.Fail(nil)
-				l.invariants(id)
-			})
-		}
-	}
-}
-
-// TestCancelWhileUndoing holds that a cancel of a job that is undone already
-// changes nothing.
-func TestCancelWhileUndoing(t *testing.T) {
-	t.Parallel()
-	l := newWatchedLab(t).withProfile(seedbed.ReadyStarted)
-	id := l.create("web1")
-	var asked atomic.Int32
-	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
-		switch {
-		case name == "StartDomain" && at == drivertest.Before:
-			return seedbed.Errorf(seedbed.ErrForbidden, "no")
-		case name == "UndefineDomain":
-			asked.Add(1)
-			return l.db.CancelJob(context.Background(), id)
-		}
-		return nil
-	})
-	job := l.runUntil(id, seedbed.JobRolledBack)
-	if asked.Load() != 2 || job.Error != "stage start: start domain web1: no" {
-		t.Errorf("asked %d times, %+v", asked.Load(), job)
-	}
-	l.hv.Fail(nil)
-	l.invariants(id)
-	l.nothing("web1")
-}
-
-// TestTwoWorkers holds that of two who look for work at the same time one has each job.
-func TestTwoWorkers(t *testing.T) {
-	t.Parallel()
-	l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
-	var jobs []seedbed.JobID
-	for n := range 8 {
-		jobs = append(jobs, l.create(fmt.Sprintf("web%d", n)))
-	}
-	p, q := l.start(), l.start()
-	for _, id := range jobs {
-		if job := l.wait(id, seedbed.JobSucceeded); job.Epoch != 1 {
-			t.Errorf("job %s was held %d times", id, job.Epoch)
-		}
-	}
-	p.stop()
-	q.stop()
-	l.invariants(jobs...)
-}
-
-// TestDatabaseFull holds that jobs stand still while nothing can be written, and
-// go on when it can.
-func TestDatabaseFull(t *testing.T) {
-	t.Parallel()
-	for _, s := range createPlan() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
-			l.lease = 150 * time.Millisecond
-			id := l.create("web1")
-			var full atomic.Bool
-			var refused atomic.Int32
-			p := l.start(func(p *process) {
-				p.store.fail(func(write, of string, at drivertest.Point) error {
-					if write == "step" && of == s.name && at == drivertest.Before && refused.Load() == 0 {
-						full.Store(true)
-					}
-					if full.Load() && at == drivertest.Before {
-						refused.Add(1)
-						return seedbed.Errorf(seedbed.ErrUnavailable, "the disk that holds the database is full")
-					}
-					return nil
-				})
-			})
-			l.eventually("writes that are refused", func() bool { return refused.Load() > 5 })
-			full.Store(false)
-			l.wait(id, seedbed.JobSucceeded)
-			p.stop()
-			l.invariants(id)
-			l.up("web1")
-		})
-	}
-}
-
-// TestPoolFull holds that a pool without room is a clean failure.
-func TestPoolFull(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []seedbed.JobKind{seedbed.JobCreate, seedbed.JobImport, seedbed.JobRebuild} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
-			c := jobCases[slices.IndexFunc(jobCases, func(c jobCase) bool { return c.kind == kind })]
-			id, _ := c.ask(l)
-			l.pool.SetFull(true)
-			l.runUntil(id, seedbed.JobRolledBack)
-			l.pool.SetFull(false)
-			l.invariants(id)
-		})
-	}
-}
-
-// TestHypervisorRestarts holds that a hypervisor which goes in the middle of an
-// effect, and is away for a while, costs nothing but time: what it did before it
-// went is found again.
-func TestHypervisorRestarts(t *testing.T) {
-	t.Parallel()
-	for _, effect := range []string{"DefineDomain", "StartDomain", "DestroyDomain", "UndefineDomain"} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s", point, effect), func(t *testing.T) {
-				t.Parallel()
-				l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
-				id, ends := l.create("web1"), func() { l.up("web1") }
-				if effect == "DestroyDomain" || effect == "UndefineDomain" {
-					l.runUntil(id, seedbed.JobSucceeded)
-					id, ends = l.remove("web1"), func() { l.nothing("web1") }
-				}
-				away := seedbed.Errorf(seedbed.ErrUnavailable, "libvirt does not answer")
-				var gone atomic.Bool
-				l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
-					if name == effect && at == point && gone.CompareAndSwap(false, true) {
-						l.hv.SetDown(away)
-						return away
-					}
-					return nil
-				})
-				p := l.start()
-				l.eventually("tries in vain", func() bool { return gone.Load() && strings.Contains(l.history(id), "trying again") })
-				l.hv.SetDown(nil)
-				l.wait(id, seedbed.JobSucceeded)
-				p.stop()
-				l.hv.Fail(nil)
-				l.invariants(id)
-				ends()
-			})
-		}
+	if n := len(scriptedPlan()); n != 12 || len(scriptedRebuildPlan()) != 16 {
+		t.Errorf("a script's plans have %d and %d stages", n, len(scriptedRebuildPlan()))
 	}
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"seedbed"
+	"seedbed/provision/placement"
 )
 
 // NodeMetrics are the hypervisors as Prometheus sees them: what their workers
 // reported last, and what their instances were given.
-type NodeMetrics struct{ hosts Hosts }
+type NodeMetrics struct{ hosts placement.Hosts }
 
 // NewNodeMetrics makes a collector.
-func NewNodeMetrics(hosts Hosts) NodeMetrics { return NodeMetrics{hosts} }
+func NewNodeMetrics(hosts placement.Hosts) NodeMetrics { return NodeMetrics{hosts} }
 
 // nodeScrape bounds one look at the database.
 const nodeScrape = 5 * time.Second

@@ -152,7 +152,7 @@ func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedb
 		return w.RemoveImage(ctx, call, v.Pool, v.Image, of)
 	})
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
-		return fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err)
+		return left(seedbed.OrphanImage, v.Pool, v.Image, fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err))
 	}
 	return nil
 }

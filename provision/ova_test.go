@@ -99,7 +99,7 @@ func TestOVAComesAndGoes(t *testing.T) {
 	}
 	l.runUntil(id, seedbed.JobSucceeded)
 	l.ovaIs("vm", true)
-	l.checkEvents(id)
+	l.invariants(id)
 	image, err := l.db.Image(ctx, "ova_vm_sda")
 	l.ok(err)
 	if image.Firmware != seedbed.FirmwareUEFI || image.Size != 4096 {
@@ -132,35 +132,6 @@ func TestOVAComesAndGoes(t *testing.T) {
 	l.ovaIs("vm", true)
 }
 
-func TestKillWhileImportingOVA(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{{"claim", ""}, {"ImportImage", ""}, {"DropUpload", ""}, {"step", "import"}, {"finish", ""}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s", point, at.what), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withOVAScript()
-				l.die(l.importOVA("vm"), at, point, seedbed.JobSucceeded)
-				l.ovaIs("vm", true)
-			})
-		}
-	}
-}
-
-func TestKillWhileRemovingOVA(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{{"RemoveImage", ""}, {"finish", ""}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s", point, at.what), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withOVAScript()
-				l.runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
-				l.die(l.job(l.intake.RemoveOVA(t.Context(), "vm")), at, point, seedbed.JobSucceeded)
-				l.ovaIs("vm", false)
-			})
-		}
-	}
-}
-
 // failSecond has the second import fail.
 func (l *lab) failSecond(err error) {
 	var imports atomic.Int32
@@ -183,13 +154,16 @@ func TestOVAIsUndone(t *testing.T) {
 	l.ovaIs("vm", false)
 }
 
+// TestKillWhileUndoingOVA is for what the matrix leaves out: a disk in whose place
+// stands another's image.
 func TestKillWhileUndoingOVA(t *testing.T) {
 	t.Parallel()
-	for _, at := range []deathPoint{{"undo", ""}, {"RemoveImage", ""}, {"undone", "import"}, {"finish", ""}} {
+	for _, at := range []deathPoint{{"RemoveImage", ""}, {"undone", "import"}} {
 		for _, point := range points {
 			t.Run(fmt.Sprintf("%s %s", point, at.what), func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t).withOVAScript()
+				l.excuse("I5", "an image of a job that never was is in the pool until the last look")
 				stranger := seedbed.NewJobID()
 				l.pool.AddImage(stranger, "ova_vm_sdb", 512) // the second disk finds its name taken
 				l.die(l.importOVA("vm"), at, point, seedbed.JobRolledBack)

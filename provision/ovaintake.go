@@ -32,7 +32,7 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	node, err := in.placer.holder(ctx, up.Pool, up.Node)
+	node, err := in.placer.Holder(ctx, up.Pool, up.Node)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}

@@ -207,7 +207,7 @@ func (s shape) check() error {
 func (s shape) checkRest(made recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(s.rest)) {
 		if !made.reads(name) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s, or one that a template reads", clip(name), strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s, or one that a template reads", seedbed.Clip(name), strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		}
 		switch v := s.rest[name].(type) {
 		case bool:
@@ -222,7 +222,7 @@ func (s shape) checkRest(made recipe) error {
 				continue
 			}
 		}
-		return seedbed.Errorf(seedbed.ErrInvalid, "param %s has no value that a template can use: want a string of at most %d bytes, a whole number, true or false", clip(name), maxParam)
+		return seedbed.Errorf(seedbed.ErrInvalid, "param %s has no value that a template can use: want a string of at most %d bytes, a whole number, true or false", seedbed.Clip(name), maxParam)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func tags(of map[string]string, v any) (map[string]string, error) {
 			case string:
 				out[k] = value
 			default:
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "param tags has at %q %s: want a string, or null for none", clip(k), kindOf(e))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "param tags has at %q %s: want a string, or null for none", seedbed.Clip(k), kindOf(e))
 			}
 		}
 		return out, nil
@@ -123,11 +123,4 @@ func kindOf(v any) string {
 		return "negative"
 	}
 	return "a number that does not fit"
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

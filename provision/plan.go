@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"seedbed"
 )
@@ -32,7 +33,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobCreate})
 	inst, image := made.inst, made.image
 	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
-	node, all, err := in.placer.explain(ctx, made.demand)
+	node, all, err := in.placer.Explain(ctx, made.demand)
 	if p.Node, p.Placement = node, all; err != nil {
 		if err := note(&p, err); err != nil {
 			return p, err
@@ -42,11 +43,21 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
 	}
 	for i := range p.Volumes {
-		p.Volumes[i].Name = "" // of an ID that the job draws
+		p.Volumes[i].Name = "" // of an ID that is drawn
+	}
+	p.Notes = append(p.Notes, drawnVolumes)
+	if len(made.drawn) > 0 {
+		p.Notes = append(p.Notes, drawnMACs)
 	}
 	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
-	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planName(ctx, &p))
+	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planName(ctx, &p), in.planRoom(ctx, &p))
 }
+
+// What no plan can tell.
+const (
+	drawnVolumes = "the volumes are named by the instance's ID, which is drawn when the job is accepted: ID-0, ID-1 and so on"
+	drawnMACs    = "the MAC addresses are drawn when the job is accepted"
+)
 
 // planNICs notes the NICs with the addresses that are free now. The MAC of one
 // that the job draws is left out; another's must be nobody's.
@@ -78,6 +89,53 @@ func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
 		err = seedbed.Errorf(seedbed.ErrExists, "instance %q exists already: it is %s", other.Name, other.State)
 	}
 	return note(p, err)
+}
+
+// strangerTime is how long a node has to say whether it has a domain of a name.
+const strangerTime = 5 * time.Second
+
+// planDomain notes that the node has a domain of that name that is none of our instances'.
+func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
+	if in.serving.Stranger == nil || p.Node == "" || len(p.Problems) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, strangerTime)
+	defer cancel()
+	switch there, err := in.serving.Stranger(ctx, p.Node, p.Name); {
+	case err != nil:
+		p.Notes = append(p.Notes, fmt.Sprintf("whether node %s has a domain of that name already could not be seen: %s", p.Node, err))
+	case there:
+		p.Problems = append(p.Problems, fmt.Sprintf("node %s has a domain %q already, which is no instance: take another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
+	}
+}
+
+// lowRoom is the free space below which a pool is told to be low.
+const lowRoom = 1 * seedbed.GiB
+
+// planRoom notes pools that are low, or would be once all volumes were full, as their node has reported them last.
+func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
+	in.planDomain(ctx, p)
+	var pools []string
+	grow := map[string]seedbed.Bytes{}
+	for _, v := range p.Volumes {
+		if _, seen := grow[v.Pool]; !seen {
+			pools = append(pools, v.Pool)
+		}
+		grow[v.Pool] += v.Size
+	}
+	for _, pool := range pools {
+		info, known, err := in.placer.Room(ctx, p.Node, pool)
+		switch {
+		case err != nil:
+			return err
+		case !known:
+		case info.Free < lowRoom:
+			p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s: give it room, or the job or the guest may find it full", pool, p.Node, info.Free.Human(), info.Size.Human()))
+		case info.Free < grow[pool]:
+			p.Notes = append(p.Notes, fmt.Sprintf("the volumes in pool %s may grow to %s, and it has %s free", pool, grow[pool].Human(), info.Free.Human()))
+		}
+	}
+	return nil
 }
 
 // stagesOf are the names of a job's stages.

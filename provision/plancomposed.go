@@ -30,9 +30,9 @@ func (in *Intake) planComposed(ctx context.Context, req seedbed.ComposeRequest, 
 	}
 	p.Image, p.Volumes = made.inst.Image, made.inst.Volumes
 	for i := range p.Volumes {
-		p.Volumes[i].Name = "" // of an ID that the job draws, or the script's
+		p.Volumes[i].Name = "" // of an ID that is drawn, or the script's
 	}
-	node, all, err := in.placer.explain(ctx, made.demand)
+	node, all, err := in.placer.Explain(ctx, made.demand)
 	p.Node, p.Placement = node, all
 	if err := note(p, err); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (in *Intake) planComposed(ctx context.Context, req seedbed.ComposeRequest, 
 	}
 	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobCreate, Spec: spec})
 	composedNotes(made, p)
-	return in.planNICs(ctx, p, made.inst.NICs, func(int) bool { return made.Network.MAC == "" })
+	return errors.Join(in.planNICs(ctx, p, made.inst.NICs, func(int) bool { return made.Network.MAC == "" }), in.planRoom(ctx, p))
 }
 
 // missing notes what a composition names and is not there, or not yet.
@@ -102,7 +102,10 @@ func composedNotes(c composition, p *seedbed.Plan) {
 		tell("script %s is skipped: no disk has a mountpoint or a filesystem, and it is not to run always", c.Script.Name)
 	}
 	if len(c.inst.NICs) > 0 && c.Network.MAC == "" {
-		tell("the MAC addresses are drawn when the job is accepted")
+		tell(drawnMACs)
+	}
+	if c.script == nil {
+		tell(drawnVolumes)
 	}
 	if c.inst.Held {
 		tell("it is defined and left off")

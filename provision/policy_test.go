@@ -239,6 +239,7 @@ func TestOutput(t *testing.T) {
 	task.endOutput()
 	task.output(line(1))
 	task.hold.release()
+	l.ok(l.db.Release(t.Context(), job.Ref()))
 	lines := l.output(id)
 	if len(lines) != 2001 || lines[0].Stage != "volumes" || lines[2000].N != 2001 {
 		t.Errorf("%d lines", len(lines))

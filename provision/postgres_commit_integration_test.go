@@ -66,6 +66,7 @@ func TestPostgresCrashesAtCommits(t *testing.T) {
 				}
 			}
 			engine.stop()
+			l.lookedAtLast()
 			t.Logf("%d crashes, each at another commit", n-1)
 			if n < 20 {
 				t.Errorf("two jobs took %d commits: these are not all", n-1)
@@ -124,8 +125,13 @@ func (l *lab) comeAndGo(name string) error {
 	if len(own) != 2 {
 		return fmt.Errorf("jobs %v; want %s and %s", own, made, removed)
 	}
-	l.checkEvents(made)
-	l.checkEvents(removed)
+	for _, id := range []seedbed.JobID{made, removed} {
+		job, err := steady(ctx, func() (seedbed.Job, error) { return l.db.Job(ctx, id) })
+		if err != nil {
+			return err
+		}
+		l.checkHistory(ctx, job)
+	}
 	return nil
 }
 

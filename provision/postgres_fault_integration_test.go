@@ -25,7 +25,7 @@ func TestPostgresCrashes(t *testing.T) {
 	l.lease = 2 * time.Second
 	l.withProfile(seedbed.ReadyReport)
 	ctx := t.Context()
-	l.start()
+	engine := l.start()
 
 	const senders, each = 4, 25
 	var mu sync.Mutex
@@ -105,6 +105,8 @@ func TestPostgresCrashes(t *testing.T) {
 	if n := len(acknowledged); len(instances) != n || len(addresses) != n || len(domains) != n || len(volumes) != n {
 		t.Errorf("%d instances, %d addresses, %d domains and %d volumes for %d deliveries", len(instances), len(addresses), len(domains), len(volumes), n)
 	}
+	engine.stop()
+	l.lookedAtLast()
 }
 
 // done counts the jobs that have ended; 0 while the database is away.

@@ -99,6 +99,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 	defer over.Stop()
 	again := time.NewTicker(t.engine.pace.ask)
 	defer again.Stop()
+	defer t.aside()()
 	due, asked := true, false
 	for {
 		off, err := t.isOff(ctx)

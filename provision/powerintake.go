@@ -21,7 +21,7 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 		return seedbed.Receipt{}, err
 	}
 	if len(rest) > 0 {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s takes force, soft and grace", clip(slices.Sorted(maps.Keys(rest))[0]), req.Action)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s takes force, soft and grace", seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), req.Action)
 	}
 	if kind != seedbed.JobStart {
 		req.Params = nil
@@ -72,11 +72,11 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 // profile, when given, must be its own: a hook that is bound to profiles names it.
 func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.Instance, error) {
 	if len(req.Params) > 0 {
-		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no params, and got %s", req.Action, clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
+		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no params, and got %s", req.Action, seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
 	}
 	inst, err := in.instance(ctx, req.Name)
 	if err == nil && req.Profile != "" && req.Profile != inst.Profile {
-		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s is not of profile %q", inst.Name, clip(req.Profile))
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s is not of profile %q", inst.Name, seedbed.Clip(req.Profile))
 	}
 	return inst, err
 }

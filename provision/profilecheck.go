@@ -115,7 +115,7 @@ func (in *Intake) CheckDocument(ctx context.Context, name, data string) error {
 	read := func(declared []seedbed.Param) error {
 		scope, err := template.DocumentScope(declared)
 		if err == nil {
-			_, err = template.Parse(scope, "userdata "+clip(name), []byte(data))
+			_, err = template.Parse(scope, "userdata "+seedbed.Clip(name), []byte(data))
 		}
 		return err
 	}

@@ -16,6 +16,7 @@ func awaitGuest(t *task, ctx context.Context) error {
 	defer stop()
 	look := time.NewTicker(t.engine.pace.domain)
 	defer look.Stop()
+	defer t.aside()()
 	due, waitingFor := true, ""
 	for {
 		hint := t.engine.store.Hint()
@@ -44,7 +45,7 @@ func awaitGuest(t *task, ctx context.Context) error {
 		case <-ctx.Done():
 			return inVain(waitingFor, t.job.Subject)
 		case <-hint:
-			sleep(ctx, t.engine.pace.settle)
+			sleep(ctx, t.engine.pace.ready)
 		case <-time.After(t.engine.cfg.Poll):
 		case <-nudged:
 			due = true

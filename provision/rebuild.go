@@ -16,7 +16,7 @@ func rebuildPlan() []stage {
 	return []stage{
 		{name: "shutdown", asks: true, run: shutdownGuest, undo: strict(reassure)},
 		{name: "stop", run: switchOff, undo: strict(switchOn), state: seedbed.InstanceStopped},
-		{name: "volumes", run: makeNext, undo: dropNext},
+		{name: "volumes", run: makeNext, undo: dropNext, copies: true},
 		{name: "redefine", run: defineNext, undo: strict(defineFormer)},
 		{name: "publish", run: publishNext, undo: strict(publishFormer)},
 		{name: "start", run: startDomain, undo: destroyDomain, state: seedbed.InstanceRunning,
@@ -176,12 +176,14 @@ func removeFormer(t *task, ctx context.Context) error {
 	if r.Before == nil {
 		return errors.New("the former disks are not known, so none is removed")
 	}
+	t.flattened = r.Next.System.DiskCopy && !rebuildBy(t.job).Scripted
 	return t.discardVolumes(ctx, *r.Before)
 }
 
 // appliedSoon waits for the revision, at most that long; after that it is told
 // what happens instead.
 func (t *task) appliedSoon(ctx context.Context, node string, revision int64, most time.Duration, instead string) error {
+	defer t.aside()()
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := t.applied(short, node, revision)

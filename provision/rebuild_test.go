@@ -177,23 +177,6 @@ func TestRebuildOfWhatIsOff(t *testing.T) {
 	l.rebuilt(was)
 }
 
-// TestKillWhileRebuilding is for what the matrix leaves out: a stage's second
-// effect, and the end of the job.
-func TestKillWhileRebuilding(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{{"exchange", "next"}, {"DefineDomain", ""}, {"finish", ""}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withProfile(seedbed.ReadyReport)
-				was := l.made()
-				l.die(l.ask(seedbed.DoRebuild, nil), at, point, seedbed.JobSucceeded)
-				l.rebuilt(was)
-			})
-		}
-	}
-}
-
 // A rebuild that fails anywhere before its last stage leaves the former disks
 // and definition, and the guest runs from them as before.
 func TestRebuildFails(t *testing.T) {
@@ -228,26 +211,6 @@ func TestRebuildFails(t *testing.T) {
 		l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobRolledBack)
 		l.asBefore(was)
 	})
-}
-
-func TestKillWhileUndoingARebuild(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{
-		{"undo", ""}, {"undone", "ready"}, {"undone", "start"}, {"exchange", "before"}, {"undone", "publish"}, {"undone", "redefine"},
-		{"RemoveVolume", ""}, {"undone", "volumes"}, {"undone", "stop"}, {"undone", "shutdown"}, {"finish", ""},
-	} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withProfile(seedbed.ReadyReport)
-				was := l.made()
-				l.mute.Store(true)
-				l.tune = func(c *Config, _ *pace) { c.StageTimeout["ready"] = 50 * time.Millisecond }
-				l.die(l.ask(seedbed.DoRebuild, nil), at, point, seedbed.JobRolledBack)
-				l.asBefore(was)
-			})
-		}
-	}
 }
 
 // A former volume that somebody else has removed is not replaced by an empty one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/placement"
 	"seedbed/provision/template"
 )
 
@@ -33,7 +34,7 @@ func (in *Intake) composedRebuild(ctx context.Context, profile string) (*seedbed
 // recomposed is what a rebuild by a provisioner profile makes of an instance.
 type recomposed struct {
 	inst   seedbed.Instance
-	demand demand
+	demand placement.Demand
 	// script is what the job carries the profile's script out by; nil where it is skipped.
 	script *seedbed.ScriptRun
 }

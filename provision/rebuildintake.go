@@ -61,7 +61,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	case c != nil:
 		made, err := in.recompose(ctx, next, *c, given, job)
 		if err == nil {
-			err = in.placer.fits(ctx, next.Node, made.demand)
+			err = in.placer.Fits(ctx, next.Node, made.demand)
 		}
 		if err != nil {
 			return refused(err)
@@ -125,7 +125,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	}
 	needs, err := in.demands(ctx, next, m.parts.System, disks, "")
 	if err == nil {
-		err = in.placer.fits(ctx, next.Node, needs)
+		err = in.placer.Fits(ctx, next.Node, needs)
 	}
 	if err != nil {
 		return refused(err)

@@ -2,12 +2,10 @@ package provision
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -139,31 +137,6 @@ func TestScriptedRebuildFails(t *testing.T) {
 				t.Errorf("the instance (-before +after):\n%s", d)
 			}
 		})
-	}
-}
-
-// An engine that is killed at any stage, and a worker whose script is lost, leave
-// a rebuild that comes to its end.
-func TestScriptedRebuildKilled(t *testing.T) {
-	t.Parallel()
-	for _, at := range []string{"setup", "create", "prepare", "cleanup", "general-cleanup", "stop", "redefine", "publish", "delete"} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s", point, at), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withScript(steps())
-				l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
-				id := l.scriptedRebuild(nil)
-				l.lease = time.Second
-				var reached *atomic.Bool
-				p := l.start(func(p *process) { reached = l.killAt(p, "step", at, point) })
-				l.eventually("death", reached.Load)
-				p.stop()
-				l.pool.Fail(nil)
-				l.hv.Fail(nil)
-				l.runUntil(id, seedbed.JobSucceeded)
-				l.asScripted("web1_sda-"+id.Short(), "web1_sdb-"+id.Short())
-			})
-		}
 	}
 }
 

@@ -43,7 +43,7 @@ func TestRemoveWhileMade(t *testing.T) {
 	for _, effect := range []string{"CloneVolume", "DefineDomain", "StartDomain"} {
 		t.Run(effect, func(t *testing.T) {
 			t.Parallel()
-			l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+			l := newLab(t).withProfile(seedbed.ReadyMetadata)
 			began := time.Now()
 			create, removal := l.removeWhile(effect)
 			if j := l.wait(removal, seedbed.JobSucceeded); j.Epoch != 0 {
@@ -65,7 +65,7 @@ func TestRemoveWhileMade(t *testing.T) {
 // cancel comes too late.
 func TestRemoveAfterWhatWasLeft(t *testing.T) {
 	t.Parallel()
-	l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
 	var refused atomic.Bool
 	create, removal := l.removeWhile("StartDomain", func(p *process) {
 		p.store.fail(func(write, stage string, at drivertest.Point) error {
@@ -99,8 +99,8 @@ func TestKillWhileRemovingWhatIsMade(t *testing.T) {
 		for _, point := range points {
 			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
 				t.Parallel()
-				l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
-				l.lease = 300 * time.Millisecond
+				l := newLab(t).withProfile(seedbed.ReadyMetadata)
+				l.lease = time.Second
 				var reached atomic.Bool
 				var victim *process
 				create, removal := l.removeWhile("DefineDomain", func(p *process) {
@@ -127,7 +127,7 @@ func TestKillWhileRemovingWhatIsMade(t *testing.T) {
 // TestRemoveWhatNobodyHasBegun holds that both end in the same moment.
 func TestRemoveWhatNobodyHasBegun(t *testing.T) {
 	t.Parallel()
-	l := newWatchedLab(t).withProfile(seedbed.ReadyMetadata)
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
 	create := l.create("web1")
 	receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoRemove, Name: "web1"}, nil)
 	l.ok(err)

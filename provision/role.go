@@ -33,7 +33,8 @@ type Hinter interface {
 type Journal interface {
 	Step(ctx context.Context, ref seedbed.JobRef, step seedbed.Step) error
 	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
-	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string) error
+	// Undone records that a stage is undone or, with a problem, what is left of it.
+	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error
 	Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error
 }
 

@@ -81,8 +81,7 @@ func (t *task) sharing(pool string) (all []seedbed.Node) {
 }
 
 // silent tells whether a node has said nothing for so long that others may do what it did.
-// Seen is by the clock of the control host that had the answer: one that is ahead of that
-// waits as much less.
+// Seen is by this host's clock, whichever control host had the answer (store.DB.Nodes).
 func (t *task) silent(n seedbed.Node, now time.Time) bool {
 	return now.Sub(n.Seen) > max(seedbed.NodeSilence, t.engine.cfg.Lease)
 }

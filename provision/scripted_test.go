@@ -27,14 +27,19 @@ func steps(more ...string) string {
 	return strings.Join(append([]string{
 		"setup: log checking", "create: xml " + domainText,
 		"prepare: add_volume default NAME_sda 1G", "prepare: clone_volume default NAME_sdb debian",
-		"install: print Hello", "cleanup: log done",
+		"install: map NAME_sda", "install: mount NAME_sda", "install: print Hello", "cleanup: log done",
 	}, more...), "\n")
 }
 
 // withScript gives the profile "web" a disk with a mountpoint, and that script.
 func (l *lab) withScript(text string) *lab {
 	l.t.Helper()
-	l.withProvisioner()
+	return l.withProvisioner().scriptedBy(text)
+}
+
+// scriptedBy is withScript for a lab that has the profile.
+func (l *lab) scriptedBy(text string) *lab {
+	l.t.Helper()
 	ctx := l.t.Context()
 	_, err := l.db.CreateScript(ctx, "build", text)
 	l.ok(err)
@@ -354,35 +359,6 @@ func TestTrailing(t *testing.T) {
 	for name, want := range map[string]string{"web": "0", "web3": "3", "web03": "3", "a1b22": "22", "web0": "0", "x99999999999999999999": "99999999999999999999"} {
 		if got := trailing(name); string(got) != want {
 			t.Errorf("%s has %s; want %s", name, got, want)
-		}
-	}
-}
-
-// An engine that dies anywhere in a script leaves it to another, which takes back
-// what was made and has it run anew.
-func TestScriptedKilled(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{
-		{"step", "collect"}, {"step", "prepare-script"}, {"step", "setup"}, {"domain", ""}, {"step", "create"}, {"add-volume", ""}, {"CloneVolume", ""},
-		{"step", "prepare"}, {"step", "install"}, {"step", "cleanup"}, {"RemoveVolume", ""}, {"drop-volume", ""}, {"DefineDomain", ""}, {"step", "general-cleanup"}, {"step", "start"},
-	} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withScript(steps("install: map_volume default debian"))
-				l.die(l.compose("web1", true), at, point, seedbed.JobSucceeded)
-				l.scriptedUp("web1")
-			})
-		}
-	}
-	for _, at := range []deathPoint{{"undo", ""}, {"drop-volume", ""}, {"RemoveVolume", ""}, {"undone", "setup"}, {"undone", "prepare-script"}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s while undoing", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withScript(steps("install: fail no"))
-				l.die(l.compose("web1", true), at, point, seedbed.JobRolledBack)
-				l.nothing("web1")
-			})
 		}
 	}
 }

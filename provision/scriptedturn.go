@@ -49,7 +49,7 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 	}
 	f = t.script.covered(f)
 	for line := range strings.Lines(f.Traceback) {
-		t.output(seedbed.OutputLine{Stream: "stderr", Text: clipTo(strings.TrimRight(line, "\n"), int(seedbed.MaxOutputLine)-3)})
+		t.output(seedbed.OutputLine{Stream: "stderr", Text: seedbed.ClipTo(strings.TrimRight(line, "\n"), int(seedbed.MaxOutputLine)-3)})
 	}
 	if f.Traceback != "" {
 		t.event("error", t.progress, "%s", lastOf(f.Traceback, 3<<10))

@@ -96,7 +96,7 @@ func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.Scrip
 		v.Name = showing(inst)
 		return v, v.Name, err
 	}
-	return v, "", seedbed.Errorf(seedbed.ErrInvalid, "there is no call %q", clip(c.Name))
+	return v, "", seedbed.Errorf(seedbed.ErrInvalid, "there is no call %q", seedbed.Clip(c.Name))
 }
 
 // source is an image of the pool, and its size.
@@ -132,7 +132,7 @@ const sizeUnits = "KMGTPEZYRQ"
 // bytes, or a number with a binary unit of one letter, after which i and B may
 // stand. The volume has whole sectors.
 func parseVolumeSize(text string) (seedbed.Bytes, error) {
-	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G", clip(text))
+	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G", seedbed.Clip(text))
 	s := strings.TrimSpace(text)
 	s = strings.TrimSuffix(s, "B")
 	s = strings.TrimSuffix(s, "i")
@@ -151,7 +151,7 @@ func parseVolumeSize(text string) (seedbed.Bytes, error) {
 	}
 	size := n * factor
 	if size > float64(seedbed.MaxDisk) {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "the size %q is too large: want at most %s", clip(text), seedbed.MaxDisk)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "the size %q is too large: want at most %s", seedbed.Clip(text), seedbed.MaxDisk)
 	}
 	const sector = 512
 	return (seedbed.Bytes(size) + sector - 1) / sector * sector, nil

@@ -32,6 +32,8 @@ type stage struct {
 	scripted bool
 	// flattens is set where the instance's volumes are clones of no image once the stage is done.
 	flattens bool
+	// copies is set where the instance's system may have disks copied, which takes its time.
+	copies bool
 }
 
 // plannable are the kinds of job that there is a plan for: an engine claims no
@@ -132,8 +134,12 @@ func guarded(t *task, ctx context.Context, do func(*task, context.Context) error
 var errTimeout = errors.New("stage timeout")
 
 // perform runs do until it succeeds, trying again after errors that retry takes,
-// for at most limit. It returns the cause when ctx ends for another reason.
+// for at most limit. It returns the cause when ctx ends for another reason. A job that
+// has given its seat away gets one first.
 func (t *task) perform(ctx context.Context, limit time.Duration, do func(*task, context.Context) error, retry func(error) bool) error {
+	if t.seat.back(ctx); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	var last error
@@ -153,7 +159,10 @@ func (t *task) perform(ctx context.Context, limit time.Duration, do func(*task, 
 			t.event("warn", t.progress, "%s; trying again", err)
 		}
 		last = err
-		if sleep(ctx, wait); ctx.Err() != nil {
+		if sleep(ctx, wait); ctx.Err() == nil {
+			t.seat.back(ctx)
+		}
+		if ctx.Err() != nil {
 			return t.ended(ctx, limit, last, last)
 		}
 	}

@@ -17,6 +17,7 @@ type task struct {
 	job    *seedbed.Job
 	ref    seedbed.JobRef
 	hold   *hold
+	seat   *seat
 	log    *slog.Logger
 	// stage is the stage in hand, and progress its percentage as last told.
 	stage    string
@@ -33,6 +34,8 @@ type task struct {
 	images []seedbed.ImageInfo
 	// resized is what the stage in hand has changed of the instance's size; nil leaves it.
 	resized *seedbed.ResizeSpec
+	// flattened: the stage in hand has made the instance's volumes clones of no image.
+	flattened bool
 	// script is the provisioning script in hand; nil before it was looked at.
 	script *scriptSide
 	// out is what the stage in hand has put out and is not written yet.
@@ -50,8 +53,8 @@ type task struct {
 func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
 	t := &task{
 		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, progress: job.Progress,
-		hold: e.hold(ctx, job.Ref(), claimed),
-		log:  e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
+		hold: e.hold(ctx, job.Ref(), claimed), seat: &seat{of: e.seats},
+		log: e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
 	e.domains.busy(job.Instance, t.node(), true)
 	err := t.run()
@@ -59,6 +62,7 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) 
 	t.tell()
 	t.hold.release()
 	e.domains.busy(job.Instance, t.node(), false)
+	defer t.seat.leave()
 	switch {
 	case err == nil:
 	case errors.Is(err, errPostponed):
@@ -92,7 +96,7 @@ func (t *task) run() error {
 	}
 	var crash *panicError
 	if errors.As(err, &crash) {
-		t.event("error", t.progress, "%s\n%s", crash, clipTo(string(crash.stack), 3<<10))
+		t.event("error", t.progress, "%s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
 		t.log.Error("stage panicked", "stage", t.stage, "err", err)
 	}
 	cause := err.Error()
@@ -144,11 +148,11 @@ func (t *task) forward(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: plan[n].flattens, Resized: t.resized}
+		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: plan[n].flattens || t.flattened, Resized: t.resized}
 		if n+1 < len(plan) {
 			step.Next, step.Final = plan[n+1].name, plan[n+1].final
 		}
-		t.state, t.resized = "", nil
+		t.state, t.resized, t.flattened = "", nil, false
 		if err := t.step(ctx, step); err != nil {
 			return err
 		}
@@ -178,6 +182,9 @@ func (t *task) stageLimit(name string) time.Duration {
 // time is over; a removal, which has no way back, tries again after any error.
 func (t *task) pass(ctx context.Context, s stage) error {
 	limit := t.limit(s)
+	if s.copies && t.copies(ctx) {
+		limit = max(limit, t.stageLimit("flatten"))
+	}
 	for tries, wait := max(1, t.job.Attempts), t.engine.pace.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.pace.retryMax) {
 		err := t.perform(ctx, limit, s.run, unavailable)
 		var broken *storeError
@@ -240,22 +247,16 @@ func (t *task) write(ctx context.Context, do func(context.Context) error) error 
 	return &storeError{err}
 }
 
-// effect asks for one effect on the job's behalf, unless the lease is over.
+// effect asks for one effect on the job's behalf, unless the lease is over. What
+// commands put out for it is the stage's output.
 func (t *task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
 	if err := t.hold.check(ctx); err != nil {
 		return err
 	}
-	return do(ctx, seedbed.Call{Job: t.ref.ID, Epoch: t.ref.Epoch, Stage: t.stage})
+	return do(seedbed.WithOutput(ctx, t.output), seedbed.Call{Job: t.ref.ID, Epoch: t.ref.Epoch, Stage: t.stage})
 }
 
 func (t *task) instance(ctx context.Context) (seedbed.Instance, error) {
 	inst, err := t.engine.store.Instance(ctx, t.job.Instance)
 	return inst, fromStore(err)
-}
-
-func clipTo(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "…"
-	}
-	return s
 }

@@ -82,3 +82,21 @@ func TestUndefinedFails(t *testing.T) {
 	l.runUntil(l.disksOnly("web2"), seedbed.JobSucceeded)
 	l.left("web2", "web2_sda", "web2_sdb")
 }
+
+// From the stage that lets the disks go there is no way back: neither a cancel
+// nor a removal comes in between.
+func TestUndefinedIsLetGo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProvisioner()
+	id := l.disksOnly("web1")
+	l.pool.Fail(func(ctx context.Context, name string, at drivertest.Point) error {
+		if name == "ReleaseVolume" && at == drivertest.Before {
+			l.want("cancel", l.db.CancelJob(ctx, id), seedbed.ErrConflict)
+			_, err := l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: "web1"}, nil)
+			l.want("removal", err, seedbed.ErrConflict)
+		}
+		return nil
+	})
+	l.runUntil(id, seedbed.JobSucceeded)
+	l.left("web1", "web1_sda", "web1_sdb")
+}

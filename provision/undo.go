@@ -32,17 +32,20 @@ func (t *task) backward(ctx context.Context) error {
 			continue
 		}
 		t.stage, t.progress = row.Name, 0
-		problem := kept
+		problem, orphans := kept, []seedbed.Orphan(nil)
 		if kept != "" {
 			t.event("warn", 0, "%s", kept)
-		} else if problem, err = t.revert(ctx, row.Name); err != nil {
+			orphans = t.keptOf(ctx, row.Name, kept)
+		} else if problem, orphans, err = t.revert(ctx, row.Name); err != nil {
 			return err
 		}
 		if problem != "" {
 			left = append(left, row.Name+": "+problem)
 			kept = cmp.Or(kept, t.guards(row.Name))
 		}
-		if err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Undone(ctx, t.ref, row.Name, problem) }); err != nil {
+		if err := t.write(ctx, func(ctx context.Context) error {
+			return t.engine.store.Undone(ctx, t.ref, row.Name, problem, orphans...)
+		}); err != nil {
 			return err
 		}
 	}
@@ -78,12 +81,12 @@ func (t *task) guards(name string) string {
 	return s.guards
 }
 
-// revert undoes one stage. problem is what keeps it from being undone; err is
-// why the job is left as it is.
-func (t *task) revert(ctx context.Context, name string) (problem string, err error) {
+// revert undoes one stage. problem is what keeps it from being undone, and orphans
+// are what is left, as far as is known; err is why the job is left as it is.
+func (t *task) revert(ctx context.Context, name string) (problem string, orphans []seedbed.Orphan, err error) {
 	s, _ := t.planned(name)
 	if s.undo == nil {
-		return "", nil
+		return "", nil, nil
 	}
 	err = t.perform(ctx, min(t.engine.pace.undo, t.limit(s)), s.undo, func(err error) bool {
 		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
@@ -93,20 +96,20 @@ func (t *task) revert(ctx context.Context, name string) (problem string, err err
 	switch {
 	case err == nil, errors.Is(err, seedbed.ErrNotFound):
 		t.event("info", 100, "undone")
-		return "", nil
+		return "", nil, nil
 	case errors.Is(err, errLost), errors.As(err, &broken):
-		return "", err
+		return "", nil, err
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+		return "", nil, context.Cause(ctx)
 	case errors.Is(err, seedbed.ErrConflict) && s.guards == "": // what stands there is not ours, so nothing of ours is left
 		t.event("warn", 100, "left untouched: %s", err)
-		return "", nil
+		return "", nil, nil
 	}
 	var crash *panicError
 	if errors.As(err, &crash) {
-		t.event("error", 0, "undo: %s\n%s", crash, clipTo(string(crash.stack), 3<<10))
+		t.event("error", 0, "undo: %s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
 	} else {
 		t.event("error", 0, "undo: %s", err)
 	}
-	return err.Error(), nil
+	return err.Error(), orphansOf(err), nil
 }

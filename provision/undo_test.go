@@ -87,7 +87,7 @@ func TestUndoKeepsWhatARunningGuestNeeds(t *testing.T) {
 func TestUndoGoesOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.lease = 300 * time.Millisecond
+	l.lease = time.Second
 	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 		if name == "StartDomain" && at == drivertest.After || name == "DestroyDomain" && at == drivertest.Before {
 			return seedbed.Errorf(seedbed.ErrForbidden, "%s is refused", name)

@@ -34,7 +34,10 @@ func newWired(t *testing.T) *wired {
 	w := &wired{lab: newLab(t), socket: filepath.Join(t.TempDir(), "w.sock"), path: filepath.Join(t.TempDir(), "pool")}
 	w.client = worker.NewClient(w.socket)
 	w.work()
-	t.Cleanup(func() { w.stop() })
+	t.Cleanup(func() {
+		w.lookedAtLast() // the pool is closed from here on
+		w.stop()
+	})
 	return w
 }
 
@@ -50,7 +53,7 @@ func (w *wired) work() {
 	done := make(chan error, 1)
 	server := worker.New(worker.Config{Node: testNode, Pools: map[string]worker.Pool{"default": pool}, Hypervisor: w.hv, Log: log})
 	go func() { done <- server.Serve(ctx, ln) }()
-	w.pool = pool
+	w.pool, w.watch.stored = pool, pool
 	w.stop = func() {
 		cancel()
 		if err := errors.Join(<-done, pool.Close()); err != nil {
@@ -69,7 +72,7 @@ func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	job := w.wait(id, want)
 	cancel()
 	w.ok(<-done)
-	w.checkEvents(id)
+	w.invariants(id)
 	return job
 }
 

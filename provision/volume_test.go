@@ -3,7 +3,6 @@ package provision
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,22 +89,6 @@ func TestSnapshotJobs(t *testing.T) {
 	l.nothing("web1")
 }
 
-func TestKillWhileTakingSnapshots(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{{"finish", ""}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withProfile(seedbed.ReadyStarted)
-				inst := l.made()
-				l.die(l.job(l.intake.Snapshot(t.Context(), "web1", "s1")), at, point, seedbed.JobSucceeded)
-				l.snapshots(inst, "s1")
-				l.up("web1")
-			})
-		}
-	}
-}
-
 // A job that fails takes back what it did, and nothing else: the instance stays.
 func TestVolumeJobFails(t *testing.T) {
 	t.Parallel()
@@ -180,22 +163,6 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	l.ok(l.hv.DestroyDomain(t.Context(), inst.ID))
 	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobSucceeded)
 	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian")), seedbed.JobSucceeded)
-}
-
-// TestKillWhileFlattening is for what the matrix leaves out.
-func TestKillWhileFlattening(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{{"DefineDomain", ""}, {"finish", ""}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t).withProfile(seedbed.ReadyStarted)
-				inst := l.off()
-				l.die(l.job(l.intake.Flatten(t.Context(), "web1")), at, point, seedbed.JobSucceeded)
-				l.flat(inst.ID)
-			})
-		}
-	}
 }
 
 func TestFlattenCancelled(t *testing.T) {
@@ -296,21 +263,4 @@ func TestImageRemoveAfterAFailedImport(t *testing.T) {
 		t.Errorf("images %v, %v", all, err)
 	}
 	l.runUntil(l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
-}
-
-func TestKillWhileRemovingAnImage(t *testing.T) {
-	t.Parallel()
-	for _, at := range []deathPoint{{"RemoveImage", ""}, {"step", "delete-image"}, {"finish", ""}} {
-		for _, point := range points {
-			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t)
-				l.runUntil(l.job(l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
-				l.die(l.job(l.intake.RemoveImage(t.Context(), "debian")), at, point, seedbed.JobSucceeded)
-				if all, err := l.pool.Images(t.Context()); err != nil || len(all) != 0 {
-					t.Errorf("images %v, %v", all, err)
-				}
-			})
-		}
-	}
 }

@@ -78,5 +78,5 @@ func (in *Intake) whereImage(ctx context.Context, name string) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	return in.placer.keeper(ctx, image)
+	return in.placer.Keeper(ctx, image)
 }

@@ -12,7 +12,8 @@ type domainWatch struct {
 	mu      sync.Mutex
 	nodes   map[string]*nodeWatch // those that are followed
 	waiting map[seedbed.InstanceID]map[chan struct{}]bool
-	working map[seedbed.InstanceID]bool // instances with a job in hand
+	// working are the instances with a job in hand; true where a look at the domain was left out for it.
+	working map[seedbed.InstanceID]bool
 }
 
 // nodeWatch is what is to be looked at on one node.
@@ -81,6 +82,7 @@ func (w *domainWatch) tell(node string, event seedbed.DomainEvent) {
 	w.mu.Unlock()
 	switch {
 	case n == nil: // its next inventory tells
+	case event.Event == "defined" || event.Event == "undefined": // which does not tell whether it runs
 	case event.ID == "":
 		fill(n.resync)
 	default:
@@ -100,27 +102,34 @@ func fill(c chan struct{}) {
 }
 
 // busy notes that a job of the instance is in hand, or has ended: then its
-// domain is looked at, because nobody did meanwhile.
+// domain is looked at if that was left out meanwhile.
 func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	if id == "" {
 		return
 	}
 	w.mu.Lock()
+	due := w.working[id] && !is
 	if is {
-		w.working[id] = true
+		w.working[id] = w.working[id] // what is due stays so
 	} else {
 		delete(w.working, id)
 	}
 	w.mu.Unlock()
-	if !is {
+	if due {
 		w.tell(node, seedbed.DomainEvent{ID: id})
 	}
 }
 
-func (w *domainWatch) isBusy(id seedbed.InstanceID) bool {
+// leavesOut tells whether a look at the instance's domain is left out for its job,
+// after which it is made.
+func (w *domainWatch) leavesOut(id seedbed.InstanceID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.working[id]
+	_, busy := w.working[id]
+	if busy {
+		w.working[id] = true
+	}
+	return busy
 }
 
 // follow keeps watch over the domains of every node until ctx ends, also of

@@ -46,3 +46,39 @@ func TestFollowDomains(t *testing.T) {
 		})
 	}
 }
+
+// TestLooksAfterJob: a look at a domain that was left out for a job is made when that
+// ends, and no other.
+func TestLooksAfterJob(t *testing.T) {
+	t.Parallel()
+	const id = seedbed.InstanceID("ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab")
+	w := newDomainWatch()
+	n := w.open(testNode)
+	due := func(want int) {
+		t.Helper()
+		if len(n.events) != want {
+			t.Fatalf("%d looks are due; want %d", len(n.events), want)
+		}
+		for range want {
+			<-n.events
+		}
+	}
+	w.busy(id, testNode, true)
+	w.tell(testNode, seedbed.DomainEvent{ID: id, Event: "defined"})
+	w.busy(id, testNode, false)
+	due(0)
+	w.busy(id, testNode, true)
+	w.tell(testNode, seedbed.DomainEvent{ID: id, Event: "shutdown"})
+	due(1)
+	if !w.leavesOut(id) {
+		t.Error("a domain is looked at while its job is in hand")
+	}
+	w.busy(id, testNode, false)
+	due(1)
+	if w.leavesOut(id) {
+		t.Error("a domain is not looked at although its job has ended")
+	}
+	w.busy(id, testNode, true)
+	w.busy(id, testNode, false)
+	due(0)
+}

@@ -64,7 +64,7 @@ func (e *Engine) watch(ctx context.Context, node string) {
 func (e *Engine) keepState(ctx context.Context, node string, id seedbed.InstanceID) error {
 	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
 	defer cancel()
-	if e.domains.isBusy(id) {
+	if e.domains.leavesOut(id) {
 		return nil
 	}
 	inst, err := e.store.Instance(ctx, id)
@@ -104,7 +104,7 @@ func (e *Engine) resync(ctx context.Context, node string) error {
 		}
 	}
 	for _, info := range inventory.Domains {
-		if from, _ := turn(info.State); from != recorded[info.ID] {
+		if from, _ := turn(info.State); e.domains.leavesOut(info.ID) || from != recorded[info.ID] {
 			continue
 		}
 		if err := e.setState(ctx, info); err != nil {
@@ -142,7 +142,7 @@ func (r *roll) read(ctx context.Context, store Catalogue, age time.Duration) ([]
 // an instance whose job is in hand, is the job's business.
 func (e *Engine) setState(ctx context.Context, info seedbed.DomainInfo) error {
 	from, to := turn(info.State)
-	if e.domains.isBusy(info.ID) {
+	if e.domains.leavesOut(info.ID) {
 		return nil
 	}
 	changed, err := e.store.SetInstanceState(ctx, info.ID, from, to)

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,109 +13,13 @@ import (
 
 	"seedbed"
 	"seedbed/internal/testdb"
+	"seedbed/provision/placement"
 	"seedbed/store"
 )
 
-// The nodes are read once a second at most, by one of those who ask, and also when
-// one is named that is not known. What a single node has is not counted.
-func TestPictureIsKept(t *testing.T) {
-	t.Parallel()
-	h := &told{picture: fleetOf()}
-	p := newPlacer(h, "hv1", PlacementConfig{})
-	now := noon
-	p.now = func() time.Time { return now }
-	reads := func(want int, d demand) {
-		t.Helper()
-		s, err := p.choose(t.Context(), d)
-		if err == nil {
-			s.settle(false)
-		}
-		if h.reads != want {
-			t.Errorf("read %d times; want %d", h.reads, want)
-		}
-	}
-	reads(1, demand{})
-	now = now.Add(999 * time.Millisecond)
-	reads(1, demand{node: "hv3"})
-	reads(2, demand{node: "hv9"}) // it may have come
-	now = now.Add(pictureAge)
-	reads(3, demand{})
-	h.err = errors.New("no database") // what is known must do
-	now = now.Add(pictureAge)
-	reads(4, demand{})
-	if s, err := p.choose(t.Context(), demand{}); err != nil || s.node != "hv2" {
-		t.Errorf("without the database: %v, %v", s, err)
-	}
-
-	one := &uncounted{nodes: fleetOf().nodes[:1]}
-	if s, err := newPlacer(one, "hv1", PlacementConfig{}).choose(t.Context(), demand{}); err != nil || s.node != "hv1" {
-		t.Errorf("one node: %v, %v", s, err)
-	}
-	if _, err := newPlacer(one, "hv1", PlacementConfig{MemoryOvercommit: 1}).choose(t.Context(), demand{}); !errors.Is(err, errCounted) {
-		t.Errorf("one node with a bound was not counted: %v", err)
-	}
-}
-
-var errCounted = errors.New("counted")
-
-// uncounted refuses to count.
-type uncounted struct{ nodes []seedbed.Node }
-
-func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.nodes, nil }
-
-func (u *uncounted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return nil, errCounted }
-
-// A choice counts from the moment that it is made until the database tells of it:
-// also while the picture is read anew, and not once it has come to nothing.
-func TestPictureCountsChoices(t *testing.T) {
-	t.Parallel()
-	h := &told{picture: fleetOf()}
-	clear(h.use)
-	p := newPlacer(h, "hv1", PlacementConfig{Selector: seedbed.SelectVCPUs})
-	now := noon
-	p.now = func() time.Time { return now }
-	want := func(text string, vcpus ...int) {
-		t.Helper()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for i, n := range []string{"hv1", "hv2", "hv3"} {
-			if got := p.picture.use[n]; got.VCPUs != vcpus[i] || got.ComingVCPUs != vcpus[i] || (got.Instances == 0) != (vcpus[i] == 0) {
-				t.Errorf("%s: %s has %+v; want %d vCPUs", text, n, got, vcpus[i])
-			}
-		}
-	}
-	choose := func(node string) *seat {
-		t.Helper()
-		s, err := p.choose(t.Context(), demand{node: node, vcpus: 2, memory: seedbed.GiB})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	refused, written, open := choose("hv1"), choose("hv2"), choose("hv3")
-	want("chosen", 2, 2, 2)
-	refused.settle(false)
-	want("one is refused", 0, 2, 2)
-	refused.settle(false)
-	want("told twice", 0, 2, 2)
-
-	now = now.Add(pictureAge)
-	written.settle(true) // at the same moment as the picture is read: it may not be in it
-	choose("hv1").settle(false)
-	want("read while one was written", 0, 2, 2)
-	now = now.Add(pictureAge)
-	choose("hv1").settle(false)
-	want("read after it was written", 0, 0, 2) // the database of this test has nothing
-	open.settle(false)
-	want("nothing is left", 0, 0, 0)
-	if len(p.seats) != 0 {
-		t.Errorf("%d choices are kept", len(p.seats))
-	}
-}
-
 // placedIntake is the real intake on SQLite over nodes that have reported, with an
 // image in a shared pool and the profile "small".
-func placedIntake(t *testing.T, conf PlacementConfig, nodes ...seedbed.Node) (*store.DB, *Intake) {
+func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*store.DB, *Intake) {
 	t.Helper()
 	db := testdb.Open(t)
 	t.Cleanup(func() { db.Close() })
@@ -169,7 +72,7 @@ func TestBurstIsSpread(t *testing.T) {
 	} {
 		t.Run(selector, func(t *testing.T) {
 			t.Parallel()
-			db, in := placedIntake(t, PlacementConfig{Selector: selector},
+			db, in := placedIntake(t, placement.Config{Selector: selector},
 				sharedNode("hv1", 100*seedbed.GiB), sharedNode("hv2", 100*seedbed.GiB), sharedNode("hv3", 90*seedbed.GiB))
 			var group sync.WaitGroup
 			for n := range 50 {
@@ -200,7 +103,7 @@ func TestBurstIsSpread(t *testing.T) {
 // The job is where its instance is, and a plan says the same.
 func TestPlacedIntake(t *testing.T) {
 	t.Parallel()
-	db, in := placedIntake(t, PlacementConfig{}, sharedNode("hv1", 10*seedbed.GiB), sharedNode("hv2", 50*seedbed.GiB), sharedNode("hv3", 30*seedbed.GiB))
+	db, in := placedIntake(t, placement.Config{}, sharedNode("hv1", 10*seedbed.GiB), sharedNode("hv2", 50*seedbed.GiB), sharedNode("hv3", 30*seedbed.GiB))
 	ctx := t.Context()
 	if _, err := db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "limited", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv1", "hv3"}, NodeSelector: "vms"}); err != nil {
 		t.Fatal(err)

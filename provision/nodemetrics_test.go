@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,16 +14,27 @@ import (
 	"seedbed"
 )
 
+// noted are nodes as a database tells of them.
+type noted struct {
+	nodes []seedbed.Node
+	use   []seedbed.NodeUse
+	err   error
+}
+
+func (h *noted) Nodes(context.Context) ([]seedbed.Node, error) { return h.nodes, h.err }
+
+func (h *noted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return h.use, h.err }
+
 // Every node has its gauges; one that never reported only those that are known without.
-func TestPlacementMetrics(t *testing.T) {
+func TestNodeMetrics(t *testing.T) {
 	t.Parallel()
-	h := &told{picture: picture{
+	h := &noted{
 		nodes: []seedbed.Node{
 			{Name: "hv1", Seen: time.Now(), Report: seedbed.NodeReport{CPUs: 8, Load: 1.5, Memory: 64 * seedbed.KiB, MemoryFree: 32 * seedbed.KiB}},
 			{Name: "hv2", Cordoned: true},
 		},
-		use: map[string]seedbed.NodeUse{"hv1": {Node: "hv1", Instances: 3, VCPUs: 6, Memory: 2 * seedbed.KiB}},
-	}}
+		use: []seedbed.NodeUse{{Node: "hv1", Instances: 3, VCPUs: 6, Memory: 2 * seedbed.KiB}},
+	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewNodeMetrics(h))
 	families, err := registry.Gather()

@@ -1,0 +1,172 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// cancelled is a job that is cancelled when it comes to a moment of a stage, and
+// waits there until that is seen.
+type cancelled struct {
+	id      seedbed.JobID
+	refused error // of the request
+	began   atomic.Int64
+}
+
+// cancelAt starts an engine as in production that is told to cancel the job. tell
+// is called at each effect and commit of the way back.
+func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
+	l.t.Helper()
+	c := &cancelled{id: id}
+	l.mute.Store(!s.final)
+	l.tune = func(_ *Config, p *pace) {
+		p.cancelPoll, p.undo, p.retract = defaultPace().cancelPoll, defaultPace().undo, 100*time.Millisecond
+	}
+	p := l.start(func(p *process) {
+		l.atEach(p, func(ctx context.Context, back bool, stage string, now moment) error {
+			if back {
+				l.deaf.Store(false)
+				return tell(p, stage, now)
+			}
+			if stage != s.name || !reached(now) || c.began.Load() > 0 {
+				return nil
+			}
+			l.deaf.Store(slices.Contains([]string{"publish", "refresh"}, now.effect)) // until it is undone
+			c.refused = l.db.CancelJob(context.Background(), id)
+			c.began.Store(time.Now().UnixNano())
+			if s.final || ctx.Done() == nil { // of a write, which is not cut off
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	})
+	l.eventually("cancel", func() bool { return c.began.Load() > 0 })
+	return p, c
+}
+
+// TestCancelMatrix cancels a job in every stage of every plan that can be
+// cancelled: within 2 s it is undone, and nothing of it is left. Once more changes
+// nothing, and after its end it is refused.
+func TestCancelMatrix(t *testing.T) {
+	t.Parallel()
+	for _, c := range matrix() {
+		if c.job.Kind.Forward() {
+			continue
+		}
+		for _, s := range c.plan() {
+			t.Run(fmt.Sprintf("%s/%s", c.name, s.name), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyReport)
+				a := c.begin(l)
+				p, cancel := l.cancelAt(a.id, s, atFirst.reaches, func(*process, string, moment) error { return nil })
+				if s.final {
+					l.want("cancel in the last stage", cancel.refused, seedbed.ErrConflict)
+					l.wait(a.id, seedbed.JobSucceeded)
+				} else {
+					l.ok(cancel.refused)
+					l.eventually("end", func() bool { j, err := l.db.Job(t.Context(), a.id); return err == nil && j.State.Terminal() })
+					took := time.Since(time.Unix(0, cancel.began.Load()))
+					job, err := l.db.Job(t.Context(), a.id)
+					l.ok(err)
+					if job.State != seedbed.JobRolledBack || job.Error != "cancelled on request" || took > 2*time.Second {
+						t.Errorf("%s after %s: %s\n%s", job.State, took, job.Error, l.history(a.id))
+					}
+				}
+				p.stop()
+				l.deaf.Store(false)
+				l.want("cancel after the end", l.db.CancelJob(t.Context(), a.id), seedbed.ErrConflict)
+				l.unarmed()
+				l.invariants(a.id)
+				if s.final {
+					a.done()
+				} else {
+					a.undone()
+				}
+			})
+		}
+	}
+}
+
+// lastCancelled is the last stage of a plan in which its job can be cancelled.
+func lastCancelled(plan []stage) (s stage) {
+	for _, s = range slices.Backward(plan) {
+		if !s.final {
+			break
+		}
+	}
+	return s
+}
+
+// TestKillWhileUndoing kills a process in the undo of every stage of every plan
+// that has one, before its first effect, after each and after its commit, and holds
+// that another goes on with it, until everything is as it was. The job was
+// cancelled in its last stage, after that had its effect.
+func TestKillWhileUndoing(t *testing.T) {
+	t.Parallel()
+	for _, c := range matrix() {
+		last := lastCancelled(c.plan())
+		if c.job.Kind.Forward() || !slices.ContainsFunc(c.plan(), func(s stage) bool { return s.undo != nil }) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			begin := func(t *testing.T, tell func(p *process, stage string, now moment) error) (l *lab, a caseJob, p *process) {
+				l = newLab(t).withProfile(seedbed.ReadyReport)
+				a = c.begin(l)
+				l.lease = mortalLease
+				p, cancel := l.cancelAt(a.id, last, func(now moment) bool {
+					switch {
+					case slices.Contains(waits, last.name):
+						return now.effect == telling
+					case slices.Contains(changes, now.effect) && last.name != "publish": // and then comes what it is about
+						return false
+					}
+					return now.at == drivertest.After && now.effect != commit
+				}, tell)
+				l.ok(cancel.refused)
+				return l, a, p
+			}
+			var found effects
+			t.Run("rehearsal", func(t *testing.T) {
+				l, a, p := begin(t, func(_ *process, stage string, now moment) error { found.note(stage, now); return nil })
+				l.wait(a.id, seedbed.JobRolledBack)
+				p.stop()
+				l.unarmed()
+				a.undone()
+			})
+			for _, s := range c.plan() {
+				if s.undo == nil {
+					continue
+				}
+				for _, m := range momentsOf(found.of[s.name]) {
+					t.Run(fmt.Sprintf("%s/%s", s.name, m), func(t *testing.T) {
+						t.Parallel()
+						var reached atomic.Bool
+						l, a, p := begin(t, func(p *process, stage string, now moment) error {
+							if stage == s.name && m.reaches(now) && reached.CompareAndSwap(false, true) {
+								p.kill()
+								return errKilled
+							}
+							return nil
+						})
+						l.eventually("death", reached.Load)
+						p.stop()
+						l.unarmed()
+						l.deaf.Store(false)
+						l.lease = patientLease
+						l.runUntil(a.id, seedbed.JobRolledBack)
+						a.undone()
+					})
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,258 @@
+package provision
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/provision/worker/drivertest"
+)
+
+// broken are effects that fail until they are mended, each before it has done anything.
+func (l *lab) broken(effects ...string) (mend func()) {
+	hook := func(_ context.Context, name string, at drivertest.Point) error {
+		if at == drivertest.Before && slices.Contains(effects, name) {
+			return seedbed.Errorf(seedbed.ErrForbidden, "%s is refused", name)
+		}
+		return nil
+	}
+	l.pool.Fail(hook)
+	l.hv.Fail(hook)
+	return func() {
+		l.pool.Fail(nil)
+		l.hv.Fail(nil)
+	}
+}
+
+// orphans are what is left behind, as text.
+func (l *lab) orphans() (all []string) {
+	l.t.Helper()
+	list, err := l.db.Orphans(l.t.Context())
+	l.ok(err)
+	for _, o := range list {
+		all = append(all, strings.Join([]string{o.Subject, o.Stage, string(o.Kind), o.Pool, strings.TrimPrefix(o.Name, string(o.Instance))}, " "))
+	}
+	return all
+}
+
+// cleanAfter runs the cleanup as if so much time had passed, and tells what it did of orphans.
+func (l *lab) cleanAfter(d time.Duration, dry bool) (undone []string) {
+	l.t.Helper()
+	later := func() time.Time { return time.Now().Add(d) }
+	report, err := NewCleaner(CleanupConfig{Now: later}, l.db, alone{l.host}).Run(l.t.Context(), CleanupOptions{DryRun: dry})
+	l.ok(err)
+	for _, i := range report.Items {
+		if i.Task == "orphans" {
+			undone = append(undone, i.Action+" "+i.Subject)
+		}
+	}
+	return undone
+}
+
+// TestOrphans holds that what a job could not take back is known, and that the
+// cleanup has it taken back once that is possible; then nothing is left.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		broken  []string
+		ask     func(*lab) seedbed.JobID
+		orphans []string
+		subject string
+	}{
+		{"volumes of a create", []string{"DefineDomain", "RemoveVolume"}, func(l *lab) seedbed.JobID { return l.create("web1") },
+			[]string{"web1 volumes volume default -0"}, "web1"},
+		{"domain of a create", []string{"StartDomain", "UndefineDomain"}, func(l *lab) seedbed.JobID { return l.create("web1") },
+			[]string{"web1 define domain  web1"}, "web1"},
+		{"a domain that cannot be switched off", []string{"StartDomain", "DestroyDomain"}, func(l *lab) seedbed.JobID { return l.create("web1") },
+			[]string{"web1 define domain  web1", "web1 publish stage  publish", "web1 start domain  web1", "web1 volumes volume default -0"}, "web1"},
+		{"image of an import", []string{"RemoveImage"}, func(l *lab) seedbed.JobID {
+			receipt, err := l.intake.Import(l.t.Context(), "fresh", "default", seedbed.ImportSpec{Path: "/none"})
+			l.ok(err)
+			return receipt.Job
+		}, []string{"fresh import image default fresh"}, "fresh"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyMetadata)
+			mend := l.broken(append(c.broken, "ImportImage")...)
+			id := c.ask(l)
+			l.runUntil(id, seedbed.JobIncomplete)
+			if d := cmp.Diff(c.orphans, sorted(l.orphans())); d != "" {
+				t.Errorf("left behind (-want +got):\n%s", d)
+			}
+			if got := l.cleanAfter(9*time.Minute, false); got != nil {
+				t.Errorf("undone too soon: %q", got)
+			}
+			want := []string{"undo " + c.subject}
+			if d := cmp.Diff(want, l.cleanAfter(11*time.Minute, true)); d != "" {
+				t.Errorf("the dry run (-want +got):\n%s", d)
+			}
+			l.runUntil(id, seedbed.JobIncomplete) // it has touched nothing
+
+			// Once more in vain: the next time is later.
+			if d := cmp.Diff(want, l.cleanAfter(11*time.Minute, false)); d != "" {
+				t.Fatalf("undone (-want +got):\n%s", d)
+			}
+			l.runUntil(id, seedbed.JobIncomplete)
+			if d := cmp.Diff(c.orphans, sorted(l.orphans())); d != "" {
+				t.Errorf("left behind again (-want +got):\n%s", d)
+			}
+			if got := l.cleanAfter(11*time.Minute, false); got != nil {
+				t.Errorf("undone too soon again: %q", got)
+			}
+			mend()
+			if d := cmp.Diff(want, l.cleanAfter(21*time.Minute, false)); d != "" {
+				t.Fatalf("undone at last (-want +got):\n%s", d)
+			}
+			l.runUntil(id, seedbed.JobRolledBack)
+			if got := l.orphans(); got != nil {
+				t.Errorf("left behind at last: %q", got)
+			}
+			if got := l.cleanAfter(48*time.Hour, false); got != nil {
+				t.Errorf("undone once too often: %q", got)
+			}
+			l.nothing("web1")
+		})
+	}
+}
+
+func sorted(all []string) []string {
+	slices.Sort(all)
+	return all
+}
+
+// TestOrphanIsAnothers holds that what stands where something was left is not touched.
+func TestOrphanIsAnothers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
+	mend := l.broken("DefineDomain", "RemoveVolume")
+	id := l.create("web1")
+	l.runUntil(id, seedbed.JobIncomplete)
+	mend()
+	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	volume := inst.Volumes[0].Name
+	l.ok(l.pool.RemoveVolume(t.Context(), volume, inst.ID))
+	l.pool.AddForeign(volume)
+	if d := cmp.Diff([]string{"undo web1"}, l.cleanAfter(11*time.Minute, false)); d != "" {
+		t.Fatal(d)
+	}
+	l.runUntil(id, seedbed.JobRolledBack)
+	l.want("the stranger's volume", l.pool.RemoveVolume(t.Context(), volume, inst.ID), seedbed.ErrConflict)
+}
+
+// TestOrphansOfAnInstanceInUse holds that of a machine that is in use nothing is
+// taken away by itself, but for disks that never were, and that all of it goes with the machine.
+func TestOrphansOfAnInstanceInUse(t *testing.T) {
+	t.Parallel()
+	t.Run("rebuild", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t).withProfile(seedbed.ReadyStarted)
+		l.made()
+		mend := l.broken("StartDomain", "DestroyDomain")
+		var on bool
+		l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+			if name == "StartDomain" && at == drivertest.After { // it runs, and cannot be stopped
+				on = true
+				return seedbed.Errorf(seedbed.ErrForbidden, "refused")
+			}
+			if on && name == "DestroyDomain" && at == drivertest.Before {
+				return seedbed.Errorf(seedbed.ErrForbidden, "refused")
+			}
+			return nil
+		})
+		l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobIncomplete)
+		mend()
+		if len(l.orphans()) == 0 {
+			t.Error("nothing is left behind")
+		}
+		if got := l.cleanAfter(48*time.Hour, false); got != nil {
+			t.Errorf("undone: %q", got)
+		}
+		l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
+		if got := l.orphans(); got != nil {
+			t.Errorf("left behind: %q", got)
+		}
+		l.nothing("web1") // the former disks neither
+	})
+	t.Run("new disks", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t).withProfile(seedbed.ReadyStarted)
+		was := l.made()
+		removals := 0
+		l.pool.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+			if name == "RemoveVolume" && at == drivertest.Before {
+				removals++
+				return seedbed.Errorf(seedbed.ErrForbidden, "refused")
+			}
+			return nil
+		})
+		l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+			if name == "DefineDomain" && at == drivertest.Before && removals == 0 {
+				return seedbed.Errorf(seedbed.ErrForbidden, "refused")
+			}
+			return nil
+		})
+		id := l.ask(seedbed.DoRebuild, nil)
+		l.hv.Fail(failOnce("DefineDomain"))
+		l.runUntil(id, seedbed.JobIncomplete)
+		if got := l.orphans(); len(got) != len(was.Volumes) || !strings.HasPrefix(got[0], "web1 volumes volume default ") {
+			t.Errorf("left behind: %q", got)
+		}
+		l.pool.Fail(nil)
+		if d := cmp.Diff([]string{"undo web1"}, l.cleanAfter(11*time.Minute, false)); d != "" {
+			t.Fatal(d)
+		}
+		l.runUntil(id, seedbed.JobRolledBack)
+		l.asBefore(was)
+		if got := l.orphans(); got != nil {
+			t.Errorf("left behind: %q", got)
+		}
+	})
+}
+
+// failOnce fails an effect the first time.
+func failOnce(effect string) func(context.Context, string, drivertest.Point) error {
+	failed := false
+	return func(_ context.Context, name string, at drivertest.Point) error {
+		if name == effect && at == drivertest.Before && !failed {
+			failed = true
+			return seedbed.Errorf(seedbed.ErrForbidden, "refused")
+		}
+		return nil
+	}
+}
+
+// leftBehind answers a cleaner's question for orphans.
+type leftBehind struct {
+	CleanupStore
+	all []seedbed.Orphan
+}
+
+func (s leftBehind) Orphans(context.Context) ([]seedbed.Orphan, error) { return s.all, nil }
+
+// What jobs that were undone at the same time have left comes mixed: each is judged by all that it has left.
+func TestOrphansOfTwoJobs(t *testing.T) {
+	t.Parallel()
+	volume := func(job seedbed.JobID, of seedbed.JobKind, name string) seedbed.Orphan {
+		return seedbed.Orphan{Job: job, Of: of, Subject: string(job), Kind: seedbed.OrphanVolume, Name: name}
+	}
+	running := volume("rebuild", seedbed.JobRebuild, "")
+	running.Kind = seedbed.OrphanDomain
+	c := NewCleaner(CleanupConfig{}, leftBehind{all: []seedbed.Orphan{
+		volume("rebuild", seedbed.JobRebuild, "a"), volume("create", seedbed.JobCreate, "b"), running, volume("create", seedbed.JobCreate, "c"),
+	}}, nil)
+	todo, err := c.orphans(t.Context(), time.Now(), sight{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(todo) != 1 || todo[0].Subject != "create" || !strings.HasPrefix(todo[0].Detail, "volume b, volume c, left by") {
+		t.Errorf("%+v", todo)
+	}
+}

@@ -1,0 +1,57 @@
+package provision
+
+import (
+	"slices"
+
+	"seedbed"
+)
+
+// known is what tells whether something that carries our tag is of anything.
+type known struct {
+	instances map[seedbed.InstanceID]bool
+	images    map[string]bool
+}
+
+func knownOf(instances []seedbed.Instance, images []seedbed.Image) known {
+	k := known{map[seedbed.InstanceID]bool{}, map[string]bool{}}
+	for _, i := range instances {
+		k.instances[i.ID] = true
+	}
+	for _, i := range images {
+		k.images[i.Pool+"/"+i.Name] = true
+	}
+	return k
+}
+
+// strays are what an inventory has that is of nothing that is known. They are told
+// and never touched: whoever has lost the database has not lost the machines. What came back
+// from the trash is of no instance on purpose.
+func (k known) strays(inv seedbed.Inventory, node string) (all []seedbed.Orphan) {
+	for _, d := range inv.Domains {
+		if !k.instances[d.ID] {
+			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanDomain, Node: node, Name: d.Name, Instance: d.ID})
+		}
+	}
+	for _, v := range inv.Volumes {
+		if !k.instances[v.Instance] && !v.Restored {
+			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanVolume, Node: node, Pool: v.Pool, Name: v.Name, Instance: v.Instance})
+		}
+	}
+	for _, i := range inv.Images {
+		if !k.images[i.Pool+"/"+i.Name] {
+			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanImage, Node: node, Pool: i.Pool, Name: i.Name, Job: i.Job})
+		}
+	}
+	return all
+}
+
+// onceInPools leaves out of strays what another node has told of already, since they share the pool.
+func onceInPools(all []seedbed.Orphan) []seedbed.Orphan {
+	seen := map[seedbed.Orphan]bool{}
+	return slices.DeleteFunc(all, func(o seedbed.Orphan) bool {
+		o.Node = ""
+		twice := o.Pool != "" && seen[o]
+		seen[o] = true
+		return twice
+	})
+}

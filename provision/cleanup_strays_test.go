@@ -1,0 +1,94 @@
+package provision
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// sighted is a worker whose inventory has volumes and images, too.
+type sighted struct{ alone }
+
+func (w sighted) Inventory(ctx context.Context, node string) (seedbed.Inventory, error) {
+	inv, err := w.alone.Inventory(ctx, node)
+	if err != nil {
+		return inv, err
+	}
+	h := w.worker.(*host)
+	if inv.Volumes, err = h.pool.Volumes(ctx); err == nil {
+		inv.Images, err = h.pool.Images(ctx)
+	}
+	return inv, err
+}
+
+// What carries our tag and is of nothing that is known is told once two runs have
+// seen it, and stays; what is of an instance or image, or has no tag, is not told.
+func TestStrays(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.excuse("I5", "the database knows nothing of what is there")
+	l.made()
+	ctx := t.Context()
+	lost := seedbed.NewInstanceID()
+	l.ok(l.hv.DefineDomain(ctx, seedbed.DomainSpec{ID: lost, Name: "lost"}))
+	_, err := l.pool.CloneVolume(ctx, seedbed.NewJobID(), seedbed.VolumeSpec{Name: "lost-0", Instance: lost, Size: seedbed.MiB})
+	l.ok(err)
+	l.pool.AddImage(seedbed.NewJobID(), "lost", 512)
+	cleaner := NewCleaner(CleanupConfig{}, l.db, sighted{alone{l.host}})
+	told := func(dry bool) (all []string) {
+		t.Helper()
+		_, err := cleaner.Run(ctx, CleanupOptions{DryRun: dry})
+		l.ok(err)
+		list, err := l.db.Strays(ctx)
+		l.ok(err)
+		for _, o := range list {
+			all = append(all, string(o.Kind)+" "+o.Node+" "+o.Name)
+		}
+		return sorted(all)
+	}
+	for _, dry := range []bool{true, true, false, true} {
+		if got := told(dry); got != nil {
+			t.Errorf("told at once: %q", got)
+		}
+	}
+	want := []string{"domain node1 lost", "image node1 lost", "volume node1 lost-0"}
+	if d := cmp.Diff(want, told(false)); d != "" {
+		t.Errorf("told (-want +got):\n%s", d)
+	}
+	l.host.partial.Store(true) // of a node that is not seen whole nothing new is known
+	if d := cmp.Diff(want, told(false)); d != "" {
+		t.Errorf("told by a node that cannot be relied on (-want +got):\n%s", d)
+	}
+	l.host.partial.Store(false)
+	l.ok(l.hv.UndefineDomain(ctx, lost))
+	if d := cmp.Diff(want[1:], told(false)); d != "" {
+		t.Errorf("told afterwards (-want +got):\n%s", d)
+	}
+	volumes, err := l.pool.Volumes(ctx)
+	l.ok(err)
+	if len(volumes) != 2 {
+		t.Errorf("volumes %v", volumes)
+	}
+}
+
+// What nodes share is told once, and what each has alone for each.
+func TestOnceInPools(t *testing.T) {
+	t.Parallel()
+	on := func(node string, all ...seedbed.Orphan) []seedbed.Orphan {
+		for i := range all {
+			all[i].Node = node
+		}
+		return all
+	}
+	volume := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "i"}
+	other := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "j"}
+	domain := seedbed.Orphan{Kind: seedbed.OrphanDomain, Name: "d", Instance: "i"}
+	got := onceInPools(append(on("n1", volume, domain), on("n2", volume, other, domain)...))
+	want := append(on("n1", volume, domain), on("n2", other, domain)...)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,47 @@
+package provision
+
+import (
+	"context"
+	"slices"
+
+	"seedbed"
+	"seedbed/provision/placement"
+)
+
+// demands is what the instance needs that a system template, nil for none, and a
+// request, which names a node or not, ask for. The volumes are those of the
+// instance; of a scripted one, which has none yet, those of its storage template.
+// An image that is known already is not read again.
+func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *seedbed.SystemTemplate, volumes []seedbed.Volume, node string, known ...seedbed.Image) (placement.Demand, error) {
+	w := placement.Demand{Name: inst.Name, Node: node, VCPUs: inst.VCPUs, Memory: inst.Memory, Images: known}
+	if system != nil {
+		w.Template, w.Limit, w.Selector = system.Name, system.NodeLimit, system.NodeSelector
+	}
+	for _, v := range volumes {
+		if !slices.Contains(w.Pools, v.Pool) {
+			w.Pools = append(w.Pools, v.Pool)
+		}
+		if v.Image == "" || slices.ContainsFunc(w.Images, func(i seedbed.Image) bool { return i.Name == v.Image }) {
+			continue
+		}
+		image, err := in.store.Image(ctx, v.Image)
+		if err != nil {
+			return w, err
+		}
+		w.Images = append(w.Images, image)
+	}
+	return w, nil
+}
+
+// poolKnown gives seedbed.ErrNotFound for a pool that neither this host's
+// configuration nor a node's report has, where there is anything to tell by.
+func (in *Intake) poolKnown(ctx context.Context, pool string) error {
+	if in.serving.Pools == nil || slices.Contains(in.serving.Pools, pool) {
+		return nil
+	}
+	known, err := in.placer.Knows(ctx, pool)
+	if err == nil && !known {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "no node has the pool %q", seedbed.Clip(pool))
+	}
+	return err
+}

@@ -1,0 +1,285 @@
+package provision
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/internal/testdb"
+)
+
+// jobCase is one plan that a job may have: what there is before, how the job is
+// asked for, and what is so in the end.
+type jobCase struct {
+	name string
+	// job has the kind and, of the input, what the plan goes by.
+	job seedbed.Job
+	ask func(l *lab) caseJob
+}
+
+// caseJob is a job that was asked for.
+type caseJob struct {
+	id seedbed.JobID
+	// done checks what is so once it has succeeded, and undone once it was undone.
+	done, undone func()
+}
+
+func (c jobCase) plan() []stage { return planOf(&c.job) }
+
+// begin prepares what the case needs, and asks for its job.
+func (c jobCase) begin(l *lab) caseJob {
+	l.t.Helper()
+	a := c.ask(l)
+	job, err := l.db.Job(l.t.Context(), a.id)
+	l.ok(err)
+	if d := cmp.Diff(stagesOf(&c.job), stagesOf(&job)); d != "" || job.Kind != c.job.Kind {
+		l.t.Fatalf("a %s job with %s is not this case's (-want +got):\n%s", job.Kind, job.Spec, d)
+	}
+	return a
+}
+
+// matrix are the cases of the matrices: all of them, and where the tests run again
+// on PostgreSQL, where a database of its own is most of a test's time, the first of
+// each plan.
+func matrix() (cases []jobCase) {
+	there := map[string]bool{}
+	for _, c := range jobCases {
+		key := fmt.Sprint(c.job.Kind, stagesOf(&c.job))
+		if !testdb.Again() || !there[key] {
+			cases = append(cases, c)
+		}
+		there[key] = true
+	}
+	return cases
+}
+
+// caseOf is a case by its name.
+func caseOf(name string) jobCase {
+	return jobCases[slices.IndexFunc(jobCases, func(c jobCase) bool { return c.name == name })]
+}
+
+func inputOf(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func (l *lab) submit(action string) seedbed.JobID {
+	return l.ask(action, map[string]any{"force": true})
+}
+
+// composed asks for web1 by a provisioner profile, which becomes ready as the lab says.
+func (l *lab) composed(profile string) seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{
+		Action: "create", Name: "web1", Profile: profile, Params: map[string]any{"ready": string(l.ready)},
+	}, nil))
+}
+
+// composedMade is web1 by the profile "web", which runs.
+func (l *lab) composedMade() seedbed.Instance {
+	l.t.Helper()
+	l.runUntil(l.composed("web"), seedbed.JobSucceeded)
+	return l.byName("web1")
+}
+
+func (l *lab) byName(name string) seedbed.Instance {
+	l.t.Helper()
+	inst, err := l.db.InstanceByName(l.t.Context(), name)
+	l.ok(err)
+	return inst
+}
+
+// asItWas holds that the instance has all that it had, its disks included, and
+// runs from them.
+func (l *lab) asItWas(was seedbed.Instance) {
+	l.t.Helper()
+	now, there := l.composedVolumes(was.Name)
+	was.Revision, was.Changed, was.Fetched, was.Reported = now.Revision, now.Changed, now.Fetched, now.Reported
+	if d := cmp.Diff(was, now, byValue); d != "" {
+		l.t.Errorf("the instance (-before +after):\n%s", d)
+	}
+	if len(there) != len(was.Volumes) {
+		l.t.Errorf("in the pool are %v", there)
+	}
+	l.runsFrom(now)
+}
+
+// composedRebuilt holds that an instance of a provisioner profile has other disks,
+// as many as before, and all else that it had.
+func (l *lab) composedRebuilt(was seedbed.Instance) {
+	l.t.Helper()
+	now, there := l.composedVolumes(was.Name)
+	if d := cmp.Diff(same(was), same(now), byValue); d != "" {
+		l.t.Errorf("the instance (-before +after):\n%s", d)
+	}
+	if len(there) != 2 || len(now.Volumes) != 2 || now.Volumes[0].Name == was.Volumes[0].Name {
+		l.t.Errorf("volumes %+v, in the pool %v", now.Volumes, there)
+	}
+	l.runsFrom(now)
+}
+
+// released holds that what was taken under management is nobody's, as before.
+func (l *lab) released(was seedbed.ForeignDomain) {
+	l.t.Helper()
+	now := l.foreign(was.Name)
+	if d := cmp.Diff(was, now, byValue); d != "" {
+		l.t.Errorf("the domain (-before +after):\n%s", d)
+	}
+	_, err := l.db.InstanceByName(l.t.Context(), was.Name)
+	l.want("the instance", err, seedbed.ErrNotFound)
+}
+
+func (l *lab) importOther() seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.Import(l.t.Context(), "other", "default", seedbed.ImportSpec{Path: l.imageFile()}))
+}
+
+// hasImage holds that the pool and the database have the image, or that neither has.
+func (l *lab) hasImage(name string, want bool) {
+	l.t.Helper()
+	images, err := l.pool.Images(l.t.Context())
+	l.ok(err)
+	known, err := l.db.Images(l.t.Context())
+	l.ok(err)
+	pool := slices.ContainsFunc(images, func(i seedbed.ImageInfo) bool { return i.Name == name })
+	store := slices.ContainsFunc(known, func(i seedbed.Image) bool { return i.Name == name && i.State == seedbed.ImageActive })
+	if pool != want || store != want {
+		l.t.Errorf("image %s: in the pool %v, in the database %v", name, pool, store)
+	}
+}
+
+// flattened holds that the instance is off, and that its disk is a clone of that image.
+func (l *lab) flattened(inst seedbed.Instance, image string) {
+	l.t.Helper()
+	now, err := l.db.Instance(l.t.Context(), inst.ID)
+	l.ok(err)
+	if now.Volumes[0].Image != image {
+		l.t.Errorf("volume %+v", now.Volumes[0])
+	}
+	l.domain(inst.ID, seedbed.DomainOff)
+}
+
+// withBoth is a script that shows itself an image, and maps and mounts a disk.
+func withBoth() string { return steps("install: map_volume default debian") }
+
+var (
+	composedSpec = func(scripted, undefined bool) json.RawMessage {
+		return inputOf(seedbed.ComposedSpec{Scripted: scripted, Undefined: undefined})
+	}
+	jobCases = []jobCase{
+		{"create", seedbed.Job{Kind: seedbed.JobCreate}, func(l *lab) caseJob {
+			return caseJob{l.create("web1"), func() { l.up("web1") }, func() { l.nothing("web1") }}
+		}},
+		{"create copied", seedbed.Job{Kind: seedbed.JobCreate}, func(l *lab) caseJob {
+			return caseJob{l.copying().create("web1"), l.standsAlone, func() { l.nothing("web1") }}
+		}},
+		{"create composed", seedbed.Job{Kind: seedbed.JobCreate, Spec: composedSpec(false, false)}, func(l *lab) caseJob {
+			l.withTemplates()
+			return caseJob{l.composed("web"), func() { l.scriptedUp("web1") }, func() { l.nothing("web1") }}
+		}},
+		{"create of an OVA", seedbed.Job{Kind: seedbed.JobCreate, Spec: composedSpec(false, false)}, func(l *lab) caseJob {
+			l.withTemplates().withOVAScript().runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
+			_, err := l.db.ChangeProvisionerProfile(l.t.Context(), "vm", func(p *seedbed.ProvisionerProfile) { p.Network = "lan" })
+			l.ok(err)
+			return caseJob{l.composed("vm"), func() { l.scriptedUp("web1") }, func() { l.nothing("web1") }}
+		}},
+		{"create scripted", seedbed.Job{Kind: seedbed.JobCreate, Spec: composedSpec(true, false)}, func(l *lab) caseJob {
+			l.withTemplates().scriptedBy(withBoth())
+			return caseJob{l.composed("web"), func() { l.scriptedUp("web1") }, func() { l.nothing("web1") }}
+		}},
+		{"create disks only", seedbed.Job{Kind: seedbed.JobCreate, Spec: composedSpec(false, true)}, func(l *lab) caseJob {
+			l.withTemplates()
+			return caseJob{l.disksOnly("web1"), func() { l.left("web1", "web1_sda", "web1_sdb") }, func() { l.nothing("web1") }}
+		}},
+		{"create disks only scripted", seedbed.Job{Kind: seedbed.JobCreate, Spec: composedSpec(true, true)}, func(l *lab) caseJob {
+			l.withTemplates().scriptedBy(withBoth())
+			return caseJob{l.disksOnly("web1"), func() { l.left("web1", "web1_sda", "web1_sdb") }, func() { l.nothing("web1") }}
+		}},
+		{"remove", seedbed.Job{Kind: seedbed.JobRemove}, func(l *lab) caseJob {
+			l.made()
+			return caseJob{id: l.remove("web1"), done: func() { l.nothing("web1") }}
+		}},
+		{"import", seedbed.Job{Kind: seedbed.JobImport}, func(l *lab) caseJob {
+			return caseJob{l.importOther(), func() { l.hasImage("other", true) }, func() { l.hasImage("other", false) }}
+		}},
+		{"start", seedbed.Job{Kind: seedbed.JobStart}, func(l *lab) caseJob {
+			inst := l.stopped()
+			return caseJob{l.ask(seedbed.DoStart, nil), func() { l.up("web1") }, func() { l.defined(inst) }}
+		}},
+		{"stop", seedbed.Job{Kind: seedbed.JobStop}, func(l *lab) caseJob {
+			inst := l.made()
+			return caseJob{l.ask(seedbed.DoStop, nil), func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.defined(inst) }}
+		}},
+		{"reboot", seedbed.Job{Kind: seedbed.JobReboot}, func(l *lab) caseJob {
+			l.made()
+			return caseJob{l.ask(seedbed.DoReboot, nil), func() { l.up("web1") }, func() { l.up("web1") }}
+		}},
+		{"rebuild", seedbed.Job{Kind: seedbed.JobRebuild}, func(l *lab) caseJob {
+			was := l.made()
+			return caseJob{l.ask(seedbed.DoRebuild, nil), func() { l.rebuilt(was) }, func() { l.asBefore(was) }}
+		}},
+		{"rebuild composed", seedbed.Job{Kind: seedbed.JobRebuild}, func(l *lab) caseJob {
+			was := l.withTemplates().composedMade()
+			return caseJob{l.ask(seedbed.DoRebuild, nil), func() { l.composedRebuilt(was) }, func() { l.asItWas(was) }}
+		}},
+		{"rebuild scripted", seedbed.Job{Kind: seedbed.JobRebuild, Spec: inputOf(seedbed.RebuildSpec{Scripted: true})}, func(l *lab) caseJob {
+			l.withTemplates().scriptedBy(withBoth()).composedMade()
+			id := l.ask(seedbed.DoRebuild, nil)
+			return caseJob{id, func() { l.asScripted("web1_sda-"+id.Short(), "web1_sdb-"+id.Short()) }, func() { l.asScripted("web1_sda", "web1_sdb") }}
+		}},
+		{"resize", seedbed.Job{Kind: seedbed.JobResize}, func(l *lab) caseJob {
+			inst := l.stopped()
+			id := l.resize(seedbed.ResizeRequest{Size: 8 * seedbed.MiB, VCPUs: 3, Memory: seedbed.GiB})
+			return caseJob{id, func() { l.hasSize(inst.ID, 8*seedbed.MiB, 3, seedbed.GiB) }, func() { l.hasSize(inst.ID, 4*seedbed.MiB, 1, 256*seedbed.MiB) }}
+		}},
+		{"flatten", seedbed.Job{Kind: seedbed.JobFlatten}, func(l *lab) caseJob {
+			inst := l.off()
+			return caseJob{l.job(l.intake.Flatten(l.t.Context(), "web1")), func() { l.flattened(inst, "") }, func() { l.flattened(inst, "debian") }}
+		}},
+		{"snapshot", seedbed.Job{Kind: seedbed.JobSnapshot}, func(l *lab) caseJob {
+			inst := l.made()
+			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1")), func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
+		}},
+		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
+			inst := l.made()
+			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1")), seedbed.JobSucceeded)
+			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), "web1", "s1")), done: func() { l.snapshots(inst) }}
+		}},
+		{"image-remove", seedbed.Job{Kind: seedbed.JobImageRemove}, func(l *lab) caseJob {
+			l.runUntil(l.importOther(), seedbed.JobSucceeded)
+			return caseJob{id: l.job(l.intake.RemoveImage(l.t.Context(), "other")), done: func() { l.hasImage("other", false) }}
+		}},
+		{"ova", seedbed.Job{Kind: seedbed.JobOVA}, func(l *lab) caseJob {
+			return caseJob{l.withOVAScript().importOVA("vm"), func() { l.ovaIs("vm", true) }, func() { l.ovaIs("vm", false) }}
+		}},
+		{"ova-remove", seedbed.Job{Kind: seedbed.JobOVARemove}, func(l *lab) caseJob {
+			l.runUntil(l.withOVAScript().importOVA("vm"), seedbed.JobSucceeded)
+			return caseJob{id: l.job(l.intake.RemoveOVA(l.t.Context(), "vm")), done: func() { l.ovaIs("vm", false) }}
+		}},
+		{"forget", seedbed.Job{Kind: seedbed.JobForget}, func(l *lab) caseJob {
+			l.made()
+			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), "web1")), done: func() { l.foreign("web1") }}
+		}},
+		{"adopt", seedbed.Job{Kind: seedbed.JobAdopt}, func(l *lab) caseJob {
+			inst := l.made()
+			l.runUntil(l.job(l.intake.Forget(l.t.Context(), "web1")), seedbed.JobSucceeded)
+			l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
+			was := l.foreign("web1")
+			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{})), func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
+		}},
+	}
+)
+
+// defined holds that the instance's domain is there, whatever its state.
+func (l *lab) defined(inst seedbed.Instance) {
+	l.t.Helper()
+	if spec, there := l.hv.Spec(inst.ID); !there || len(spec.Disks) != 1 {
+		l.t.Errorf("domain %s", fmt.Sprint(spec, there))
+	}
+}

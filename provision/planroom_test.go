@@ -1,0 +1,98 @@
+package provision
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// reported has the lab's node report a pool with so much room.
+func (l *lab) reported(free seedbed.Bytes) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	l.ok(l.db.EnsureNode(ctx, testNode))
+	l.ok(l.db.NoteNode(ctx, testNode, seedbed.NodeReport{Pools: []seedbed.PoolInfo{{Name: "default", Size: 10 * seedbed.GiB, Free: free}}}, "", time.Now()))
+	l.intake = NewIntake(l.db, Serving{Node: testNode, Pools: []string{"default"}, Stranger: l.intake.serving.Stranger})
+}
+
+// A plan tells of pools that are low and of domains in the way, and of what is
+// drawn only once the job is accepted.
+func TestPlanNotes(t *testing.T) {
+	t.Parallel()
+	const drawn = drawnVolumes + "\n" + drawnMACs
+	for _, c := range []struct {
+		name     string
+		free     seedbed.Bytes
+		stranger func(context.Context, string, string) (bool, error)
+		notes    string
+		problems string
+	}{
+		{"nothing known", 0, nil, drawn, ""},
+		{"enough", 5 * seedbed.GiB, func(_ context.Context, node, name string) (bool, error) {
+			return node != testNode || name != "web1", nil
+		}, drawn, ""},
+		{"less than its volumes", 1 * seedbed.GiB, nil, drawn + "\nthe volumes in pool default may grow to 2.0GiB, and it has 1.0GiB free", ""},
+		{"low", 512 * seedbed.MiB, nil, drawn + "\npool default of node node1 has only 512.0MiB free of 10.0GiB: give it room, or the job or the guest may find it full", ""},
+		{"a stranger's domain", 0, func(context.Context, string, string) (bool, error) { return true, nil }, drawn,
+			`node node1 has a domain "web1" already, which is no instance: take another name, or adopt it (seedbed vm adopt)`},
+		{"a node that does not answer", 0, func(context.Context, string, string) (bool, error) {
+			return false, seedbed.Errorf(seedbed.ErrUnavailable, "no answer")
+		}, drawn + "\nwhether node node1 has a domain of that name already could not be seen: no answer", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.intake.serving.Stranger = c.stranger
+			if c.free > 0 {
+				l.reported(c.free)
+			}
+			p, err := l.intake.Plan(t.Context(), seedbed.Request{Name: "web1", Profile: "small", Params: map[string]any{"disk": "2GiB"}})
+			l.ok(err)
+			if d := cmp.Diff([]string{c.notes, c.problems}, []string{strings.Join(p.Notes, "\n"), strings.Join(p.Problems, "\n")}); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+// A plan of an import tells where it would be made and what is in its way, and writes nothing.
+func TestPlanImport(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.reported(4 * seedbed.GiB)
+	digest := strings.Repeat("0a", 32)
+	for _, c := range []struct {
+		name     string
+		req      seedbed.ImportRequest
+		notes    []string
+		problems []string
+	}{
+		{"file", seedbed.ImportRequest{Name: "fresh", Pool: "default", Path: "/srv/disk", SHA256: digest, Format: "qcow2"},
+			[]string{"the file /srv/disk is looked at when the job runs, on node node1"}, nil},
+		{"upload", seedbed.ImportRequest{Name: "fresh", Pool: "default", Size: seedbed.GiB}, nil, nil},
+		{"large upload", seedbed.ImportRequest{Name: "fresh", Pool: "default", Size: 5 * seedbed.GiB},
+			[]string{"the file has 5.0GiB, and pool default 4.0GiB free: it may not fit"}, nil},
+		{"ova", seedbed.ImportRequest{Name: "vm", Pool: "default", OVA: true},
+			[]string{"its disks become the images ova_vm_sda and so on, beside a system template and a profile called vm"}, nil},
+		{"name taken", seedbed.ImportRequest{Name: "debian", Pool: "default", Size: 1}, nil, []string{`image "debian" exists already: it is active`}},
+		{"no such pool", seedbed.ImportRequest{Name: "fresh", Pool: "fast", Size: 1}, nil, []string{`no node has the pool "fast" (seedbed node list)`}},
+		{"no such format", seedbed.ImportRequest{Name: "fresh", Pool: "default", Format: "tar"}, nil, []string{`format "tar" is unknown: want none, qcow2, raw, vmdk, vdi, iso, ova`}},
+	} {
+		got, err := l.intake.PlanImport(t.Context(), c.req)
+		l.ok(err)
+		if d := cmp.Diff([][]string{c.notes, c.problems}, [][]string{got.Notes, append([]string(nil), got.Problems...)}); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+		if len(got.Problems) == 0 && (got.Node != testNode || got.Free != 4*seedbed.GiB || len(got.Stages) != 1) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+	if all, err := l.db.Images(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("images %v, %v", all, err)
+	}
+}

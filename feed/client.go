@@ -37,12 +37,8 @@ type ClientConfig struct {
 	Log  *slog.Logger
 }
 
-const (
-	firstBackoff = 50 * time.Millisecond
-	maxBackoff   = 2 * time.Second
-	// holdWait is how long a poll waits while an acknowledgement is held back.
-	holdWait = time.Second
-)
+// holdWait is how long a poll waits while an acknowledgement is held back.
+const holdWait = time.Second
 
 // Client follows the feed of one node.
 type Client struct {
@@ -52,7 +48,9 @@ type Client struct {
 
 	now    *picture // as last applied
 	synced bool     // everything of the last contact is applied
-	acked  int64    // the revision that the server knows of; -1 is none
+	// lacking tells that the server did not have a document that it named last.
+	lacking bool
+	acked   int64 // the revision that the server knows of; -1 is none
 
 	applying sync.Mutex
 	served   bool // a state of this process is applied; guarded by applying
@@ -118,21 +116,20 @@ func (c *Client) Run(ctx context.Context) error {
 			restoring.Go(func() { c.restore(ctx, state, err) })
 		}
 	}
-	backoff := firstBackoff
+	var rest pace
 	for {
-		before := c.Status().Contact
+		began := time.Now()
 		err := c.follow(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if c.Status().Contact != before {
-			backoff = firstBackoff
+		if time.Since(began) > maxBackoff { // one that answers the first question alone is not back
+			rest = pace{}
 		}
 		c.lost(err)
-		if !pause(ctx, jitter(backoff)) {
+		if !rest.pause(ctx) {
 			return nil
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
@@ -142,14 +139,14 @@ func (c *Client) Run(ctx context.Context) error {
 func (c *Client) follow(ctx context.Context) error {
 	c.acked = -1
 	var wait time.Duration
+	var rest pace
 	for {
-		began := time.Now()
+		began, before := time.Now(), c.now
 		page, err := c.up.page(ctx, c.cfg.Node, c.now.revision, c.now.generation, wait)
 		if err != nil {
 			return err
 		}
-		news, err := c.take(ctx, page)
-		if err != nil {
+		if err := c.take(ctx, page); err != nil {
 			return err
 		}
 		held, err := c.acknowledge(ctx)
@@ -157,11 +154,11 @@ func (c *Client) follow(ctx context.Context) error {
 			return err
 		}
 		c.contact(held)
-		if !news && wait > 0 && time.Since(began) < wait/2 {
-			// The server did not wait; it is about to end, or wrong.
-			if !pause(ctx, firstBackoff) {
-				return ctx.Err()
-			}
+		switch {
+		case c.now.follows(before) || wait > 0 && time.Since(began) >= wait/2:
+			rest = pace{}
+		case wait > 0 && !rest.pause(ctx): // the server did not wait; it is about to end, or wrong
+			return ctx.Err()
 		}
 		if wait = c.cfg.Wait; held != "" {
 			wait = min(wait, holdWait)
@@ -187,41 +184,44 @@ func (c *Client) acknowledge(ctx context.Context) (held string, err error) {
 }
 
 // take makes a page what is served: documents, disk, applier.
-func (c *Client) take(ctx context.Context, page parcel) (news bool, err error) {
+func (c *Client) take(ctx context.Context, page parcel) error {
 	next, changed, err := c.now.after(page)
 	if err != nil {
-		return false, c.startOver(err)
+		return c.startOver(err)
 	}
 	missing := next.missing()
 	if !changed && c.synced && len(missing) == 0 {
-		return false, nil
+		return nil
 	}
 	for _, b := range missing {
 		data, err := c.up.blob(ctx, b.SHA256)
 		if errors.Is(err, seedbed.ErrNotFound) {
-			return false, c.startOver(err)
+			// Its record was changed meanwhile: what is newer names another. Else all of it is doubtful.
+			if c.lacking = !c.lacking; !c.lacking {
+				return c.startOver(err)
+			}
 		}
 		if err == nil {
 			err = checkBlob(b, data)
 		}
 		if err != nil {
-			return false, fmt.Errorf("fetch document: %w", err)
+			return fmt.Errorf("fetch document: %w", err)
 		}
 		next.blobs[b.SHA256] = data
 	}
 	if changed || len(missing) > 0 {
 		if err := c.disk.store(c.cfg.Node, next, missing); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := c.apply(ctx, next.stateAfter(c.now, page)); err != nil {
-		return false, fmt.Errorf("apply revision %d: %w", next.revision, err)
+		return fmt.Errorf("apply revision %d: %w", next.revision, err)
 	}
-	c.now, c.synced = next, true
+	c.now, c.synced, c.lacking = next, true, false
 	if err := c.disk.sweep(next); err != nil {
 		c.cfg.Log.Warn("remove documents that are no longer served", "err", err)
 	}
-	return true, nil
+	return nil
 }
 
 // startOver makes the next question one for a snapshot; what is served stays.

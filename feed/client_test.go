@@ -313,7 +313,7 @@ func TestDamagedDisk(t *testing.T) {
 			if _, err := os.Stat(dir + "/.feed.snapshot.123"); err == nil {
 				t.Error("a temporary file was left")
 			}
-			runServer(t, m, socketIn(dir))
+			runServerOf(t, m, socketIn(dir), tt.node)
 			eventually(t, "in sync again", func() bool { return r.last().InSync })
 			if got := userData(t, r.last(), instance(1)); got != "one" || len(all(r.last())) != 2 {
 				t.Errorf("document %q, %d guests", got, len(all(r.last())))

@@ -16,6 +16,8 @@
 // then is tried again until it is, or until something newer is. A revision is
 // acknowledged only after it was stored and applied, and when nothing holds it
 // back ([ClientConfig.Hold]); the publish stage of a job waits for that.
+// After something new it asks again at once; from a server that fails, or answers
+// at once with nothing, it takes rests of up to two seconds.
 //
 // A node may have a hundred thousand guests, so a record is kept as the bytes
 // that are its own and a template that it shares with others of its profile,

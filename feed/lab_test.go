@@ -41,6 +41,7 @@ func guest(n int) seedbed.Guest {
 type memory struct {
 	mu         sync.Mutex
 	hint       chan struct{}
+	news       chan struct{} // what somebody waits for
 	generation string
 	revision   int64
 	floor      int64
@@ -67,7 +68,7 @@ type seen struct {
 }
 
 func newMemory() *memory {
-	return &memory{hint: make(chan struct{}), generation: "g1", live: map[seedbed.InstanceID]seedbed.Guest{}, blobs: map[string][]byte{},
+	return &memory{hint: make(chan struct{}), news: make(chan struct{}), generation: "g1", live: map[seedbed.InstanceID]seedbed.Guest{}, blobs: map[string][]byte{},
 		networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, rows: map[string]int{}}
 }
 
@@ -86,6 +87,15 @@ func (m *memory) publish(g seedbed.Guest, userData []byte) {
 	m.live[g.ID] = g
 	m.changes = append(m.changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Guest: &g})
 	m.wrote()
+}
+
+// awaited is publish of what somebody waits for.
+func (m *memory) awaited(g seedbed.Guest) {
+	m.publish(g, nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.news)
+	m.news = make(chan struct{})
 }
 
 // keep takes a document.
@@ -125,19 +135,16 @@ func (m *memory) FeedPage(_ context.Context, _ string, since int64, generation s
 	return p, nil
 }
 
-func (m *memory) Blob(_ context.Context, sum string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if b, ok := m.blobs[sum]; ok {
-		return b, nil
-	}
-	return nil, seedbed.Errorf(seedbed.ErrNotFound, "no document %s", sum)
-}
-
 func (m *memory) Hint() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.hint
+}
+
+func (m *memory) FeedHint() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news
 }
 
 func (m *memory) SetApplied(_ context.Context, _ string, revision int64, _ time.Time) error {

@@ -11,15 +11,20 @@ import (
 	"seedbed"
 )
 
-// Nodes is what a server of other hosts' guest planes asks about them.
-type Nodes interface {
-	// Node is the hypervisor of that name; seedbed.ErrNotFound when there is none.
-	Node(ctx context.Context, name string) (seedbed.Node, error)
-	// NodeBlob is Blob for a document that a record of the node names;
-	// seedbed.ErrNotFound for another.
+// Guests is what a server asks about the guests of a node.
+type Guests interface {
+	// NodeBlob is the document of that digest, which a record of the node names;
+	// seedbed.ErrNotFound for another, or none.
 	NodeBlob(ctx context.Context, node, sha256 string) ([]byte, error)
 	// NodeGuests are those of ids that the node serves, or has served.
 	NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error)
+}
+
+// Nodes is what a server of other hosts' guest planes asks about them.
+type Nodes interface {
+	Guests
+	// Node is the hypervisor of that name; seedbed.ErrNotFound when there is none.
+	Node(ctx context.Context, name string) (seedbed.Node, error)
 }
 
 // peer is a connection of a caller that has proved which node it is on.
@@ -27,68 +32,61 @@ type peer interface {
 	Peer() (node string, err error)
 }
 
-// ServeNodes is Serve for the guest planes of other hosts. The connections of ln
-// tell which node's caller they are (Peer() (node string, err error)), and who is not
-// in nodes is refused. Each is served what is its own node's: its records and their
-// documents, and it tells of its own guests alone. It faces guests, and may
-// have been taken over by one.
+// ServeNodes answers the guest planes of other hosts on ln until ctx ends, which ends
+// waiting polls at once, and returns nil then. The connections of ln tell which node's
+// caller they are (Peer() (node string, err error)), and who is not in nodes is
+// refused. Each is served what is its own node's: its records and their documents, and
+// it tells of its own guests alone. It faces guests, and may have been taken over by one.
 func (s *Server) ServeNodes(ctx context.Context, ln net.Listener, nodes Nodes) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return s.serve(ctx, cancel, ln, s.app(ctx, func(c *fiber.Ctx) error { return admit(ctx, c, nodes) }))
+	return s.serve(ctx, ln, func(ctx context.Context, c *fiber.Ctx) (caller, error) { return admit(ctx, c, nodes) })
 }
 
-// ServeNode is Serve for the guest plane of this host, which is served what is of
-// node and no more: it faces guests as those of other hosts do.
-func (s *Server) ServeNode(ctx context.Context, ln net.Listener, node string, nodes Nodes) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return s.serve(ctx, cancel, ln, s.app(ctx, func(c *fiber.Ctx) error {
-		c.Locals(callerKey, caller{node: node, nodes: nodes, here: true})
-		return c.Next()
-	}))
+// ServeNode is ServeNodes for the guest plane of this host, which is served what is of
+// node and no more: it faces guests as those of other hosts do. Who may connect is the
+// business of the socket's file mode.
+func (s *Server) ServeNode(ctx context.Context, ln net.Listener, node string, guests Guests) error {
+	return s.serve(ctx, ln, func(context.Context, *fiber.Ctx) (caller, error) {
+		return caller{node: node, guests: guests, here: true}, nil
+	})
 }
 
-// caller is what is known of who sent a request. There is none where everybody is
-// served everything.
+// caller is what is known of who sent a request.
 type caller struct {
-	node  string
-	nodes Nodes
+	node   string
+	guests Guests
 	// here tells that it is on this host, and needs no certificate.
 	here bool
 }
 
 const callerKey = "seedbed.caller"
 
+// callerOf is who sent a request that was let in.
+func callerOf(c *fiber.Ctx) caller { return c.Locals(callerKey).(caller) }
+
 // admit finds out who sent a request.
-func admit(ctx context.Context, c *fiber.Ctx, nodes Nodes) error {
+func admit(ctx context.Context, c *fiber.Ctx, nodes Nodes) (caller, error) {
 	p, ok := c.Context().Conn().(peer)
 	if !ok {
-		return errors.New("a connection does not tell whose it is")
+		return caller{}, errors.New("a connection does not tell whose it is")
 	}
 	node, err := p.Peer()
 	if err != nil {
 		c.Context().SetConnectionClose()
-		return err
+		return caller{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	_, err = nodes.Node(ctx, node)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "node %s is not one of this installation: seedbed node add %s", node, node)
+		return caller{}, seedbed.Errorf(seedbed.ErrForbidden, "node %s is not one of this installation: seedbed node add %s", node, node)
 	}
-	if err != nil {
-		return err
-	}
-	c.Locals(callerKey, caller{node: node, nodes: nodes})
-	return c.Next()
+	return caller{node: node, guests: nodes}, err
 }
 
-// ofCaller refuses what is about another node than the caller's.
-func ofCaller(c *fiber.Ctx, node string) error {
-	who, ok := c.Locals(callerKey).(caller)
+// about refuses what is about another node than the caller's.
+func (who caller) about(node string) error {
 	switch {
-	case !ok || who.node == node:
+	case who.node == node:
 		return nil
 	case who.here:
 		return seedbed.Errorf(seedbed.ErrForbidden, "this host is node %s, and the request about %.80q: set node alike for seedbedd and seedbed-metadata", who.node, node)
@@ -96,19 +94,10 @@ func ofCaller(c *fiber.Ctx, node string) error {
 	return seedbed.Errorf(seedbed.ErrForbidden, "the certificate is of node %s, and the request about %.80q: set node to what the certificate says, or issue another", who.node, node)
 }
 
-// document is a document that the caller may have.
-func (s *Server) document(ctx context.Context, c *fiber.Ctx, sum string) ([]byte, error) {
-	if who, ok := c.Locals(callerKey).(caller); ok {
-		return who.nodes.NodeBlob(ctx, who.node, sum)
-	}
-	return s.store.Blob(ctx, sum)
-}
-
 // ownEvents are those of events that are of the caller's guests. The others are
 // dropped, and not refused: a plane that sends them by mistake would send them for ever.
-func (s *Server) ownEvents(ctx context.Context, c *fiber.Ctx, events []seedbed.GuestEvent) ([]seedbed.GuestEvent, error) {
-	who, ok := c.Locals(callerKey).(caller)
-	if !ok || len(events) == 0 {
+func (s *Server) ownEvents(ctx context.Context, who caller, events []seedbed.GuestEvent) ([]seedbed.GuestEvent, error) {
+	if len(events) == 0 {
 		return events, nil
 	}
 	var ids []seedbed.InstanceID
@@ -117,7 +106,7 @@ func (s *Server) ownEvents(ctx context.Context, c *fiber.Ctx, events []seedbed.G
 			ids = append(ids, e.Instance)
 		}
 	}
-	own, err := who.nodes.NodeGuests(ctx, who.node, ids)
+	own, err := who.guests.NodeGuests(ctx, who.node, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,12 @@ func (p *picture) after(page parcel) (next *picture, changed bool, err error) {
 	return next, changed, nil
 }
 
+// follows tells whether p is what came after old: a later revision of the same
+// generation. Whoever gets such pages alone is asked at the pace of what is written.
+func (p *picture) follows(old *picture) bool {
+	return p.generation == old.generation && p.revision > old.revision
+}
+
 // missing are the documents that are named and not there.
 func (p *picture) missing() []seedbed.Blob {
 	var out []seedbed.Blob

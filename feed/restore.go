@@ -1,10 +1,6 @@
 package feed
 
-import (
-	"context"
-	"math/rand/v2"
-	"time"
-)
+import "context"
 
 // apply hands a state to the applier, one at a time.
 func (c *Client) apply(ctx context.Context, s State) error {
@@ -19,7 +15,8 @@ func (c *Client) apply(ctx context.Context, s State) error {
 // problem, until it is served or a newer one is: with the server away nothing else would.
 func (c *Client) restore(ctx context.Context, s State, problem error) {
 	var last string
-	for backoff := firstBackoff; problem != nil; backoff = min(2*backoff, maxBackoff) {
+	var rest pace
+	for problem != nil {
 		if ctx.Err() != nil {
 			return
 		}
@@ -27,7 +24,7 @@ func (c *Client) restore(ctx context.Context, s State, problem error) {
 			last = problem.Error()
 			c.cfg.Log.Error("the feed on disk is not served; trying again", "revision", s.Revision, "err", problem)
 		}
-		if !pause(ctx, jitter(backoff)) {
+		if !rest.pause(ctx) {
 			return
 		}
 		problem = c.applyFirst(ctx, s)
@@ -44,19 +41,4 @@ func (c *Client) applyFirst(ctx context.Context, s State) error {
 	err := c.cfg.Applier.Apply(ctx, s)
 	c.served = err == nil
 	return err
-}
-
-// jitter spreads retries over the second half of d.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
-
-// pause waits, and is false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

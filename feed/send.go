@@ -21,7 +21,8 @@ func refused(err error) bool {
 // send sends batch after batch until ctx ends. A batch that the server refuses
 // for good is sent event by event, so that one bad event costs no other.
 func (s *Spool) send(ctx context.Context) {
-	backoff, single, down := firstBackoff, 0, false
+	var rest pace
+	single, down := 0, false
 	for {
 		most := maxEvents
 		if single > 0 {
@@ -53,14 +54,13 @@ func (s *Spool) send(ctx context.Context) {
 				s.cfg.Log.Warn("guest events wait for seedbedd", "err", err)
 			}
 			down = true
-			if !pause(ctx, jitter(backoff)) {
+			if !rest.pause(ctx) {
 				return
 			}
-			backoff = min(2*backoff, maxBackoff)
 			continue
 		}
 		s.journal.done(b)
 		single = max(0, single-1)
-		backoff, down = firstBackoff, false
+		rest, down = pace{}, false
 	}
 }

@@ -23,10 +23,11 @@ type Source interface {
 	// FeedPage is everything newer than since for the node, or a snapshot when
 	// that cannot be told or the generation is another.
 	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
-	// Blob is the document of that digest; seedbed.ErrNotFound when there is none.
-	Blob(ctx context.Context, sha256 string) ([]byte, error)
 	// Hint is closed at the next committed write of this process.
 	Hint() <-chan struct{}
+	// FeedHint is closed when somebody who waits for it next writes what a node is to
+	// serve. What else is written may change that too.
+	FeedHint() <-chan struct{}
 }
 
 // Sink is where the server puts what comes up.
@@ -46,7 +47,7 @@ type Store interface {
 const (
 	maxWait     = time.Minute
 	pollEvery   = time.Second           // the hint is of this process; another may write, too
-	settle      = 20 * time.Millisecond // writes come in bursts; one question to the store for all of them
+	settle      = 20 * time.Millisecond // most writes are about something else; one question to the store for all of them
 	storeTime   = 30 * time.Second
 	serverGrace = 5 * time.Second
 )
@@ -61,16 +62,12 @@ type Server struct {
 // NewServer makes a server on store.
 func NewServer(store Store, log *slog.Logger) *Server { return &Server{store: store, log: log} }
 
-// Serve answers on ln until ctx ends, which ends waiting polls at once, and
-// returns nil then. Who may connect is the socket's file mode's business; who
-// does may ask for any node.
-func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+// serve answers whom admit lets in on ln until ctx ends, which ends waiting polls at
+// once, and returns nil then.
+func (s *Server) serve(ctx context.Context, ln net.Listener, admit func(context.Context, *fiber.Ctx) (caller, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return s.serve(ctx, cancel, ln, s.app(ctx, nil))
-}
-
-func (s *Server) serve(ctx context.Context, cancel func(), ln net.Listener, app *fiber.App) error {
+	app := s.app(ctx, admit)
 	served := make(chan error, 1)
 	go func() { served <- app.Listener(ln) }()
 	var err error
@@ -95,8 +92,8 @@ func (s *Server) serve(ctx context.Context, cancel func(), ln net.Listener, app 
 	return nil
 }
 
-// app answers everybody, or with admit whom that lets in.
-func (s *Server) app(ctx context.Context, admit fiber.Handler) *fiber.App {
+// app answers whom admit lets in.
+func (s *Server) app(ctx context.Context, admit func(context.Context, *fiber.Ctx) (caller, error)) *fiber.App {
 	app := fiber.New(fiber.Config{
 		AppName: "seedbed-feed", StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
 		DisablePreParseMultipartForm: true, BodyLimit: maxEventsBody, Concurrency: 1024,
@@ -104,9 +101,14 @@ func (s *Server) app(ctx context.Context, admit fiber.Handler) *fiber.App {
 		ErrorHandler: s.problem,
 	})
 	app.Server().MaxIdleWorkerDuration = time.Second
-	if admit != nil {
-		app.Use(admit)
-	}
+	app.Use(func(c *fiber.Ctx) error {
+		who, err := admit(ctx, c)
+		if err != nil {
+			return err
+		}
+		c.Locals(callerKey, who)
+		return c.Next()
+	})
 	with := func(h func(context.Context, *fiber.Ctx) error) fiber.Handler {
 		return func(c *fiber.Ctx) error { return h(ctx, c) }
 	}
@@ -122,7 +124,7 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 	if err := checkNode(node); err != nil {
 		return err
 	}
-	if err := ofCaller(c, node); err != nil {
+	if err := callerOf(c).about(node); err != nil {
 		return err
 	}
 	since, err := strconv.ParseInt(c.Query("since", "0"), 10, 64)
@@ -147,7 +149,8 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 }
 
 // poll answers at once when there is news, else after wait, at the end of ctx, or when
-// too many others of the node have begun to wait.
+// too many others of the node have begun to wait. What somebody waits for goes out as it
+// comes: a guest plane asks again when it has applied that, and gets at once whatever has come meanwhile.
 func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
 	var crowded <-chan struct{}
 	if wait > 0 {
@@ -160,7 +163,7 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		hint := s.store.Hint() // before reading, so that no write falls between
+		news, hint := s.store.FeedHint(), s.store.Hint() // before reading, so that no write falls between
 		reading, cancel := context.WithTimeout(ctx, storeTime)
 		page, err := s.store.FeedPage(reading, node, since, generation)
 		cancel()
@@ -171,8 +174,9 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 			return page, nil
 		}
 		select {
+		case <-news:
 		case <-hint:
-			pause(ctx, settle)
+			rest(ctx, news, settle)
 		case <-tick.C:
 		case <-over.C:
 			return page, nil
@@ -181,6 +185,17 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 		case <-ctx.Done():
 			return page, nil
 		}
+	}
+}
+
+// rest waits for d, for news or for the end of ctx.
+func rest(ctx context.Context, news <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-news:
+	case <-ctx.Done():
 	}
 }
 
@@ -220,7 +235,8 @@ func (s *Server) blob(ctx context.Context, c *fiber.Ctx) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	data, err := s.document(ctx, c, sum)
+	who := callerOf(c)
+	data, err := who.guests.NodeBlob(ctx, who.node, sum)
 	if err != nil {
 		return err
 	}
@@ -239,7 +255,7 @@ func (s *Server) applied(ctx context.Context, c *fiber.Ctx) error {
 	if err := checkNode(b.Node); err != nil {
 		return err
 	}
-	if err := ofCaller(c, b.Node); err != nil {
+	if err := callerOf(c).about(b.Node); err != nil {
 		return err
 	}
 	if b.Revision < 0 {
@@ -258,12 +274,12 @@ func (s *Server) events(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := ofCaller(c, node); err != nil {
+	if err := callerOf(c).about(node); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if events, err = s.ownEvents(ctx, c, events); err != nil {
+	if events, err = s.ownEvents(ctx, callerOf(c), events); err != nil {
 		return err
 	}
 	if err := s.store.AddGuestEvents(ctx, node, spool, events); err != nil {

@@ -97,7 +97,7 @@ func TestHugeBody(t *testing.T) {
 // broken is a store whose errors must stay inside.
 type broken struct{ *memory }
 
-func (broken) Blob(context.Context, string) ([]byte, error) {
+func (broken) NodeBlob(context.Context, string, string) ([]byte, error) {
 	return nil, errors.New("disk at /secret/path")
 }
 
@@ -202,6 +202,37 @@ func TestBurst(t *testing.T) {
 		c.publish(guest(1), nil)
 		if page := <-got; len(page.Changes) != 1 || time.Since(began) > 2*settle {
 			t.Errorf("%d changes after %v", len(page.Changes), time.Since(began))
+		}
+	})
+}
+
+// TestAwaited: what somebody waits for goes out at once, in the middle of other writes too.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		s := NewServer(m, quiet)
+		for n := range 3 {
+			got := make(chan seedbed.FeedPage)
+			go func() {
+				page, err := s.poll(t.Context(), "node1", int64(n), "g1", time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- page
+			}()
+			for range n { // other writes
+				synctest.Wait()
+				m.mu.Lock()
+				m.wrote()
+				m.mu.Unlock()
+			}
+			synctest.Wait()
+			began := time.Now()
+			m.awaited(guest(n))
+			if page := <-got; len(page.Changes) != 1 || time.Since(began) != 0 {
+				t.Errorf("after %d other writes: %d changes after %v", n, len(page.Changes), time.Since(began))
+			}
 		}
 	})
 }

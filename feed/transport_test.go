@@ -95,11 +95,20 @@ func remotesAs(i *mtls.Identity, sockets ...string) (all []Remote) {
 	return all
 }
 
-// runServer serves store in place of that socket until stop.
+// runServer serves node1 from store in place of that socket until stop.
 func runServer(t *testing.T, store interface {
 	Store
 	Nodes
 }, socket string) (stop func()) {
+	t.Helper()
+	return runServerOf(t, store, socket, "node1")
+}
+
+// runServerOf serves a node, and over TLS all.
+func runServerOf(t *testing.T, store interface {
+	Store
+	Nodes
+}, socket, node string) (stop func()) {
 	t.Helper()
 	if overTLS {
 		return runNodeServer(t, store, socket)
@@ -108,7 +117,7 @@ func runServer(t *testing.T, store interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return background(t, func(ctx context.Context) error { return NewServer(store, quiet).Serve(ctx, ln) })
+	return background(t, func(ctx context.Context) error { return NewServer(store, quiet).ServeNode(ctx, ln, node, store) })
 }
 
 // runNodeServer serves nodes over TLS.
@@ -142,18 +151,17 @@ func (m *memory) asked() int {
 	return m.strangers
 }
 
-// NodeBlob implements Nodes: all but those of theirs are any node's.
-func (m *memory) NodeBlob(ctx context.Context, node, sum string) ([]byte, error) {
+// NodeBlob implements Guests: all but those of theirs are any node's.
+func (m *memory) NodeBlob(_ context.Context, node, sum string) ([]byte, error) {
 	m.mu.Lock()
-	foreign := m.theirs[sum]
-	m.mu.Unlock()
-	if foreign {
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "no record of %s names %s", node, sum)
+	defer m.mu.Unlock()
+	if b, ok := m.blobs[sum]; ok && !m.theirs[sum] {
+		return b, nil
 	}
-	return m.Blob(ctx, sum)
+	return nil, seedbed.Errorf(seedbed.ErrNotFound, "no record of %s names %s", node, sum)
 }
 
-// NodeGuests implements Nodes: instances of higher numbers than foreign are of other nodes.
+// NodeGuests implements Guests: instances of higher numbers than foreign are of other nodes.
 func (m *memory) NodeGuests(_ context.Context, _ string, ids []seedbed.InstanceID) (own []seedbed.InstanceID, err error) {
 	for _, id := range ids {
 		if m.foreign == 0 || id <= instance(m.foreign) {

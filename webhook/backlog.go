@@ -67,7 +67,7 @@ func (s *Server) queue(ctx context.Context, d *delivered) (leave func(), err err
 	entered, err := s.enter(ctx)
 	switch {
 	case err != nil:
-		d.log.Error("webhook not accepted: the queue cannot be counted", "err", err)
+		d.log().Error("webhook not accepted: the queue cannot be counted", "err", err)
 		return nil, problemOf(seedbed.ErrUnavailable)
 	case entered:
 		return s.backlog.leave, nil
@@ -75,7 +75,7 @@ func (s *Server) queue(ctx context.Context, d *delivered) (leave func(), err err
 	if before, err := s.History.Delivery(ctx, d.Hook, d.ID); err == nil && before.Job != "" {
 		return func() {}, nil
 	}
-	d.log.Warn("webhook put off", "err", "the queue of jobs is full")
+	d.log().Warn("webhook put off", "err", "the queue of jobs is full")
 	return nil, httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
 		Detail: fmt.Sprintf("%d jobs wait already: try again later", s.MaxQueued)}
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+
+	"seedbed"
 )
 
 // The kinds of body.
@@ -19,6 +22,9 @@ const (
 
 // kindOf is the kind of body that a content type declares; empty for another.
 func kindOf(contentType string) string {
+	if contentType == fiber.MIMEApplicationJSON { // as most have it
+		return kindJSON
+	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case err != nil:
@@ -84,7 +90,7 @@ func decodeForm(body string) (map[string]any, error) {
 	m := make(map[string]any, len(values))
 	for name, all := range values {
 		if len(all) > 1 {
-			return nil, errors.New("field " + clip(name) + " comes twice")
+			return nil, errors.New("field " + seedbed.Clip(name) + " comes twice")
 		}
 		m[name] = all[0]
 	}

@@ -25,7 +25,7 @@ func CheckHook(h seedbed.Hook) error {
 	if _, err := signature.Of(h.HookSettings); err != nil {
 		return err
 	}
-	if err := checkProof(h); err != nil {
+	if err := CheckKeys(h); err != nil {
 		return err
 	}
 	switch {
@@ -49,7 +49,7 @@ func CheckHook(h seedbed.Hook) error {
 	}
 	for _, s := range h.Subjects {
 		if !subjectForm.MatchString(s) {
-			return invalid("subjects: %q: want a DNS or URI name or the common name of a certificate", clip(s))
+			return invalid("subjects: %q: want a DNS or URI name or the common name of a certificate", seedbed.Clip(s))
 		}
 	}
 	if err := (seedbed.JobOptions{Priority: h.Priority}).Check(seedbed.JobCreate); err != nil {
@@ -59,8 +59,20 @@ func CheckHook(h seedbed.Hook) error {
 	return err
 }
 
-// checkProof refuses a hook that anybody could use.
-func checkProof(h seedbed.Hook) error {
+// CheckHook is the function of that name, and refuses besides what this server's
+// listener would never let through.
+func (r *Server) CheckHook(h seedbed.Hook) error {
+	switch {
+	case h.MaxBody > seedbed.Bytes(r.maxBody):
+		return invalid("max_body %s: the listener takes no more than %s: want at most that, or a larger webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(r.maxBody))
+	case len(h.Subjects) > 0 && !r.Certificates:
+		return invalid("subjects: the listener asks nobody for a certificate, and so nobody could send: want webhook.tls.client_ca in the configuration first, which says whose certificates count")
+	}
+	return CheckHook(h)
+}
+
+// CheckKeys refuses, with ErrInvalid, a hook that anybody could use, or nobody.
+func CheckKeys(h seedbed.Hook) error {
 	switch {
 	case h.Scheme == seedbed.SchemeNone && !h.Insecure:
 		return invalid("scheme none proves nothing: want insecure as well, and then only loopback or holders of a certificate may send")

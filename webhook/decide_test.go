@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,28 +68,6 @@ func TestRulesDecide(t *testing.T) {
 	}
 	if len(l.requests) != 1 || l.last.Payload == nil {
 		t.Errorf("%d requests, payload %q", len(l.requests), l.last.Payload)
-	}
-}
-
-func TestWaitForTheResult(t *testing.T) {
-	t.Parallel()
-	const job = "11111111-2222-4333-8444-555555555555"
-	jobs := &memory{}
-	s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{}, Jobs: jobs})
-	h := signed(vectorKey(t), "msg_1", time.Now(), create)
-	h["Prefer"] = "wait=30"
-	done := make(chan answer, 1)
-	go func() { done <- deliver(t, s, "ci", h, create) }()
-	jobs.end(job, seedbed.JobSucceeded)
-	got := <-done
-	var body accepted
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 || body.State != seedbed.JobSucceeded || got.header.Get("Preference-Applied") != "wait=30" {
-		t.Errorf("%+v (%v)", got, err)
-	}
-	h["Prefer"] = "wait=1"
-	jobs.end(job, seedbed.JobRunning)
-	if got := deliver(t, s, "ci", h, create); got.status != 202 || !strings.Contains(got.body, `"state":"queued"`) {
-		t.Errorf("%+v", got)
 	}
 }
 

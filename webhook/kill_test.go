@@ -10,44 +10,53 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/testdb"
 	"seedbed/provision"
 	"seedbed/store"
 	"seedbed/webhook"
 )
 
 // The variables that make this test its own child: the receiver on that
-// database, and whether it dies of the first commit.
+// database, and when it is killed: before the first commit, after it, or never.
 const (
 	killedVar = "SEEDBED_WEBHOOK_KILL_TEST"
+	dsnVar    = "SEEDBED_WEBHOOK_KILL_DSN"
 	deadlyVar = "SEEDBED_WEBHOOK_KILL_DEADLY"
 )
 
-// deadly is an intake that is killed between the commit and the answer.
-type deadly struct{ *provision.Intake }
+// deadly is a store whose process is killed when a delivery is to be accepted.
+type deadly struct {
+	*store.DB
+	when string
+}
 
-func (d deadly) Submit(ctx context.Context, r seedbed.Request, e *seedbed.Delivery) (seedbed.Receipt, error) {
-	if _, err := d.Intake.Submit(ctx, r, e); err != nil {
-		return seedbed.Receipt{}, err
+func (d deadly) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
+	if a.Delivery == nil || d.when == "never" {
+		return d.DB.Accept(ctx, a)
+	}
+	if d.when == "after" {
+		if _, err := d.DB.Accept(ctx, a); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	unix.Kill(os.Getpid(), unix.SIGKILL)
 	select {}
 }
 
 // receive is the child: it says where it listens, and ends with its input.
-func receive(t *testing.T, path string) {
-	db, err := store.Open(t.Context(), store.Config{Path: path, Log: slog.New(slog.DiscardHandler)})
+func receive(t *testing.T, at store.Config) {
+	db, err := store.Open(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	intake := provision.NewIntake(db, provision.Serving{Node: "host1"})
+	intake := provision.NewIntake(deadly{db, os.Getenv(deadlyVar)}, provision.Serving{Node: "host1"})
 	if all, err := db.Hooks(t.Context()); err == nil && len(all) == 0 {
 		furnish(t, db, intake)
 	}
@@ -56,9 +65,6 @@ func receive(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	c := webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: slog.New(slog.DiscardHandler)}
-	if os.Getenv(deadlyVar) != "" {
-		c.Intake = deadly{intake}
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -71,17 +77,26 @@ func receive(t *testing.T, path string) {
 }
 
 // A receiver that is killed after the commit and before the answer has the job;
-// the sender, who knows of nothing, sends again and gets that one.
-func TestKilledBetweenCommitAndAnswer(t *testing.T) {
+// the sender, who knows of nothing, sends again and gets that one. Killed before
+// the commit, it has answered nothing and has nothing.
+func TestKilled(t *testing.T) {
 	if path := os.Getenv(killedVar); path != "" {
-		receive(t, path)
+		receive(t, store.Config{Path: path, DSN: os.Getenv(dsnVar), Log: slog.New(slog.DiscardHandler)})
 		return
 	}
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "seedbed.db")
+	for _, when := range []string{"before", "after"} {
+		t.Run(when+" the commit", func(t *testing.T) {
+			t.Parallel()
+			killed(t, when)
+		})
+	}
+}
+
+func killed(t *testing.T, when string) {
+	at := testdb.Empty(t)
 	run := func(deadly string) (url string, end func() error) {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledBetweenCommitAndAnswer$")
-		child.Env = append(os.Environ(), killedVar+"="+path, deadlyVar+"="+deadly)
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilled$")
+		child.Env = append(os.Environ(), killedVar+"="+at.Path, dsnVar+"="+at.DSN, deadlyVar+"="+deadly)
 		in, err1 := child.StdinPipe()
 		out, err2 := child.StdoutPipe()
 		if err := child.Start(); err != nil || err1 != nil || err2 != nil {
@@ -97,29 +112,41 @@ func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 		t.Fatalf("the child did not start: %v", child.Wait())
 		return "", nil
 	}
-	url, end := run("yes")
+	jobs := func() []seedbed.Job {
+		t.Helper()
+		db, err := store.Open(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		all, err := db.Jobs(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	url, end := run(when)
 	if _, err := post(t, &http.Client{}, url, "msg_1", create("web1")); err == nil {
 		t.Fatal("the dead receiver answered")
 	}
 	if err := end(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the receiver ended with %v, want killed", err)
 	}
-	url, end = run("")
+	committed := when == "after"
+	if n := len(jobs()); (n == 2) != committed || (n == 1) == committed {
+		t.Errorf("%d jobs after it was killed", n)
+	}
+	url, end = run("never")
 	client := newClient(t)
 	res, err := post(t, client, url, "msg_1", create("web1"))
-	if err != nil || res.status != 202 || !res.Duplicate || res.Job == "" {
-		t.Errorf("sent again: %+v, %v; want the job as a duplicate", res, err)
+	if err != nil || res.status != 202 || res.Duplicate != committed || res.Job == "" {
+		t.Errorf("sent again: %+v, %v; want the job, as a duplicate: %t", res, err, committed)
 	}
 	client.CloseIdleConnections()
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	db, err := store.Open(t.Context(), store.Config{Path: path, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if all, err := db.Jobs(t.Context(), 10); err != nil || len(all) != 2 || all[0].ID != res.Job {
-		t.Errorf("jobs %+v (%v), want the import and one create", all, err)
+	if all := jobs(); len(all) != 2 || all[0].ID != res.Job {
+		t.Errorf("jobs %+v, want the import and one create", all)
 	}
 }

@@ -63,7 +63,7 @@ func place(p jsontext.Pointer) string {
 	if p == "" {
 		return "its start or end"
 	}
-	return clip(string(p))
+	return seedbed.Clip(string(p))
 }
 
 // request checks that nothing needed is missing, and reads how the job is to be
@@ -77,7 +77,7 @@ func (p payload) request() (seedbed.Request, error) {
 	case makes(p.Action) && p.Profile == "":
 		return seedbed.Request{}, invalid("profile is missing")
 	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node != ""):
-		return seedbed.Request{}, invalid("hold, protected and node are for create and plan: want none of them with %s", clip(p.Action))
+		return seedbed.Request{}, invalid("hold, protected and node are for create and plan: want none of them with %s", seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {

@@ -3,10 +3,10 @@ package webhook
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"strings"
+	"time"
 
 	"seedbed"
 	"seedbed/internal/httpserve"
@@ -36,7 +36,19 @@ type delivered struct {
 	body  []byte
 	// drop gives back what the body holds of the budget.
 	drop func()
-	log  *slog.Logger
+	to   *slog.Logger
+}
+
+// log is where to say something about d, with what is known of it by now.
+func (d *delivered) log() *slog.Logger {
+	about := []any{"hook", seedbed.Clip(d.Hook), "peer", d.Peer}
+	if d.SHA256 != (seedbed.Digest{}) {
+		about = append(about, "sha256", d.SHA256.String())
+	}
+	if d.ID != "" {
+		about = append(about, "delivery", d.ID)
+	}
+	return d.to.With(about...)
 }
 
 func (r *receiver) receive(c *fiber.Ctx) error {
@@ -47,26 +59,27 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	if r.crowd.dense() {
 		c.Context().SetConnectionClose()
 	}
+	began := time.Now()
 	f := httpserve.FieldsOf(c.Context())
-	d := &delivered{drop: func() {}}
+	d := &delivered{drop: func() {}, to: r.Log}
 	defer func() { d.drop() }()
 	from := peerOf(c.Context().RemoteAddr(), f, r.TrustedProxies)
 	d.Hook, d.Peer, d.Received = c.Params("name"), from.addr.String(), r.Now().UTC()
-	d.log = r.Log.With("hook", clip(d.Hook), "peer", d.Peer)
 	ctx, cancel := context.WithTimeout(r.base, submitTimeout)
 	defer cancel()
 	if err := r.prove(ctx, c, d, f, from); err != nil {
-		return err
+		return r.counts.refused(d, err)
 	}
 	leave, wait := r.gauges.enter(d.hook, d.Received)
 	if leave == nil {
-		d.log.Warn("webhook put off", "err", "the hook is at its limit")
-		return busy(c, wait)
+		d.log().Warn("webhook put off", "err", "the hook is at its limit")
+		return r.counts.refused(d, busy(c, wait))
 	}
 	defer leave()
 	d.Headers, d.event.query = shown(f, d.hook), queryOf(string(c.Context().QueryArgs().QueryString()))
 	d.event.headers = d.Headers
 	a, err := r.process(ctx, d)
+	r.counts.count(d, a, err, time.Since(began))
 	if err != nil {
 		return err
 	}
@@ -85,13 +98,13 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	case unknown:
 		d.hook = r.stranger
 	case err != nil:
-		d.log.Error("webhook not accepted: its hook cannot be read", "err", err)
+		d.log().Error("webhook not accepted: its hook cannot be read", "err", err)
 		return problemOf(seedbed.ErrUnavailable)
 	case !from.admits(d.hook):
-		d.log.Warn("webhook refused", "err", "the hook takes nothing from there")
+		d.log().Warn("webhook refused", "err", "the hook takes nothing from there")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook takes nothing from this address"}
 	case overheard(c.Context(), d.hook, r.TrustedProxies):
-		d.log.Warn("webhook refused", "err", "its secret came unencrypted")
+		d.log().Warn("webhook refused", "err", "its secret came unencrypted")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}
 	}
 	if err := r.readBody(c, d, f); err != nil {
@@ -99,14 +112,14 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	}
 	s, err := signature.Of(d.hook.HookSettings)
 	if err != nil { // it was checked when it was saved
-		d.log.Error("webhook not accepted: its hook is unusable", "err", err)
+		d.log().Error("webhook not accepted: its hook is unusable", "err", err)
 		return problemOf(seedbed.ErrUnavailable)
 	}
 	claimed, malformed := s.Read(f)
-	reason := signature.Verify(d.hook, s, claimed, d.body, d.Received)
+	reason := r.verify(ctx, c, d, s, claimed, from)
 	switch {
 	case unknown:
-		d.log.Warn("webhook refused", "err", "no such hook")
+		d.log().Warn("webhook refused", "err", "no such hook")
 		return refuse(fiber.StatusNotFound, "there is no such hook")
 	case malformed != nil:
 		return refuse(fiber.StatusBadRequest, malformed.Error())
@@ -116,16 +129,14 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 		reason = errors.New("a hook that asks for no proof takes deliveries from this host alone")
 	}
 	if reason != nil {
-		d.log.Warn("webhook refused", "delivery", claimed.ID(), "err", reason)
+		d.log().Warn("webhook refused", "delivery", claimed.ID(), "err", reason)
 		return httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated", Detail: "the signature or its timestamp was not accepted"}
 	}
 	d.SHA256 = sha256.Sum256(d.body)
-	d.log = d.log.With("sha256", hex.EncodeToString(d.SHA256[:]))
 	if d.ID, err = s.Identify(claimed, d.body); err != nil {
-		d.log.Warn("webhook refused", "err", errPayload)
+		d.log().Warn("webhook refused", "err", errPayload)
 		return refuse(fiber.StatusBadRequest, err.Error())
 	}
-	d.log = d.log.With("delivery", d.ID)
 	return nil
 }
 
@@ -150,13 +161,16 @@ func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) erro
 	var err error
 	d.body, d.drop, err = r.bodies.Read(c.Context(), most)
 	if errors.Is(err, httpserve.ErrNoRoom) {
-		d.log.Warn("webhook put off", "err", "there is no room for its body")
+		d.log().Warn("webhook put off", "err", "there is no room for its body")
 		return problemOf(seedbed.ErrUnavailable)
 	}
 	return err
 }
 
-var errPayload = errors.New("the payload is not valid")
+var (
+	errPayload    = errors.New("the payload is not valid")
+	errNotAllowed = errors.New("the hook does not allow what the payload asks for")
+)
 
 // process decides what a verified delivery means, does it, and logs how it
 // ended: never the body, a signature or a key, but the body's digest.
@@ -170,7 +184,7 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	switch {
 	case err != nil:
 	case !matched:
-		d.log.Info("webhook ignored")
+		d.log().Info("webhook ignored")
 		err = r.record(ctx, d, seedbed.DecisionIgnored, "")
 		return outcome{decision: seedbed.DecisionIgnored, delivery: d.ID}, orUnavailable(err)
 	case req.Action == seedbed.DoPlan:
@@ -192,7 +206,9 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 			leave()
 		}
 		if err == nil {
-			d.log.Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", clip(req.Name), "duplicate", receipt.Duplicate)
+			if d.to.Enabled(ctx, slog.LevelInfo) {
+				d.log().Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", seedbed.Clip(req.Name), "duplicate", receipt.Duplicate)
+			}
 			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: receipt}, nil
 		}
 	}
@@ -219,13 +235,16 @@ func (r *Server) refused(ctx context.Context, d *delivered, err error) error {
 	if !ok {
 		p = problemOf(err)
 	}
-	if ok || errors.Is(err, seedbed.ErrInvalid) {
-		err = errPayload // the sender alone is told more: the text may quote the payload
+	switch { // the sender and the history are told more: the text may quote the payload
+	case ok || errors.Is(err, seedbed.ErrInvalid):
+		err = errPayload
+	case errors.Is(err, seedbed.ErrForbidden):
+		err = errNotAllowed
 	}
-	d.log.Warn("webhook not accepted", "status", p.Status, "err", err)
+	d.log().Warn("webhook not accepted", "status", p.Status, "err", err)
 	if p.Status != fiber.StatusServiceUnavailable {
 		if err := r.record(ctx, d, seedbed.DecisionRefused, p.Detail); err != nil {
-			d.log.Error("refused webhook not recorded", "err", err)
+			d.log().Error("refused webhook not recorded", "err", err)
 		}
 	}
 	return p
@@ -268,14 +287,14 @@ func (r *Server) judge(ctx context.Context, d *delivered) (req seedbed.Request, 
 // instance is held against that one's profile, and against the one that it is to have.
 func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Request) error {
 	if !allowsAction(hook, req.Action) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", clip(req.Action))
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", seedbed.Clip(req.Action))
 	}
 	if req.Priority > hook.Priority {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: want at most %s", req.Priority, hook.Priority)
 	}
 	profile := req.Profile
 	if profile != "" && !allowsProfile(hook, profile) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", clip(profile))
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", seedbed.Clip(profile))
 	}
 	if !makes(req.Action) && len(hook.Profiles) > 0 {
 		if err := seedbed.CheckInstanceName(req.Name); err != nil {
@@ -291,7 +310,7 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 		profile = instance.Profile
 	}
 	if !allowsProfile(hook, profile) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", clip(profile))
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", seedbed.Clip(profile))
 	}
 	return nil
 }
@@ -318,12 +337,4 @@ func orUnavailable(err error) error {
 		return nil
 	}
 	return problemOf(err)
-}
-
-// clip bounds what strangers can write into a log line or get back.
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
 }

@@ -25,6 +25,7 @@ func testDirectory(t testing.TB) directory {
 			"open":   {Name: "open", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t))},
 			"short":  {Name: "short", HookSettings: of(seedbed.SchemeStandard), Keys: keys([]byte("short"))},
 			"slack":  {Name: "slack", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Tolerance: time.Hour},
+			"strict": {Name: "strict", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Tolerance: time.Minute},
 			"remove": {Name: "remove", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Actions: []string{"remove"}},
 		},
 		instances: map[string]seedbed.Instance{"big1": {Name: "big1", Profile: "big"}, "web1": {Name: "web1", Profile: "small"}},

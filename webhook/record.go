@@ -22,15 +22,21 @@ var telling = []string{"auth", "cookie", "signature", "token", "secret", "passw"
 // tellingWords are those that count as words of a name alone.
 var tellingWords = []string{"key", "sig", "sign", "pwd"}
 
-// untelling are names that most deliveries have and that tell nothing, which need not
-// be looked through each time.
-var untelling = map[string]bool{
-	"host": true, "content-type": true, "content-length": true, "user-agent": true, "accept": true, "accept-encoding": true, "connection": true,
-	"webhook-id": true, "webhook-timestamp": true, "svix-id": true, "svix-timestamp": true, "idempotency-key": true, // it names the delivery
+// common are names that most deliveries have, which need not be looked through each
+// time, and whether they tell. The key of idempotency-key names the delivery.
+var common = map[string]bool{
+	"host": false, "content-type": false, "content-length": false, "user-agent": false, "accept": false, "accept-encoding": false, "connection": false,
+	"webhook-id": false, "webhook-timestamp": false, "svix-id": false, "svix-timestamp": false, "idempotency-key": false,
+	"webhook-signature": true, "svix-signature": true, "x-hub-signature": true, "x-hub-signature-256": true, "authorization": true,
 }
 
 // tells tells whether the value of that name, in lower case, may be such a proof.
-func tells(name string) bool { return !untelling[name] && sounds(name) }
+func tells(name string) bool {
+	if known, ok := common[name]; ok {
+		return known
+	}
+	return sounds(name)
+}
 
 // sounds tells it by the name alone.
 func sounds(name string) bool {
@@ -54,6 +60,9 @@ func shown(f httpserve.Fields, h seedbed.Hook) map[string]string {
 
 // queryOf reads the query; a name that comes twice counts the first time.
 func queryOf(text string) map[string]string {
+	if text == "" {
+		return map[string]string{}
+	}
 	values, _ := url.ParseQuery(text) // what cannot be read is left out
 	m := make(map[string]string, len(values))
 	for name, all := range values {
@@ -68,14 +77,15 @@ const queryMark = "?"
 
 // kept bounds what goes into the history. The headers are shown ones.
 func kept(headers, query map[string]string) map[string]string {
-	m := map[string]string{}
+	m := make(map[string]string, len(headers)+len(query))
 	add := func(mark string, from map[string]string) {
-		if len(from) == 0 {
-			return
+		names := maps.Keys(from)
+		if len(m)+len(from) > maxKept { // the first are kept
+			names = slices.Values(slices.Sorted(names))
 		}
-		for _, name := range slices.Sorted(maps.Keys(from)) {
+		for name := range names {
 			if len(m) < maxKept && len(name) <= maxKeptValue && (mark == "" || !tells(strings.ToLower(name))) {
-				m[mark+strings.ToValidUTF8(name, "\ufffd")] = clipTo(from[name], maxKeptValue)
+				m[mark+strings.ToValidUTF8(name, "\ufffd")] = seedbed.ClipTo(from[name], maxKeptValue)
 			}
 		}
 	}
@@ -95,12 +105,4 @@ func unkept(m map[string]string) (headers, query map[string]string) {
 		}
 	}
 	return headers, query
-}
-
-func clipTo(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\ufffd")
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
 }

@@ -68,6 +68,9 @@ var waitForm = regexp.MustCompile(`(?:^|[,;\s])wait=([0-9]{1,4})(?:$|[,;\s])`)
 // preferred reads how long the sender would wait for the job's end (RFC 7240,
 // 4.3); 0 when it would not.
 func preferred(header string) time.Duration {
+	if header == "" {
+		return 0
+	}
 	m := waitForm.FindStringSubmatch(header)
 	if m == nil {
 		return 0

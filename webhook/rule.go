@@ -139,7 +139,7 @@ func (r rules) request(ctx context.Context, e event) (payload, error) {
 		member, known := memberOf(key)
 		switch {
 		case !known:
-			return p, invalid("mapping gave %q: want %s", clip(key), memberNames())
+			return p, invalid("mapping gave %q: want %s", seedbed.Clip(key), memberNames())
 		case v == nil: // as if it were not there
 		case !member.set(&p, v):
 			return p, invalid("mapping: %s is of another type: want %s", key, member.want)
@@ -154,5 +154,5 @@ func ruleError(name string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: %v", name, err)
 	}
-	return invalid("%s: %s", name, clip(err.Error()))
+	return invalid("%s: %s", name, seedbed.Clip(err.Error()))
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -15,13 +16,85 @@ import (
 	"seedbed/webhook/signature"
 )
 
-// What others' libraries sign is accepted over the wire, and a byte more is not.
-func TestRealSenders(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join("testdata", "senders")
-	if out, err := exec.CommandContext(t.Context(), "npm", "ci", "--prefix", dir, "--no-audit", "--no-fund").CombinedOutput(); err != nil {
+// libraries are those of others, in a directory of the test's own, whose scripts
+// were not run when they were installed.
+func libraries(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "senders"))); err != nil {
+		t.Fatal(err)
+	}
+	install := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	install.Dir = dir
+	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm ci: %v\n%s", err, out)
 	}
+	return dir
+}
+
+// through gives a script there the lines, and gives back its own.
+func through(t *testing.T, dir, script string, in *bytes.Buffer) [][]byte {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "node", script)
+	run.Dir, run.Stdin, run.Stderr = dir, in, os.Stderr
+	out, err := run.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+}
+
+// What others' libraries sign is accepted over the wire, and a byte more is not;
+// what is signed here is accepted by them.
+func TestRealSenders(t *testing.T) {
+	t.Parallel()
+	dir := libraries(t)
+	t.Run("receive", func(t *testing.T) { fromLibraries(t, dir) })
+	t.Run("send", func(t *testing.T) { toLibraries(t, dir) })
+}
+
+func toLibraries(t *testing.T, dir string) {
+	type delivery struct {
+		Receiver string            `json:"receiver"`
+		Secret   string            `json:"secret"`
+		Headers  map[string]string `json:"headers"`
+		Body     string            `json:"body"`
+		good     bool
+	}
+	const body, text = `{"id":"evt_1","object":"event","name":"wéb <1> 😀"}`, "whsec_0123456789abcdef"
+	var all []delivery
+	var in bytes.Buffer
+	for _, r := range []struct {
+		name, secret, other string
+		scheme              seedbed.Scheme
+	}{
+		{"standardwebhooks", vectorSecret, signature.FormatSecret(make([]byte, 32)), seedbed.SchemeStandard},
+		{"svix", vectorSecret, signature.FormatSecret(make([]byte, 32)), seedbed.SchemeGitLabSigned},
+		{"github", text, text + "0", seedbed.SchemeGitHub}, {"stripe", text, text + "0", seedbed.SchemeStripe},
+	} {
+		headers, err := signature.Headers(of(r.scheme), r.secret, "evt_1", time.Now(), []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, delivery{r.name, r.secret, headers, body, true}, delivery{r.name, r.secret, headers, body + " ", false}, delivery{r.name, r.other, headers, body, false})
+	}
+	for _, d := range all {
+		if err := json.NewEncoder(&in).Encode(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := through(t, dir, "verify.mjs", &in)
+	if len(lines) != len(all) {
+		t.Fatalf("%d lines: %s", len(lines), lines)
+	}
+	for i, d := range all {
+		if got := string(lines[i]); got != fmt.Sprint(d.good) {
+			t.Errorf("%s with %q and a body of %d bytes: verified %s, want %t", d.Receiver, d.Secret, len(d.Body), got, d.good)
+		}
+	}
+}
+
+func fromLibraries(t *testing.T, dir string) {
 	now := time.Now()
 	type delivery struct {
 		Sender string `json:"sender"`
@@ -51,16 +124,10 @@ func TestRealSenders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sign := exec.CommandContext(t.Context(), "node", "sign.mjs")
-	sign.Dir, sign.Stdin = dir, &in
-	out, err := sign.Output()
-	if err != nil {
-		t.Fatalf("sign.mjs: %v\n%s", err, out)
-	}
+	lines := through(t, dir, "sign.mjs", &in)
 	service := start(t, Config{Hooks: d, Intake: &ledger{}})
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	if len(lines) != len(senders) {
-		t.Fatalf("%d lines: %s", len(lines), out)
+		t.Fatalf("%d lines: %s", len(lines), lines)
 	}
 	for i, line := range lines {
 		var signed map[string]string

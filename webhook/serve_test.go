@@ -174,14 +174,21 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func start(t testing.TB, c Config) *service {
+// start serves until the test ends, after the server was changed by all of those.
+func start(t testing.TB, c Config, change ...func(*Server)) *service {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOn(t, ln, c, change...)
+}
+
+// startOn is start on a listener.
+func startOn(t testing.TB, ln net.Listener, c Config, change ...func(*Server)) *service {
+	t.Helper()
 	s := &service{addr: ln.Addr().String(), log: &lockedBuffer{}}
-	c.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	c.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c.APIBase = "http://127.0.0.1:7370"
 	remembered := &memory{}
 	if c.History == nil {
@@ -194,6 +201,9 @@ func start(t testing.TB, c Config) *service {
 	done := make(chan struct{})
 	var result error
 	s.server = New(c)
+	for _, f := range change {
+		f(s.server)
+	}
 	go func() {
 		defer close(done)
 		result = s.server.Serve(ctx, ln)
@@ -251,19 +261,25 @@ func exchange(t testing.TB, conn net.Conn, r *bufio.Reader, request string) answ
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	// A server that refuses early may close before everything is written.
 	_, sent := io.WriteString(conn, request)
-	res, err := http.ReadResponse(r, nil)
-	if err == nil && res.StatusCode == http.StatusContinue {
-		res, err = http.ReadResponse(r, nil)
+	a, err := receive(r)
+	if err == nil && a.status == http.StatusContinue {
+		a, err = receive(r)
 	}
 	if err != nil {
 		t.Fatalf("no answer: %v (sending: %v)", err, sent)
 	}
+	return a
+}
+
+// receive reads one answer, be it the interim one.
+func receive(r *bufio.Reader) (answer, error) {
+	res, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return answer{}, err
+	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{res.StatusCode, res.Header, string(body), res.Close}
+	return answer{res.StatusCode, res.Header, string(body), res.Close}, err
 }
 
 func message(method, path string, header map[string]string, body string) string {

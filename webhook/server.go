@@ -94,6 +94,10 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// TLS is how the listener encrypts and asks for certificates; nil is not at all.
 	TLS *tls.Config
+	// Certificates tells whether it asks for any.
+	Certificates bool
+	// HookNow is Hooks.Hook past whatever is remembered of it; nil where nothing is.
+	HookNow func(ctx context.Context, name string) (seedbed.Hook, error)
 }
 
 // Server receives webhooks.
@@ -105,14 +109,25 @@ type Server struct {
 	gauges   gauges
 	compiled compiled
 	backlog  backlog
+	rereads  rereads
+	counts   counts
+	bounds   bounds
 	// waits bounds how many requests wait for a job's end.
 	waits chan struct{}
+}
+
+// bounds are those of one listener that do not hang on how it is configured.
+type bounds struct {
+	connections, share, bodies int
+	read                       time.Duration
 }
 
 // New is a Server that is not serving yet.
 func New(c Config) *Server {
 	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), waits: make(chan struct{}, connections/4)}
 	s.stranger.Scheme, s.stranger.Keys = seedbed.SchemeStandard, []seedbed.HookKey{{ID: "none", Secret: signature.NewSecret()}}
+	s.counts.make()
+	s.bounds = bounds{connections: connections, share: share, bodies: max(bodies, 4*s.maxBody), read: readTimeout}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -123,7 +138,7 @@ func New(c Config) *Server {
 // new requests with 503, and returns when those in hand are answered.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Requests in hand outlive ctx: each has a deadline of its own.
-	r := &receiver{Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(), crowd: newCrowd(ln, connections, share, s.TrustedProxies), bodies: httpserve.NewBudget(max(bodies, 4*s.maxBody))}
+	r := &receiver{Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(), crowd: newCrowd(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies), bodies: httpserve.NewBudget(s.bounds.bodies)}
 	served := net.Listener(r.crowd)
 	if s.TLS != nil {
 		served = tls.NewListener(served, s.TLS)
@@ -134,8 +149,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 func (r *receiver) app() *fiber.App {
 	app := httpserve.New(fiber.Config{
 		BodyLimit:    r.maxBody,
-		Concurrency:  2 * connections,
-		ReadTimeout:  readTimeout,
+		Concurrency:  2 * r.bounds.connections,
+		ReadTimeout:  r.bounds.read,
 		WriteTimeout: writeTimeout,
 		IdleTimeout:  idleTimeout,
 		ErrorHandler: r.fail,

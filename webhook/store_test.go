@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,12 @@ func install(t *testing.T) *installation {
 // installWith is install with some of a configuration.
 func installWith(t *testing.T, c webhook.Config) *installation {
 	t.Helper()
-	db := testdb.Open(t)
+	return installOn(t, testdb.Open(t), c)
+}
+
+// installOn is installWith on a store, which it closes.
+func installOn(t *testing.T, db *store.DB, c webhook.Config) *installation {
+	t.Helper()
 	t.Cleanup(func() { db.Close() })
 	intake := provision.NewIntake(db, provision.Serving{Node: "host1"})
 	furnish(t, db, intake)
@@ -100,6 +106,7 @@ type reply struct {
 	Duplicate  bool             `json:"duplicate"`
 	Cancels    seedbed.JobID    `json:"cancels"`
 	Detail     string           `json:"detail"`
+	Error      string           `json:"error"`
 }
 
 func (i *installation) send(t *testing.T, client *http.Client, id, body string) reply {
@@ -111,8 +118,8 @@ func (i *installation) send(t *testing.T, client *http.Client, id, body string) 
 	return r
 }
 
-// post signs a delivery and sends it.
-func post(t *testing.T, client *http.Client, url, id, body string) (r reply, err error) {
+// post signs a delivery and sends it, with more headers: names and values.
+func post(t *testing.T, client *http.Client, url, id, body string, more ...string) (r reply, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewBufferString(body))
 	if err != nil {
@@ -123,6 +130,9 @@ func post(t *testing.T, client *http.Client, url, id, body string) (r reply, err
 	req.Header.Set(signature.HeaderID, id)
 	req.Header.Set(signature.HeaderTimestamp, fmt.Sprint(now.Unix()))
 	req.Header.Set(signature.HeaderSignature, signature.Sign(hookKey, id, now, []byte(body)))
+	for pair := range slices.Chunk(more, 2) {
+		req.Header.Set(pair[0], pair[1])
+	}
 	res, err := client.Do(req)
 	if err != nil {
 		return r, err

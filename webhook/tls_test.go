@@ -87,6 +87,13 @@ func save(t *testing.T, files httpserve.Certificates, pair tls.Certificate) {
 
 func secured(t *testing.T, c Config) (s *service, files httpserve.Certificates, a *authority) {
 	t.Helper()
+	files, a = secure(t, &c)
+	return start(t, c), files, a
+}
+
+// secure gives a server a certificate, and whom it believes.
+func secure(t *testing.T, c *Config) (files httpserve.Certificates, a *authority) {
+	t.Helper()
 	dir := t.TempDir()
 	a = newAuthority(t)
 	files = httpserve.Certificates{Name: "webhook.tls", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientCA: filepath.Join(dir, "ca.pem")}
@@ -98,7 +105,7 @@ func secured(t *testing.T, c Config) (s *service, files httpserve.Certificates, 
 	if c.TLS, err = httpserve.NewTLS(files, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, c), files, a
+	return files, a
 }
 
 // post sends one delivery over TLS, and tells whose certificate it saw.

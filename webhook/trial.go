@@ -58,7 +58,7 @@ func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redeli
 		return seedbed.Redelivery{}, err
 	}
 	if old.Payload == nil {
-		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict, "the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", clip(id), hook)
+		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict, "the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", seedbed.Clip(id), hook)
 	}
 	d := &delivered{body: old.Payload}
 	if d.hook, err = r.Hooks.Hook(ctx, hook); err != nil {
@@ -69,7 +69,7 @@ func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redeli
 	d.ID = first + redelivered + strings.ToLower(rand.Text()[:8])
 	d.event.headers, d.event.query = unkept(old.Headers)
 	d.kind = kindOf(d.event.headers["content-type"])
-	d.log = r.Log.With("hook", hook, "delivery", d.ID, "again", id)
+	d.to = r.Log.With("again", id)
 	a, err := r.process(ctx, d)
 	return seedbed.Redelivery{ID: d.ID, Decision: a.decision, Job: a.receipt.Job, State: a.receipt.State}, err
 }

@@ -1,6 +1,6 @@
 // Package outbox delivers what happens in Seedbed to the endpoints that asked
 // to be told: events that the store wrote down with the changes themselves,
-// posted as Standard Webhooks 1.0.0 with v1 signatures of every active key.
+// posted as Standard Webhooks 1.0.0 with the signature of every active key, v1 or v1a.
 //
 // A delivery comes at least once, under the same webhook-id each time, and to
 // one endpoint in the order of seq: what fails holds back what comes after it,

@@ -192,7 +192,7 @@ func TestOutOfPatience(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		b.answer = nil
-		_, err = b.db.SetEndpointEnabled(context.Background(), "ci", true)
+		_, err = b.db.ChangeEndpoint(context.Background(), "ci", seedbed.EndpointChange{Enabled: new(true)})
 		b.must(err)
 		n, err := b.db.Replay(context.Background(), "ci", b.began, true)
 		b.must(err)

@@ -67,9 +67,11 @@ func TestLibraries(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		has    [][]byte // the receiver
-		signs  [][]byte
+		signs  [][]byte // nil is a key of v1a
 		status int
 	}{
+		{"beside v1a", [][]byte{one}, [][]byte{nil, one}, 204}, // which they know nothing of
+		{"v1a alone", [][]byte{one}, [][]byte{nil}, 401},
 		{"one key", [][]byte{one}, [][]byte{one}, 204},
 		{"the old key of two", [][]byte{one}, [][]byte{one, two}, 204},
 		{"the new key of two", [][]byte{two}, [][]byte{one, two}, 204},
@@ -80,7 +82,11 @@ func TestLibraries(t *testing.T) {
 			e := endpointAt(library(t, dir, test.has...))
 			e.Keys = nil
 			for _, k := range test.signs {
-				e.Keys = append(e.Keys, seedbed.EndpointKey{Key: k})
+				key := seedbed.EndpointKey{Key: k}
+				if k == nil {
+					key = seedbed.EndpointKey{Version: seedbed.SignV1a, Key: signature.NewSeed()}
+				}
+				e.Keys = append(e.Keys, key)
 			}
 			for _, e.CloudEvents = range []bool{false, true} {
 				if r := newSender().send(t.Context(), e, event); r.status != test.status {

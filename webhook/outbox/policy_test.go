@@ -42,6 +42,8 @@ func TestJudge(t *testing.T) {
 			want: seedbed.Attempt{Status: 429, Error: "x", State: pending, Retry: time.Minute}},
 		{name: "bad gateway", result: result{status: http.StatusBadGateway, err: "x", retryAfter: time.Second},
 			want: seedbed.Attempt{Status: 502, Error: "x", State: pending, Retry: time.Minute}},
+		{name: "gateway timeout", result: result{status: http.StatusGatewayTimeout, err: "x"},
+			want: seedbed.Attempt{Status: 504, Error: "x", State: pending, Retry: time.Minute}},
 		{name: "timeout", result: result{err: "x", timeout: true}, want: seedbed.Attempt{Error: "x", State: pending, Retry: time.Minute}},
 		{name: "gone", result: result{status: http.StatusGone, err: "x"},
 			want: seedbed.Attempt{Status: 410, Error: "x", State: dead, Disable: "it answered 410 Gone"}},

@@ -3,6 +3,7 @@ package outbox
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -36,11 +37,12 @@ type sender struct {
 	resolver *net.Resolver
 	tls      *tls.Config
 	total    time.Duration
+	header   time.Duration
 	body     time.Duration
 }
 
 func newSender() *sender {
-	return &sender{resolver: net.DefaultResolver, tls: &tls.Config{MinVersion: tls.VersionTLS12}, total: totalTimeout, body: bodyTimeout}
+	return &sender{resolver: net.DefaultResolver, tls: &tls.Config{MinVersion: tls.VersionTLS12}, total: totalTimeout, header: headerTimeout, body: bodyTimeout}
 }
 
 // send makes one attempt. It follows no redirect, uses no proxy, keeps no
@@ -92,6 +94,10 @@ func request(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoing, at tim
 	}
 	signatures := make([]string, len(e.Keys))
 	for i, k := range e.Keys {
+		if k.Version == seedbed.SignV1a {
+			signatures[i] = signature.SignV1a(ed25519.NewKeyFromSeed(k.Key), o.ID, at, b)
+			continue
+		}
 		signatures[i] = signature.Sign(k.Key, o.ID, at, b)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(b))
@@ -131,7 +137,7 @@ func (s *sender) transport(e seedbed.Endpoint, plain bool) *http.Transport {
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        s.tls,
 		TLSHandshakeTimeout:    tlsTimeout,
-		ResponseHeaderTimeout:  headerTimeout,
+		ResponseHeaderTimeout:  s.header,
 		MaxResponseHeaderBytes: maxAnswer,
 		DisableKeepAlives:      true, // the address is checked when connecting
 		DisableCompression:     true,

@@ -120,6 +120,7 @@ func TestSlow(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(http.ResponseWriter){
 		"no answer": func(http.ResponseWriter) {},
+		"no header": func(http.ResponseWriter) {},
 		"no end": func(w http.ResponseWriter) {
 			w.WriteHeader(200)
 			w.(http.Flusher).Flush()
@@ -133,16 +134,21 @@ func TestSlow(t *testing.T) {
 				<-r.Context().Done()
 			})
 			s := newSender()
-			s.total = 200 * time.Millisecond
-			if name == "no end" { // its status is known: it is not waited for as long
-				s.total, s.body = time.Minute, 200*time.Millisecond
+			s.total, s.header, s.body = time.Minute, time.Minute, time.Minute
+			switch name {
+			case "no answer":
+				s.total = 200 * time.Millisecond
+			case "no header":
+				s.header = 200 * time.Millisecond
+			case "no end": // its status is known: it is not waited for as long
+				s.body = 200 * time.Millisecond
 			}
 			began := time.Now()
 			r := s.send(t.Context(), endpointAt(url), event)
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if name == "no answer" && (!r.timeout || r.status != 0 || !strings.Contains(r.err, "in time")) || name == "no end" && (r.status != 200 || r.err != "") {
+			if name != "no end" && (!r.timeout || r.status != 0 || !strings.Contains(r.err, "in time")) || name == "no end" && (r.status != 200 || r.err != "") {
 				t.Errorf("%+v", r)
 			}
 		})

@@ -87,7 +87,7 @@ func TestVerified(t *testing.T) {
 	rotate := func(overlap time.Duration) {
 		t.Helper()
 		for _, name := range []string{"old", "new"} {
-			_, err := db.RotateEndpointKey(ctx, name, second, overlap)
+			_, err := db.RotateEndpointKeys(ctx, name, []seedbed.EndpointKey{{Key: second}}, overlap)
 			must(err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestVerified(t *testing.T) {
 	trigger("new", nil, "")
 	trigger("old", seedbed.ErrUnavailable, "401")
 	trigger("none", seedbed.ErrNotFound, "none")
-	_, err = db.SetEndpointEnabled(ctx, "new", false)
+	_, err = db.ChangeEndpoint(ctx, "new", seedbed.EndpointChange{Enabled: new(bool)})
 	must(err)
 	trigger("new", seedbed.ErrConflict, "disabled")
 }

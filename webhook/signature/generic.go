@@ -46,7 +46,7 @@ func newGeneric(f seedbed.HookForm) (Scheme, error) {
 	g.SignatureHeader, g.TimestampHeader, g.IDHeader = strings.ToLower(f.SignatureHeader), strings.ToLower(f.TimestampHeader), strings.ToLower(f.IDHeader)
 	for name, header := range map[string]string{"signature_header": g.SignatureHeader, "timestamp_header": g.TimestampHeader, "id_header": g.IDHeader} {
 		if header != "" && !headerForm.MatchString(header) {
-			return nil, formError("%s %q is not the name of a header", name, clip(header))
+			return nil, formError("%s %q is not the name of a header", name, seedbed.Clip(header))
 		}
 	}
 	switch {
@@ -60,12 +60,12 @@ func newGeneric(f seedbed.HookForm) (Scheme, error) {
 	case "sha512":
 		g.hash, g.size = sha512.New, sha512.Size
 	default:
-		return nil, formError("algorithm %q is unknown: want sha256 or sha512", clip(g.Algorithm))
+		return nil, formError("algorithm %q is unknown: want sha256 or sha512", seedbed.Clip(g.Algorithm))
 	}
 	switch g.Encoding {
 	case "", "hex", "base64":
 	default:
-		return nil, formError("encoding %q is unknown: want hex or base64", clip(g.Encoding))
+		return nil, formError("encoding %q is unknown: want hex or base64", seedbed.Clip(g.Encoding))
 	}
 	if g.Signed == "" {
 		g.Signed = bodyMark
@@ -84,7 +84,7 @@ func formError(format string, args ...any) error {
 func (g *generic) split() error {
 	before, ok := strings.CutSuffix(g.Signed, bodyMark)
 	if !ok || strings.Contains(before, bodyMark) || len(g.Signed) > 256 {
-		return formError("signed %q: want text with {timestamp} and {id}, and {body} at its end", clip(g.Signed))
+		return formError("signed %q: want text with {timestamp} and {id}, and {body} at its end", seedbed.Clip(g.Signed))
 	}
 	seen := map[string]bool{}
 	last := 0
@@ -94,7 +94,7 @@ func (g *generic) split() error {
 		between := before[last:at[0]]
 		switch {
 		case kind != "timestamp" && kind != "id" || seen[kind]:
-			return formError("signed: {%s} is unknown or comes twice: want {timestamp}, {id} and {body}", clip(kind))
+			return formError("signed: {%s} is unknown or comes twice: want {timestamp}, {id} and {body}", seedbed.Clip(kind))
 		case header == "":
 			return formError("signed has {%s}, and no %s_header says where it stands", kind, kind)
 		case len(g.parts) > 0 && last > 0 && !betweenForm.MatchString(between):

@@ -39,11 +39,3 @@ func NewKey(h seedbed.HookSettings) (key []byte, text string, err error) {
 func invalid(format string, args ...any) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)
 }
-
-// clip bounds what is quoted of a setting.
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
-}

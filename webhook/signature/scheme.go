@@ -68,7 +68,7 @@ func Of(h seedbed.HookSettings) (Scheme, error) {
 	case seedbed.SchemeNone:
 		return unsigned{}, nil
 	}
-	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: want one of %v", clip(string(h.Scheme)), seedbed.Schemes())
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: want one of %v", seedbed.Clip(string(h.Scheme)), seedbed.Schemes())
 }
 
 // Keyless tells whether a hook of that scheme may be without keys.

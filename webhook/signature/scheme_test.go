@@ -3,8 +3,13 @@ package signature
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"hash"
 	"maps"
 	"strings"
 	"testing"
@@ -67,16 +72,15 @@ func fieldsOf(m map[string]string) httpserve.Fields {
 
 var seed = bytes.Repeat([]byte{3}, ed25519.SeedSize)
 
-// senders are hooks of every scheme that signs, with the sender's secret.
-func senders(t testing.TB) map[seedbed.Scheme]struct {
+// sender is a hook, and the secret of who sends to it.
+type sender struct {
 	hook   seedbed.Hook
 	secret string
-} {
+}
+
+// senders are hooks of every scheme that signs.
+func senders(t testing.TB) map[seedbed.Scheme]sender {
 	t.Helper()
-	type sender = struct {
-		hook   seedbed.Hook
-		secret string
-	}
 	all := map[seedbed.Scheme]sender{}
 	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	for scheme, secret := range map[seedbed.Scheme]string{
@@ -150,6 +154,79 @@ func TestSchemesVerifyWhatTheySign(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Stripe's header may hold several signatures while a secret is rolled, and tags
+// of other versions, which prove nothing.
+func TestStripeTags(t *testing.T) {
+	t.Parallel()
+	h := hookOf(seedbed.SchemeStripe, []byte("whsec_0123456789abcdef"))
+	now := time.Unix(1_700_000_000, 0)
+	good := hex.EncodeToString(sha256MAC(h.Keys[0].Secret, "1700000000.", []byte(vectorBody)))
+	bad := strings.Repeat("0", 64)
+	for header, ok := range map[string]bool{
+		"t=1700000000,v1=" + good:                              true,
+		"t=1700000000,v1=" + bad + ",v1=" + good:               true,
+		"t=1700000000,v1=" + good + ",v1=" + bad:               true,
+		"t=1700000000,v1=" + good + ",v0=" + bad:               true,
+		"v0=x,scheme=y,t=1700000000,v1=" + good:                true,
+		"v1=" + good + ",t=1700000000":                         true,
+		"t=1700000000,v0=" + good:                              false,
+		"t=1700000000,v2=" + good:                              false,
+		"t=1700000000,v1=" + bad + ",v1=" + bad:                false,
+		"t=1700000000,t=1700000000,v1=" + good:                 false,
+		"t=1700000001,v1=" + good:                              false,
+		"v1=" + good:                                           false,
+		"t=1700000000,v1=" + good + strings.Repeat(",a=b", 20): false,
+	} {
+		if err := verifyHeaders(h, fieldsOf(map[string]string{"stripe-signature": header}), vectorBody, now); (err == nil) != ok {
+			t.Errorf("%s: %v, want accepted: %t", header, err, ok)
+		}
+	}
+}
+
+// What a form leaves out is sha256, hexadecimal, over the time, where one is
+// given, and the body. The signatures are made apart from the code under test.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	key, now := []byte("a secret of some length"), time.Unix(1_700_000_000, 0)
+	mac := func(hash func() hash.Hash, signed string) []byte {
+		m := hmac.New(hash, key)
+		m.Write([]byte(signed))
+		return m.Sum(nil)
+	}
+	hexOf, base := hex.EncodeToString, base64.StdEncoding.EncodeToString
+	for name, test := range map[string]struct {
+		form    seedbed.HookForm
+		headers map[string]string
+		timed   bool
+	}{
+		"the least": {seedbed.HookForm{SignatureHeader: "X-Sig"}, map[string]string{"x-sig": hexOf(mac(sha256.New, vectorBody))}, false},
+		"with a time": {seedbed.HookForm{SignatureHeader: "X-Sig", TimestampHeader: "X-Time"},
+			map[string]string{"x-time": "1700000000", "x-sig": hexOf(mac(sha256.New, "1700000000."+vectorBody))}, true},
+		"with a prefix": {seedbed.HookForm{SignatureHeader: "X-Sig", Prefix: "sha256="}, map[string]string{"x-sig": "sha256=" + hexOf(mac(sha256.New, vectorBody))}, false},
+		"base64":        {seedbed.HookForm{SignatureHeader: "X-Sig", Encoding: "base64"}, map[string]string{"x-sig": base(mac(sha256.New, vectorBody))}, false},
+		"sha512":        {seedbed.HookForm{SignatureHeader: "X-Sig", Algorithm: "sha512"}, map[string]string{"x-sig": hexOf(mac(sha512.New, vectorBody))}, false},
+		"several": {seedbed.HookForm{SignatureHeader: "X-Sig", Prefix: "a=", Separator: ";"},
+			map[string]string{"x-sig": "b=x;a=" + strings.Repeat("0", 64) + ";a=" + hexOf(mac(sha256.New, vectorBody))}, false},
+		"as Slack has it": {seedbed.HookForm{SignatureHeader: "X-Sig", TimestampHeader: "X-Time", Signed: "v0:{timestamp}:{body}", Prefix: "v0="},
+			map[string]string{"x-time": "1700000000", "x-sig": "v0=" + hexOf(mac(sha256.New, "v0:1700000000:"+vectorBody))}, true},
+		"with an id": {seedbed.HookForm{SignatureHeader: "X-Sig", TimestampHeader: "X-Time", IDHeader: "X-Id", Signed: "{id}.{timestamp}.{body}"},
+			map[string]string{"x-time": "1700000000", "x-id": "evt_1", "x-sig": hexOf(mac(sha256.New, "evt_1.1700000000."+vectorBody))}, true},
+	} {
+		h := hookOf(seedbed.SchemeGeneric, key)
+		h.Form = &test.form
+		fields := fieldsOf(test.headers)
+		if err := verifyHeaders(h, fields, vectorBody, now); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := verifyHeaders(h, fields, vectorBody+" ", now); err == nil {
+			t.Errorf("%s: another body is accepted", name)
+		}
+		if err := verifyHeaders(h, fields, vectorBody, now.Add(time.Hour)); (err == nil) == test.timed {
+			t.Errorf("%s, an hour later: %v", name, err)
+		}
 	}
 }
 

@@ -1,12 +1,10 @@
 package signature
 
 import (
-	"crypto/ed25519"
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
 	"strconv"
-	"strings"
 	"time"
 
 	"seedbed"
@@ -72,18 +70,4 @@ func genericHeaders(form seedbed.HookForm, key []byte, id, at string, body []byt
 		headers[g.IDHeader] = id
 	}
 	return headers, nil
-}
-
-// parsePrivate reads whsk_ and the base64 of an Ed25519 seed or private key.
-func parsePrivate(secret string) (ed25519.PrivateKey, error) {
-	text, ok := strings.CutPrefix(strings.TrimSpace(secret), privatePrefix)
-	raw, err := decodeBase64(text)
-	switch {
-	case !ok || err != nil:
-	case len(raw) == ed25519.SeedSize:
-		return ed25519.NewKeyFromSeed(raw), nil
-	case len(raw) == ed25519.PrivateKeySize:
-		return raw, nil
-	}
-	return nil, invalid("the private key is not %q and the standard base64 of %d or %d bytes", privatePrefix, ed25519.SeedSize, ed25519.PrivateKeySize)
 }

@@ -121,11 +121,6 @@ func (standardV1a) proves(key []byte, c Claim, body []byte) bool {
 
 func (standardV1a) Identify(c Claim, _ []byte) (string, error) { return c.id, nil }
 
-const (
-	publicPrefix  = "whpk_"
-	privatePrefix = "whsk_"
-)
-
 func (standardV1a) key(text string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(text, publicPrefix)
 	if !ok {

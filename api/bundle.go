@@ -46,7 +46,7 @@ func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
 func switched(c *fiber.Ctx, name string) (bool, error) {
 	on, err := strconv.ParseBool(cmp.Or(c.Query(name), "false"))
 	if err != nil {
-		return false, invalid("%s %q: want true or false", name, clip(c.Query(name)))
+		return false, invalid("%s %q: want true or false", name, seedbed.Clip(c.Query(name)))
 	}
 	return on, nil
 }
@@ -69,7 +69,7 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	}
 	for _, p := range asked.Profiles {
 		if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
-			return httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "profile " + clip(p.Name) + ": revision, created and changed are not part of a catalogue"}
+			return httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "profile " + seedbed.Clip(p.Name) + ": revision, created and changed are not part of a catalogue"}
 		}
 	}
 	privileged := []string{}
@@ -80,7 +80,7 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	}
 	if who := callerOf(c); len(privileged) > 0 && !who.role.Allows(seedbed.RoleAdmin) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
-			clip(privileged[0]), who.name, who.role, seedbed.RoleAdmin)
+			seedbed.Clip(privileged[0]), who.name, who.role, seedbed.RoleAdmin)
 	}
 	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.Try, "keep": how.Keep, "privileged": privileged})
 	if err != nil {

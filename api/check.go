@@ -32,10 +32,10 @@ func checkImage(req imageRequest) error {
 		return err
 	}
 	if len(req.Path) > maxPath || !path.IsAbs(req.Path) || strings.ContainsFunc(req.Path, control) {
-		return invalid("path %q: want the absolute path of an image file on the worker's host", clip(req.Path))
+		return invalid("path %q: want the absolute path of an image file on the worker's host", seedbed.Clip(req.Path))
 	}
 	if req.SHA256 != "" && !digestForm.MatchString(req.SHA256) {
-		return invalid("sha256 %q: want 64 lower-case hexadecimal digits", clip(req.SHA256))
+		return invalid("sha256 %q: want 64 lower-case hexadecimal digits", seedbed.Clip(req.SHA256))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"mime"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"seedbed"
 	"seedbed/internal/httpserve"
@@ -98,7 +97,7 @@ func place(p jsontext.Pointer) string {
 	if p == "" {
 		return "the body itself"
 	}
-	return clip(string(p))
+	return seedbed.Clip(string(p))
 }
 
 func typeName(t reflect.Type) string {
@@ -122,12 +121,4 @@ func typeName(t reflect.Type) string {
 		return "an array"
 	}
 	return "an object"
-}
-
-// clip bounds what is quoted of a request.
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
 }

@@ -48,7 +48,7 @@ func deliveryOf(c *fiber.Ctx) (hook, id string, err error) {
 	}
 	id, err = url.PathUnescape(c.Params("id"))
 	if err != nil || id == "" || len(id) > maxDeliveryID {
-		return "", "", invalid("delivery %q: want the id of one", clip(c.Params("id")))
+		return "", "", invalid("delivery %q: want the id of one", seedbed.Clip(c.Params("id")))
 	}
 	return hook, id, nil
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -19,9 +21,10 @@ type Endpoints interface {
 
 // EndpointChanges are what may change of an endpoint.
 type EndpointChanges interface {
-	SetEndpointEnabled(ctx context.Context, name string, enabled bool) (seedbed.Endpoint, error)
-	// RotateEndpointKey adds a key; those before it sign for the overlap still.
-	RotateEndpointKey(ctx context.Context, name string, key []byte, overlap time.Duration) (seedbed.Endpoint, error)
+	// ChangeEndpoint changes one; what is on its way stays, in its order.
+	ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error)
+	// RotateEndpointKeys adds keys; those before them sign for the overlap still.
+	RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (seedbed.Endpoint, error)
 }
 
 // Outbox is what is on its way to endpoints.
@@ -62,14 +65,17 @@ type endpointRequest struct {
 	CloudEvents  bool     `json:"cloudevents"`
 	AllowPrivate bool     `json:"allow_private"`
 	Insecure     bool     `json:"insecure"`
+	// Sign are the versions of its signatures; absent is v1.
+	Sign []string `json:"sign"`
 	// Secret is the receiver's own; empty draws one.
 	Secret string `json:"secret"`
 }
 
-// newEndpoint is an answer that holds a secret, this once.
+// newEndpoint is an answer that holds a secret, this once; one that signs v1a
+// alone has none, but public keys.
 type newEndpoint struct {
 	Endpoint seedbed.Endpoint `json:"endpoint"`
-	Secret   string           `json:"secret"`
+	Secret   string           `json:"secret,omitempty"`
 }
 
 func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
@@ -77,13 +83,13 @@ func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if err := receive(c, &req); err != nil {
 		return err
 	}
-	key, secret, err := r.secret(req.Secret)
+	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
 	if err != nil {
 		return err
 	}
 	e, err := r.Store.CreateEndpoint(ctx, seedbed.Endpoint{
 		Name: req.Name, URL: req.URL, Events: req.Events, CloudEvents: req.CloudEvents, AllowPrivate: req.AllowPrivate, Insecure: req.Insecure,
-		Keys: []seedbed.EndpointKey{{Key: key}},
+		Keys: keys,
 	})
 	if err != nil {
 		return err
@@ -91,33 +97,52 @@ func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	return created(c, "/endpoints/"+e.Name, newEndpoint{e, secret})
 }
 
-// secret is the given one, or a new one.
-func (r *router) secret(given string) (key []byte, secret string, err error) {
-	if given == "" {
-		key, secret = r.NewSecret()
-		return key, secret, nil
+// endpointKeys are new keys, one of each version, and the secret of that which has one.
+func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.EndpointKey, secret string, err error) {
+	if len(versions) == 0 {
+		versions = []string{seedbed.SignV1}
 	}
-	key, err = r.ParseSecret(given)
-	return key, given, err
+	// What is given is the key of the one version or, of two, of the one that it is a key for.
+	takes := versions[0]
+	if len(versions) > 1 {
+		takes = seedbed.SignV1
+		if strings.HasPrefix(given, privatePrefix) {
+			takes = seedbed.SignV1a
+		}
+	}
+	for i, version := range versions {
+		if slices.Contains(versions[:i], version) {
+			return nil, "", invalid("sign: %q comes twice", seedbed.Clip(version))
+		}
+		text := ""
+		if version == takes {
+			text = given
+		}
+		key, told, err := r.SigningKey(version, text)
+		if err != nil {
+			return nil, "", err
+		}
+		keys, secret = append(keys, key), secret+told
+	}
+	return keys, secret, nil
 }
 
-type endpointChange struct {
-	Enabled *bool `json:"enabled"`
-}
+// privatePrefix is what the private keys of v1a begin with.
+const privatePrefix = "whsk_"
 
 func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "endpoint")
 	if err != nil {
 		return err
 	}
-	var req endpointChange
+	var req seedbed.EndpointChange
 	if err := receive(c, &req); err != nil {
 		return err
 	}
-	if req.Enabled == nil {
-		return invalid("member enabled is missing: want true or false")
+	if req.Empty() {
+		return invalid("nothing is to change: want some of url, events, allow_private, insecure and enabled")
 	}
-	e, err := r.Store.SetEndpointEnabled(ctx, n, *req.Enabled)
+	e, err := r.Store.ChangeEndpoint(ctx, n, req)
 	if err != nil {
 		return err
 	}
@@ -127,7 +152,9 @@ func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
 type rotation struct {
 	// Overlap is how long the keys before it go on signing; absent for the default.
 	Overlap *time.Duration `json:"overlap"`
-	Secret  string         `json:"secret"`
+	// Sign are the versions to sign from now on; absent are those that it signs.
+	Sign   []string `json:"sign"`
+	Secret string   `json:"secret"`
 }
 
 func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
@@ -146,11 +173,18 @@ func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if overlap < 0 || overlap > maxOverlap {
 		return invalid("overlap %s: want nanoseconds that are 0 to %s", overlap, maxOverlap)
 	}
-	key, secret, err := r.secret(req.Secret)
+	if len(req.Sign) == 0 {
+		e, err := r.Store.Endpoint(ctx, n)
+		if err != nil {
+			return err
+		}
+		req.Sign = e.Signs()
+	}
+	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
 	if err != nil {
 		return err
 	}
-	e, err := r.Store.RotateEndpointKey(ctx, n, key, overlap)
+	e, err := r.Store.RotateEndpointKeys(ctx, n, keys, overlap)
 	if err != nil {
 		return err
 	}

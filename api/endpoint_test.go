@@ -116,7 +116,7 @@ func TestEndpointClient(t *testing.T) {
 	if !strings.HasPrefix(made.Secret, "whsec_") || made.Endpoint.Name != "ci" {
 		t.Errorf("%+v", made)
 	}
-	made, err = c.RotateEndpoint(ctx, "ci", 0, "")
+	made, err = c.RotateEndpoint(ctx, "ci", client.EndpointRotation{})
 	must(err)
 	if len(made.Endpoint.Keys) != 1 {
 		t.Errorf("%+v", made)
@@ -139,7 +139,7 @@ func TestEndpointClient(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%d replayed", n)
 	}
-	e, err := c.EnableEndpoint(ctx, "ci", false)
+	e, err := c.SetEndpoint(ctx, "ci", seedbed.EndpointChange{Enabled: new(bool)})
 	must(err)
 	if e.Enabled {
 		t.Errorf("%+v", e)

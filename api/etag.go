@@ -50,7 +50,7 @@ func matches(c *fiber.Ctx, tag string) error {
 		}
 	}
 	return httpserve.Problem{Status: fiber.StatusPreconditionFailed, Kind: "conflict",
-		Detail: "it was changed since: its ETag is " + tag + " now, and If-Match says " + clip(want) + ": read it again, and change that"}
+		Detail: "it was changed since: its ETag is " + tag + " now, and If-Match says " + seedbed.Clip(want) + ": read it again, and change that"}
 }
 
 // unchanged is matches for what the path names, where a change cannot be

@@ -113,7 +113,7 @@ func start(t *testing.T) *server {
 	if err := db.NoteNode(t.Context(), testNode, testReport, "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, provision.Serving{Node: testNode}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool()}}
+	s := &server{db: db, intake: provision.NewIntake(db, provision.Serving{Node: testNode}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)
 	return s
@@ -141,11 +141,15 @@ func (s *server) config() api.Config {
 				return []seedbed.Check{{Name: "port 80", Detail: "nginx", Hint: "stop it"}}
 			},
 		},
-		Deliveries:   outbox.New(outbox.Config{Store: s.db, Directory: s.db, Node: testNode, Log: slog.New(slog.DiscardHandler)}),
-		ParseSecret:  signature.ParseSecret,
-		Receiving:    s.receiving(),
-		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
-		NewSecret:    func() ([]byte, string) { return bytes.Repeat([]byte{7}, 32), "whsec_BwcH" },
+		Deliveries: outbox.New(outbox.Config{Store: s.db, Directory: s.db, Node: testNode, Log: slog.New(slog.DiscardHandler)}),
+		Receiving:  s.receiving(),
+		Metrics:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
+		SigningKey: func(version, given string) (seedbed.EndpointKey, string, error) {
+			if given == "" && version == seedbed.SignV1 {
+				return seedbed.EndpointKey{Version: version, Key: bytes.Repeat([]byte{7}, 32)}, "whsec_BwcH", nil
+			}
+			return signature.EndpointKey(version, given)
+		},
 		CheckProfile: s.intake.CheckProfile, CheckComposed: s.intake.CheckComposed, CheckDocument: s.intake.CheckDocument,
 		Change: func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 			return s.db.ChangeInstance(ctx, name, change, provision.Renderer{}.Of)
@@ -306,7 +310,7 @@ func (s *server) claim(t *testing.T) *seedbed.Job {
 func (s *server) receiving() api.Receiving {
 	hooks := webhook.New(webhook.Config{Hooks: s.db, History: s.db, Jobs: s.db, Intake: s.intake, Log: slog.New(slog.DiscardHandler)})
 	return api.Receiving{
-		Check: webhook.CheckHook, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver,
+		Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver,
 		NewKey: func(seedbed.HookSettings) ([]byte, string, error) {
 			return bytes.Repeat([]byte{7}, 32), "whsec_BwcH", nil
 		},

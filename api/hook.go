@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
-	"strings"
 	"time"
 
 	"seedbed"
@@ -27,12 +25,16 @@ type HookChanges interface {
 	UpdateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
 	// RotateHook adds a key; those before it count for the overlap still.
 	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
+	// RemoveHookKey takes a key away, if check lets the hook be without it.
+	RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error)
 }
 
 // Receiving is what the receiver of webhooks knows of hooks. All of it is required.
 type Receiving struct {
 	// Check refuses, with ErrInvalid, a hook that could not work or would be open to anybody.
 	Check func(h seedbed.Hook) error
+	// CheckKeys is the part of it that tells whether the keys are enough.
+	CheckKeys func(h seedbed.Hook) error
 	// NewKey draws a secret for a scheme, with the text that people copy; ErrInvalid
 	// where the sender draws it.
 	NewKey func(h seedbed.HookSettings) (key []byte, secret string, err error)
@@ -52,6 +54,7 @@ func (r *router) hookRoutes(app *fiber.App) {
 	on(fiber.MethodPatch, "/hooks/:name", r.changeHook)
 	on(fiber.MethodDelete, "/hooks/:name", r.deleteHook)
 	on(fiber.MethodPost, "/hooks/:name/rotate", r.rotateHook)
+	on(fiber.MethodDelete, "/hooks/:name/keys/:id", r.removeHookKey)
 	on(fiber.MethodPost, "/hooks/:name/test", r.testHook)
 	on(fiber.MethodGet, "/hooks/:name/deliveries", r.hookDeliveries)
 	on(fiber.MethodGet, "/hooks/:name/deliveries/:id", r.delivery)
@@ -90,7 +93,7 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	var secret string
 	if req.keyed() {
 		var key seedbed.HookKey
-		if key, secret, err = r.hookKey(h.HookSettings, req.Secret); err != nil {
+		if key, secret, err = r.hookKey(h.HookSettings, req.keyRequest); err != nil {
 			return err
 		}
 		h.Keys = []seedbed.HookKey{key}
@@ -102,17 +105,6 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return created(c, "/hooks/"+h.Name, newHook{h, secret})
-}
-
-// hookKey is the key that was given, or a new one with its text.
-func (r *router) hookKey(h seedbed.HookSettings, given string) (key seedbed.HookKey, secret string, err error) {
-	key.ID = "k" + strings.ToLower(rand.Text()[:6])
-	if given != "" {
-		key.Secret, err = r.Receiving.ParseKey(h, given)
-		return key, "", err
-	}
-	key.Secret, secret, err = r.Receiving.NewKey(h)
-	return key, secret, err
 }
 
 // hookOf is the hook that the path names.
@@ -137,7 +129,7 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	if err := receive(c, &req); err != nil {
 		return err
 	}
-	if req.Name != h.Name || req.Secret != "" {
+	if req.Name != h.Name || !req.keyRequest.empty() {
 		return invalid("a hook keeps its name, and gets another key by being rotated")
 	}
 	keys, changed := h.Keys, h.Changed
@@ -152,34 +144,6 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return tagged(c, contentTag(h), h)
-}
-
-type rotateHookRequest struct {
-	// Secret is the new secret; empty draws one.
-	Secret  string        `json:"secret"`
-	Overlap time.Duration `json:"overlap"`
-}
-
-func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
-	req := rotateHookRequest{Overlap: defaultOverlap}
-	if err := receive(c, &req); err != nil {
-		return err
-	}
-	if req.Overlap < 0 || req.Overlap > maxOverlap {
-		return invalid("overlap %s: want nanoseconds that are 0s to %s", req.Overlap, maxOverlap)
-	}
-	h, err := r.hookOf(ctx, c)
-	if err != nil {
-		return err
-	}
-	key, secret, err := r.hookKey(h.HookSettings, req.Secret)
-	if err != nil {
-		return err
-	}
-	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap); err != nil {
-		return err
-	}
-	return reply(c, fiber.StatusOK, newHook{h, secret})
 }
 
 // hookTrial is a delivery to try a hook with, and rules to try in place of its own.

@@ -21,8 +21,7 @@ const (
 type hookRequest struct {
 	Name string `json:"name"`
 	seedbed.HookSettings
-	// Secret is the secret that the sender has; empty draws one.
-	Secret    string        `json:"secret"`
+	keyRequest
 	Profiles  []string      `json:"profiles"`
 	Actions   []string      `json:"actions"`
 	Tolerance time.Duration `json:"tolerance"`
@@ -44,9 +43,9 @@ func requestOf(h seedbed.Hook) hookRequest {
 func (r hookRequest) keyed() bool {
 	switch r.Scheme {
 	case seedbed.SchemeNone:
-		return r.Secret != ""
+		return !r.keyRequest.empty()
 	case seedbed.SchemeAlertmanager:
-		return r.Secret != "" || len(r.Subjects) == 0
+		return !r.keyRequest.empty() || len(r.Subjects) == 0
 	}
 	return true
 }
@@ -72,7 +71,7 @@ func (r hookRequest) hook() (seedbed.Hook, error) {
 	}
 	for i, a := range h.Actions {
 		if !slices.Contains(seedbed.Actions(), a) || slices.Contains(h.Actions[:i], a) {
-			return h, invalid("actions: %q: want some of %s, each once", clip(a), strings.Join(seedbed.Actions(), ", "))
+			return h, invalid("actions: %q: want some of %s, each once", seedbed.Clip(a), strings.Join(seedbed.Actions(), ", "))
 		}
 	}
 	if h.Tolerance == 0 {

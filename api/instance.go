@@ -120,7 +120,7 @@ func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
 func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
 	p := c.Query("path", defaultPath)
 	if len(p) > maxPath || p[0] != '/' {
-		return invalid("path %q: want one that starts with '/', such as %s", clip(p), defaultPath)
+		return invalid("path %q: want one that starts with '/', such as %s", seedbed.Clip(p), defaultPath)
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if !ok {
-		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, clip(p))
+		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, seedbed.Clip(p))
 	}
 	return guestBytes(c, contentType, body)
 }

@@ -27,7 +27,7 @@ const jobLength = 36
 func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	id := c.Params("id")
 	if !jobForm.MatchString(id) {
-		return seedbed.Job{}, invalid("job %q: want a job's ID, or at least the first 8 characters of it", clip(id))
+		return seedbed.Job{}, invalid("job %q: want a job's ID, or at least the first 8 characters of it", seedbed.Clip(id))
 	}
 	if len(id) == jobLength {
 		return r.Store.Job(ctx, seedbed.JobID(id))

@@ -68,7 +68,7 @@ func (r *router) withJobOptions(ctx context.Context, c *fiber.Ctx) (context.Cont
 	}
 	if id := c.Query("after"); id != "" {
 		if !jobForm.MatchString(id) {
-			return ctx, invalid("after %q: want a job's ID, or at least the first 8 characters of it", clip(id))
+			return ctx, invalid("after %q: want a job's ID, or at least the first 8 characters of it", seedbed.Clip(id))
 		}
 		before, err := r.Store.JobByPrefix(ctx, strings.Clone(id))
 		if err != nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -65,11 +66,16 @@ func (r *router) statuses(ctx context.Context) ([]seedbed.NodeStatus, error) {
 	}
 	for _, u := range use {
 		if !slices.ContainsFunc(nodes, func(n seedbed.Node) bool { return n.Name == u.Node }) {
-			all = append(all, r.status(seedbed.Node{Name: u.Node, Problem: "it has instances and is no node: add it (seedbed node add)"}, use))
+			all = append(all, r.status(former(u.Node), use))
 		}
 	}
 	slices.SortFunc(all, func(a, b seedbed.NodeStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// former is what is left of a node that is none any more: its instances.
+func former(name string) seedbed.Node {
+	return seedbed.Node{Name: name, Problem: "it has instances and is no node: add it (seedbed node add)"}
 }
 
 // status is a node with what its instances take.
@@ -93,10 +99,26 @@ func (r *router) hypervisor(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	node, err := r.Store.Node(ctx, n)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return r.formerHypervisor(ctx, c, n, err)
+	}
 	if err != nil {
 		return err
 	}
 	return r.showNode(ctx, c, node)
+}
+
+// formerHypervisor shows what is none any more as the list does, without an entity tag
+// since nothing can be changed of it. It is absent when it has no instances.
+func (r *router) formerHypervisor(ctx context.Context, c *fiber.Ctx, name string, absent error) error {
+	use, err := r.Store.NodeUse(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(use, func(u seedbed.NodeUse) bool { return u.Node == name }) {
+		return absent
+	}
+	return reply(c, fiber.StatusOK, r.status(former(name), use))
 }
 
 // showNode answers a node with its entity tag.

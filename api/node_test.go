@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"seedbed"
 )
 
@@ -132,6 +134,41 @@ func TestPlaced(t *testing.T) {
 	if r := s.do(t, "DELETE", "/api/v1/nodes/host1", ""); r.status != 409 || !strings.Contains(r.body, `instance \"web1\"`) {
 		t.Errorf("%+v", r)
 	}
+}
+
+// A node that has instances and is none any more is listed, and shown as it is listed.
+func TestFormerNode(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id := seedbed.NewInstanceID()
+	if _, err := s.db.Accept(t.Context(), seedbed.Acceptance{
+		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
+		Instance: &seedbed.Instance{ID: id, Name: "web1", Node: "gone", VCPUs: 2, Memory: seedbed.GiB, Ready: seedbed.ReadyStarted},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var all []seedbed.NodeStatus
+	if err := json.Unmarshal([]byte(s.expect(t, "GET", "/nodes", "", 200).body), &all); err != nil || len(all) != 2 || all[0].Name != "gone" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	r := s.expect(t, "GET", "/nodes/gone", "", 200, `"state":"away"`, `"instances":1`, `"problem":"it has instances and is no node: add it (seedbed node add)"`)
+	var one seedbed.NodeStatus
+	if err := json.Unmarshal([]byte(r.body), &one); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(all[0], one); d != "" {
+		t.Errorf("shown otherwise than listed (-list +show):\n%s", d)
+	}
+	if tag := r.header.Get("ETag"); tag != "" {
+		t.Errorf("nothing can be changed of it, and it has the entity tag %s", tag)
+	}
+	s.expect(t, "PATCH", "/nodes/gone", `{"cordoned":true}`, 404)
+	s.expect(t, "GET", "/instances?node=gone", "", 200, `"name":"web1"`)
+	if r := s.expect(t, "GET", "/instances?node="+testNode, "", 200); r.body != "[]" {
+		t.Errorf("instances of another node: %s", r.body)
+	}
+	s.expect(t, "GET", "/instances?node=..", "", 422, `node name \"..\" is not usable`)
+	s.expect(t, "GET", "/nodes/none", "", 404, `node \"none\" does not exist`)
 }
 
 // PVC's clients see the nodes as their workers report.

@@ -42,7 +42,7 @@ func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) error {
 	switch state {
 	case "", seedbed.OutgoingPending, seedbed.OutgoingSent, seedbed.OutgoingDead, seedbed.OutgoingSkipped:
 	default:
-		return invalid("state %q: want pending, sent, dead or skipped", clip(string(state)))
+		return invalid("state %q: want pending, sent, dead or skipped", seedbed.Clip(string(state)))
 	}
 	return list(ctx, c, func(ctx context.Context) ([]seedbed.Outgoing, error) {
 		return r.Store.OutgoingDeliveries(ctx, n, state, most)

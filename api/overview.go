@@ -16,11 +16,13 @@ type Censuses interface {
 
 // overview is an installation on one page.
 type overview struct {
-	Version string          `json:"version"`
-	Node    string          `json:"node"`
-	Checks  int             `json:"checks"`
-	Wrong   []seedbed.Check `json:"wrong"`
-	Census  seedbed.Census  `json:"census"`
+	Version string `json:"version"`
+	Node    string `json:"node"`
+	// Nodes is how many hypervisors are in which state.
+	Nodes  map[seedbed.NodeState]int `json:"nodes"`
+	Checks int                       `json:"checks"`
+	Wrong  []seedbed.Check           `json:"wrong"`
+	Census seedbed.Census            `json:"census"`
 	// Jobs are the last ones, the newest first.
 	Jobs []seedbed.Job `json:"jobs"`
 }
@@ -37,6 +39,14 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	nodes, err := r.statuses(ctx)
+	if err != nil {
+		return err
+	}
+	states := map[seedbed.NodeState]int{}
+	for _, n := range nodes {
+		states[n.State]++
+	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	checks := r.examine(ctx)
@@ -46,5 +56,5 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
 			wrong = append(wrong, ch)
 		}
 	}
-	return reply(c, fiber.StatusOK, overview{r.Version, r.Node, len(checks), wrong, census, jobs})
+	return reply(c, fiber.StatusOK, overview{r.Version, r.Node, states, len(checks), wrong, census, jobs})
 }

@@ -21,7 +21,7 @@ func TestOverview(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &o); err != nil || r.status != 200 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if o.Node != "host1" || o.Version != "1.2.3" || o.Checks != 2 || len(o.Wrong) != 1 || o.Wrong[0].Name != "port 80" {
+	if o.Node != "host1" || o.Version != "1.2.3" || o.Checks != 2 || len(o.Wrong) != 1 || o.Wrong[0].Name != "port 80" || o.Nodes[seedbed.NodeReady] != 1 || len(o.Nodes) != 1 {
 		t.Errorf("%+v", o)
 	}
 	if r := s.do(t, "GET", "/api/v1/nodes", ""); r.status != 200 || !strings.Contains(r.body, `"state":"ready","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]`) {

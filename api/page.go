@@ -27,7 +27,7 @@ type Listings interface {
 func one[T ~string](c *fiber.Ctx, name string, words []T) (T, error) {
 	v := T(strings.Clone(c.Query(name)))
 	if v != "" && !slices.Contains(words, v) {
-		return "", invalid("%s %q is unknown: want %s", name, clip(string(v)), strings.Join(each(words, func(w T) string { return string(w) }), ", "))
+		return "", invalid("%s %q is unknown: want %s", name, seedbed.Clip(string(v)), strings.Join(each(words, func(w T) string { return string(w) }), ", "))
 	}
 	return v, nil
 }
@@ -46,12 +46,15 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !prefixForm.MatchString(*to) {
-			return q, invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens", name, clip(*to))
+			return q, invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens", name, seedbed.Clip(*to))
 		}
 	}
 	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
-		err = seedbed.CheckName("profile", q.Profile)
+		if err = seedbed.CheckName("profile", q.Profile); err != nil {
+			return q, err
+		}
 	}
+	q.Node, err = nodeQuery(c)
 	return q, err
 }
 
@@ -77,7 +80,7 @@ func profileQuery(c *fiber.Ctx) (q seedbed.ProfileQuery, err error) {
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !objectForm.MatchString(*to) {
-			return q, invalid("%s %q: want a profile's name, or the start of one: letters, digits, dots, underscores and hyphens", name, clip(*to))
+			return q, invalid("%s %q: want a profile's name, or the start of one: letters, digits, dots, underscores and hyphens", name, seedbed.Clip(*to))
 		}
 	}
 	return q, nil

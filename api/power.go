@@ -15,6 +15,7 @@ func (r *router) powerRoutes(app *fiber.App) {
 	app.Post(prefix+"/instances/:name/reboot", r.within(callTimeout, r.power(seedbed.DoReboot)))
 	app.Post(prefix+"/instances/:name/rebuild", r.within(callTimeout, r.rebuild))
 	app.Post(prefix+"/plan", r.within(callTimeout, r.plan))
+	app.Post(prefix+"/plan/import", r.within(callTimeout, r.planImport))
 }
 
 func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) error {
@@ -115,7 +116,7 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
 			return invalid("image: only a rebuild takes one: want a profile")
 		}
 	case req.Action != seedbed.DoRebuild:
-		return invalid("action %q: want create or rebuild", clip(req.Action))
+		return invalid("action %q: want create or rebuild", seedbed.Clip(req.Action))
 	case req.Node != "":
 		return invalid("node: only a create takes one: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:

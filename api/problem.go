@@ -85,7 +85,7 @@ func (r *router) fail(c *fiber.Ctx, err error) error {
 		if p.Kind == "internal" {
 			level = slog.LevelError
 		}
-		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", clip(c.Path()), "status", p.Status, "err", err)
+		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", seedbed.Clip(c.Path()), "status", p.Status, "err", err)
 	}
 	p.Write(c.Context())
 	return nil

@@ -90,7 +90,7 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if req.Name != "" && req.Name != n {
-		return invalid("name %q: a profile keeps its name, which is %s", clip(req.Name), n)
+		return invalid("name %q: a profile keeps its name, which is %s", seedbed.Clip(req.Name), n)
 	}
 	req.Name = n
 	next, err := r.checkProfile(ctx, req)

@@ -231,7 +231,7 @@ func (r *router) failPVC(c *fiber.Ctx, err error) error {
 		if status == fiber.StatusInternalServerError {
 			level = slog.LevelError
 		}
-		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", clip(c.Path()), "status", status, "err", err)
+		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", seedbed.Clip(c.Path()), "status", status, "err", err)
 	}
 	if status == fiber.StatusServiceUnavailable {
 		c.Set(fiber.HeaderRetryAfter, httpserve.RetryAfter)

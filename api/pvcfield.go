@@ -84,7 +84,7 @@ func parseBody(contentType string, raw []byte) (url.Values, error) {
 	case fiber.MIMEApplicationJSON:
 		values, err = parseObject(raw)
 	default:
-		err = refused(fiber.StatusUnsupportedMediaType, "The body is %q: want application/x-www-form-urlencoded, multipart/form-data or application/json.", clip(contentType))
+		err = refused(fiber.StatusUnsupportedMediaType, "The body is %q: want application/x-www-form-urlencoded, multipart/form-data or application/json.", seedbed.Clip(contentType))
 	}
 	return values, err
 }
@@ -134,7 +134,7 @@ func parseObject(raw []byte) (url.Values, error) {
 			case ok:
 				values.Add(name, s)
 			case e.Kind() != 'n':
-				return nil, &refusal{fiber.StatusBadRequest, map[string]string{clip(name): "A string, a number, true, false, or a list of them is wanted."}}
+				return nil, &refusal{fiber.StatusBadRequest, map[string]string{seedbed.Clip(name): "A string, a number, true, false, or a list of them is wanted."}}
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (f *fields) check() error {
 			}
 			for _, v := range append([]string{name}, all...) {
 				if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
-					return &refusal{fiber.StatusBadRequest, map[string]string{strings.ToValidUTF8(clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."}}
+					return &refusal{fiber.StatusBadRequest, map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."}}
 				}
 			}
 		}

@@ -69,7 +69,7 @@ func optionsChange(f *fields) (func(*seedbed.ScriptOptions), error) {
 	if text := f.text("time"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return nil, invalid("time %q is no duration: want one such as 30m, or 0s for the worker's limit", clip(text))
+			return nil, invalid("time %q is no duration: want one such as 30m, or 0s for the worker's limit", seedbed.Clip(text))
 		}
 		limits.Time = d
 	}

@@ -27,6 +27,8 @@ type systemRow struct {
 	MigrationMethod      *string `json:"migration_method"`
 	OVA                  *int64  `json:"ova"`
 	MigrationMaxDowntime int64   `json:"migration_max_downtime"`
+	DiskBus              string  `json:"disk_bus,omitempty"`
+	DiskCopy             bool    `json:"disk_copy,omitempty"`
 }
 
 // orNull is s, or null when it is empty.
@@ -47,6 +49,7 @@ func systemRowOf(t seedbed.SystemTemplate) systemRow {
 		ID:  t.ID, Name: t.Name, VCPUs: t.VCPUs, VRAM: int64(t.Memory / seedbed.MiB), Serial: t.Serial, VNC: t.VNC, VNCBind: orNull(t.VNCBind),
 		NodeLimit: orNull(strings.Join(t.NodeLimit, ",")), NodeSelector: orNull(t.NodeSelector), NodeAutostart: t.NodeAutostart,
 		MigrationMethod: orNull(t.MigrationMethod), MigrationMaxDowntime: t.MigrationDowntime.Milliseconds(),
+		DiskBus: t.DiskBus, DiskCopy: t.DiskCopy,
 	}
 }
 
@@ -118,6 +121,12 @@ func systemFields(f *fields, t *seedbed.SystemTemplate, article string) {
 	}
 	if f.has("migration_method") {
 		t.MigrationMethod = f.text("migration_method")
+	}
+	if f.has("disk_bus") {
+		t.DiskBus = f.text("disk_bus")
+	}
+	if f.has("disk_copy") {
+		t.DiskCopy = f.flag("disk_copy")
 	}
 	if s := f.text("migration_max_downtime"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)

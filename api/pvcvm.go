@@ -137,7 +137,7 @@ func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 			Source: cmp.Or(bridges[n.Network], n.Network), Model: "virtio"})
 	}
 	for _, v := range i.Volumes {
-		row.Disks = append(row.Disks, vmDisk{Type: "disk", Name: v.Pool + "/" + v.Name, Dev: "vd" + string(rune('a'+v.Index)), Bus: "virtio"})
+		row.Disks = append(row.Disks, vmDisk{Type: "disk", Name: v.Pool + "/" + v.Name, Dev: i.System.Disk(v.Index), Bus: cmp.Or(i.System.DiskBus, seedbed.BusVirtio)})
 	}
 	return row
 }
@@ -178,9 +178,9 @@ func (r *router) vmFilter(ctx context.Context, all []seedbed.Instance, f *fields
 	case f.err != nil:
 		return v, f.err
 	case v.state != "" && !slices.Contains(pvcStates, v.state):
-		return v, refused(fiber.StatusBadRequest, `VM state "%s" is not valid.`, clip(v.state))
+		return v, refused(fiber.StatusBadRequest, `VM state "%s" is not valid.`, seedbed.Clip(v.state))
 	case v.node != "" && !r.isNode(ctx, v.node) && !slices.ContainsFunc(all, func(i seedbed.Instance) bool { return i.Node == v.node }):
-		return v, refused(fiber.StatusBadRequest, `Specified node "%s" is invalid.`, clip(v.node))
+		return v, refused(fiber.StatusBadRequest, `Specified node "%s" is invalid.`, seedbed.Clip(v.node))
 	}
 	return v, nil
 }

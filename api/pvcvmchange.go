@@ -74,7 +74,7 @@ func (r *router) vmRoutes(app *fiber.App, get, post routing) {
 // noSuchVM is how PVC refuses a change of a VM that is not there. Its messages
 // about VMs have single quotes where others have double ones.
 func noSuchVM(c *fiber.Ctx) error {
-	return refused(fiber.StatusBadRequest, "ERROR: Could not find VM '%s' in the cluster!", clip(param(c, "vm")))
+	return refused(fiber.StatusBadRequest, "ERROR: Could not find VM '%s' in the cluster!", seedbed.Clip(param(c, "vm")))
 }
 
 // vmAction is what a state that PVC's client asks for means here.
@@ -202,7 +202,7 @@ func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if f.err != nil {
 		return f.err
 	}
-	i, err := r.vm(ctx, c, refused(fiber.StatusBadRequest, `ERROR: Could not find VM "%s" in the cluster!`, clip(param(c, "vm"))))
+	i, err := r.vm(ctx, c, refused(fiber.StatusBadRequest, `ERROR: Could not find VM "%s" in the cluster!`, seedbed.Clip(param(c, "vm"))))
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const (
 func limit(c *fiber.Ctx, fallback int64) (int, error) {
 	n, err := whole(c, "limit", fallback)
 	if err != nil || n < 1 || n > maxLimit {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "limit %q: want a whole number from 1 to %d", clip(c.Query("limit")), maxLimit)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "limit %q: want a whole number from 1 to %d", seedbed.Clip(c.Query("limit")), maxLimit)
 	}
 	return int(n), nil
 }
@@ -34,7 +34,7 @@ func whole(c *fiber.Ctx, name string, fallback int64) (int64, error) {
 func after(c *fiber.Ctx) (int64, error) {
 	n, err := whole(c, "after", 0)
 	if err != nil || n < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "after %q: want the number of an event, 0 or more", clip(c.Query("after")))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "after %q: want the number of an event, 0 or more", seedbed.Clip(c.Query("after")))
 	}
 	return n, nil
 }
@@ -46,7 +46,7 @@ func wait(c *fiber.Ctx) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(c.Query("wait"))
 	if err != nil || d < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "wait %q: want a duration such as 20s, at most %s", clip(c.Query("wait")), maxWait)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "wait %q: want a duration such as 20s, at most %s", seedbed.Clip(c.Query("wait")), maxWait)
 	}
 	return min(d, maxWait), nil
 }
@@ -58,7 +58,7 @@ func tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 	}
 	n, err := seedbed.ParseBytes(c.Query("tail"))
 	if err != nil || n < 1 || n > maxTail {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "tail %q: want a size from 1 to %s, such as 64KiB", clip(c.Query("tail")), maxTail)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "tail %q: want a size from 1 to %s, such as 64KiB", seedbed.Clip(c.Query("tail")), maxTail)
 	}
 	return n, nil
 }

@@ -118,6 +118,8 @@ func (r *router) routes(app *fiber.App) {
 	app.Get(prefix+"/jobs/:id/output", r.within(maxWait+callTimeout, r.jobOutput))
 	post("/jobs/:id/cancel", r.cancelJob)
 	post("/jobs/:id/retry", r.retryJob)
+	post("/jobs/:id/undo", r.undoJob)
+	get("/orphans", r.orphans)
 }
 
 // within runs h under a deadline, unless the server is stopping.

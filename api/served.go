@@ -163,7 +163,7 @@ func (r *router) endMaintenance(state string) handler {
 	return func(ctx context.Context, c *fiber.Ctx) error {
 		id := c.Params("id")
 		if len(id) > 64 {
-			return invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", clip(id))
+			return invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", seedbed.Clip(id))
 		}
 		m, err := r.Store.EndMaintenance(ctx, id, state)
 		if err != nil {
@@ -198,7 +198,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		}
 		if req.Identity != nil {
 			if *req.Identity != seedbed.IdentityTap && *req.Identity != seedbed.IdentityMAC {
-				return invalid("identity %q: want tap or mac", clip(*req.Identity))
+				return invalid("identity %q: want tap or mac", seedbed.Clip(*req.Identity))
 			}
 			n.Identity = *req.Identity
 		}

@@ -67,10 +67,9 @@ type Config struct {
 	Metrics http.Handler
 	// Receiving is what the receiver of webhooks knows of hooks.
 	Receiving Receiving
-	// NewSecret draws the key of a new endpoint, with the text that people copy.
-	NewSecret func() (key []byte, secret string)
-	// ParseSecret reads such a text, which it refuses with ErrInvalid.
-	ParseSecret func(secret string) (key []byte, err error)
+	// SigningKey is the key of an endpoint for a version of signatures, as given or
+	// else drawn, with the text that its receiver needs of one that is secret to both.
+	SigningKey func(version, given string) (key seedbed.EndpointKey, secret string, err error)
 	// CheckProfile refuses, with ErrInvalid, what a profile cannot serve.
 	CheckProfile func(ctx context.Context, p seedbed.Profile) error
 	// CheckComposed is the same for a provisioner profile.

@@ -21,6 +21,7 @@ type Store interface {
 	Instances
 	Listings
 	Jobs
+	Leftovers
 	Names
 	Histories
 	Streaming
@@ -101,6 +102,8 @@ type Intake interface {
 	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error)
 	// Plan says what a create would make, and writes nothing.
 	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
+	// PlanImport says what an import would make, and writes nothing.
+	PlanImport(ctx context.Context, r seedbed.ImportRequest) (seedbed.ImportPlan, error)
 }
 
 // Console reads the end of the serial console of an instance on a node, at most tail bytes.

@@ -82,7 +82,7 @@ func lastEvent(c *fiber.Ctx) (id int64, given bool, err error) {
 	}
 	id, err = strconv.ParseInt(header, 10, 64)
 	if err != nil || id < 0 {
-		return 0, true, invalid("Last-Event-ID %q: want the id of an event of this stream, a whole number", clip(header))
+		return 0, true, invalid("Last-Event-ID %q: want the id of an event of this stream, a whole number", seedbed.Clip(header))
 	}
 	return id, true, nil
 }
@@ -116,7 +116,7 @@ func (r *router) stream(c *fiber.Ctx, from source) error {
 			}
 		}()
 		if err := r.pour(conn, who, from); err != nil && !errors.Is(err, errReader) {
-			r.Log.Log(context.Background(), slog.LevelWarn, "event stream ended early", "path", clip(path), "err", err)
+			r.Log.Log(context.Background(), slog.LevelWarn, "event stream ended early", "path", seedbed.Clip(path), "err", err)
 		}
 	})
 	return nil

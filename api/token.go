@@ -100,7 +100,7 @@ func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) error {
 	}
 	before, err := whole(c, "before", 0)
 	if err != nil || before < 0 {
-		return invalid("before %q: want the ID of an entry", clip(c.Query("before")))
+		return invalid("before %q: want the ID of an entry", seedbed.Clip(c.Query("before")))
 	}
 	all, err := r.Store.Audit(ctx, before, n)
 	if err != nil {

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -13,10 +15,12 @@ import (
 type Trash interface {
 	// Trash is all of them, of one node or without its name of all; or an error.
 	Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error)
-	// RestoreVolume makes one a volume again, of no instance.
-	RestoreVolume(ctx context.Context, pool, id string) (seedbed.VolumeInfo, error)
-	// DiscardVolume puts a restored one back; nil when the pool has removed it at once.
-	DiscardVolume(ctx context.Context, pool, name string) (*seedbed.TrashItem, error)
+	// RestoreVolume makes one a volume again, of no instance: that of a node, or without
+	// its name the only one of that ID; ErrConflict when there are several.
+	RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error)
+	// DiscardVolume puts a restored one back, of the same nodes; nil when the pool has
+	// removed it at once.
+	DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error)
 	// PurgeVolume removes one for good; before its time only when early.
 	PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error
 }
@@ -57,12 +61,15 @@ func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, all)
 }
 
-// binned reads which item of which pool's trash the path names.
-func binned(c *fiber.Ctx) (pool, id string, err error) {
+// binned reads which item of which pool's trash the path names, and the node of the query.
+func binned(c *fiber.Ctx) (node, pool, id string, err error) {
 	if pool, err = pathName(c, "pool", "pool"); err == nil {
 		id, err = pathName(c, "trash item", "id")
 	}
-	return pool, id, err
+	if err == nil {
+		node, err = nodeQuery(c)
+	}
+	return node, pool, id, err
 }
 
 // pathName reads a name from the path.
@@ -72,11 +79,11 @@ func pathName(c *fiber.Ctx, kind, key string) (string, error) {
 }
 
 func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) error {
-	pool, id, err := binned(c)
+	node, pool, id, err := binned(c)
 	if err != nil {
 		return err
 	}
-	v, err := r.Trash.RestoreVolume(ctx, pool, id)
+	v, err := r.Trash.RestoreVolume(ctx, node, pool, id)
 	if err != nil {
 		return err
 	}
@@ -85,11 +92,7 @@ func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
-	pool, id, err := binned(c)
-	if err != nil {
-		return err
-	}
-	node, err := nodeQuery(c)
+	node, pool, id, err := binned(c)
 	if err != nil {
 		return err
 	}
@@ -97,18 +100,35 @@ func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range items {
-		if i.Pool != pool || i.ID != id {
-			continue
-		}
-		if err := r.Trash.PurgeVolume(ctx, i, true); err != nil {
-			return err
-		}
-		r.Log.Info("volume purged from the trash", "pool", pool, "volume", i.Name, "id", id, "instance", i.Instance)
-		c.Status(fiber.StatusNoContent)
-		return nil
+	i, err := onlyItem(items, pool, id)
+	if err != nil {
+		return err
 	}
-	return seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, pool)
+	if err := r.Trash.PurgeVolume(ctx, i, true); err != nil {
+		return err
+	}
+	r.Log.Info("volume purged from the trash", "pool", pool, "volume", i.Name, "id", id, "instance", i.Instance, "node", i.Node)
+	c.Status(fiber.StatusNoContent)
+	return nil
+}
+
+// onlyItem is what has that ID in the trash of a pool; ErrConflict when several nodes have one.
+func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, error) {
+	var found []seedbed.TrashItem
+	var on []string
+	for _, i := range items {
+		if i.Pool == pool && i.ID == id {
+			found, on = append(found, i), append(on, i.Node)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, pool)
+	case 1:
+		return found[0], nil
+	}
+	slices.Sort(on)
+	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q in the trash of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
 }
 
 type discardRequest struct {
@@ -128,10 +148,14 @@ func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 	if err := seedbed.CheckName("volume", req.Name); err != nil {
 		return err
 	}
+	node, err := nodeQuery(c)
+	if err != nil {
+		return err
+	}
 	if err := r.unowned(ctx, req); err != nil {
 		return err
 	}
-	item, err := r.Trash.DiscardVolume(ctx, req.Pool, req.Name)
+	item, err := r.Trash.DiscardVolume(ctx, node, req.Pool, req.Name)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,10 @@ import (
 	"mime/multipart"
 	"strings"
 
-	"seedbed/internal/httpserve"
-
 	"github.com/gofiber/fiber/v2"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
 )
 
 // fileOf is the file in a body; rest, for a form, reads what follows it.
@@ -78,7 +79,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // Content-Digest or Repr-Digest (RFC 9530) or Digest (RFC 3230). Those of a form are not the file's.
 func wantedDigest(c *fiber.Ctx, query string) (string, error) {
 	if query != "" && !digestForm.MatchString(query) {
-		return "", invalid("sha256 %q: want 64 hexadecimal digits", clip(query))
+		return "", invalid("sha256 %q: want 64 hexadecimal digits", seedbed.Clip(query))
 	}
 	want := query
 	header := httpserve.FieldsOf(c.Context())

@@ -12,8 +12,12 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// shelf is what the worker says of volumes: one pool in memory.
-type shelf struct{ *drivertest.Pool }
+// shelf is what the worker says of volumes: one pool in memory, and what is in the
+// trash of other nodes.
+type shelf struct {
+	*drivertest.Pool
+	others *[]seedbed.TrashItem
+}
 
 func (s shelf) Snapshots(ctx context.Context, node, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
 	if node != testNode {
@@ -22,22 +26,46 @@ func (s shelf) Snapshots(ctx context.Context, node, _, volume string, id seedbed
 	return s.Pool.Snapshots(ctx, volume, id)
 }
 
-func (s shelf) RestoreVolume(ctx context.Context, _, id string) (seedbed.VolumeInfo, error) {
+func (s shelf) RestoreVolume(ctx context.Context, node, _, id string) (seedbed.VolumeInfo, error) {
+	if err := s.has(node); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
 	return s.Pool.RestoreVolume(ctx, id)
 }
 
 func (s shelf) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error) {
-	if node != "" && node != testNode {
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
+	if err := s.has(node); err != nil {
+		return nil, err
 	}
-	return s.Pool.Trash(ctx)
+	all, err := s.Pool.Trash(ctx)
+	if len(*s.others) == 0 {
+		return all, err
+	}
+	for i := range all { // as the fleet says it of a pool that is not shared
+		all[i].Node = testNode
+	}
+	if node == "" {
+		all = append(all, *s.others...)
+	}
+	return all, err
+}
+
+// has is the error of a node that is none.
+func (s shelf) has(node string) error {
+	if node != "" && node != testNode {
+		return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
+	}
+	return nil
 }
 
 func (s shelf) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
 	return s.Pool.PurgeVolume(ctx, item.ID, early)
 }
 
-func (s shelf) DiscardVolume(ctx context.Context, _, name string) (*seedbed.TrashItem, error) {
+func (s shelf) DiscardVolume(ctx context.Context, node, _, name string) (*seedbed.TrashItem, error) {
+	if err := s.has(node); err != nil {
+		return nil, err
+	}
 	all, err := s.Pool.Volumes(ctx)
 	if err != nil {
 		return nil, err
@@ -162,10 +190,12 @@ func TestTrashRoutes(t *testing.T) {
 
 	s.expect(t, "GET", "/trash", "", 200, `"id":"`+item.ID+`"`, `"instance_name":"web1"`, `"state":"trashed"`, `"expires":"`)
 	s.expect(t, "POST", "/trash/default/none/restore", "", 404)
+	s.expect(t, "POST", "/trash/default/"+item.ID+"/restore?node=hv9", "", 404, `node \"hv9\" does not exist`)
+	s.expect(t, "POST", "/trash/default/"+item.ID+"/restore?node=..", "", 422)
 	s.expect(t, "POST", "/trash/default/..%2Fx/restore", "", 422)
 	s.expect(t, "DELETE", "/trash/default/none", "", 404)
 	s.expect(t, "DELETE", "/trash/other/"+item.ID, "", 404)
-	r := s.expect(t, "POST", "/trash/default/"+item.ID+"/restore", "", 200, `"restored":true`)
+	r := s.expect(t, "POST", "/trash/default/"+item.ID+"/restore?node=host1", "", 200, `"restored":true`)
 	var v seedbed.VolumeInfo
 	if err := json.Unmarshal([]byte(r.body), &v); err != nil || v.Name != name || v.Disk.Source == "" {
 		t.Errorf("restored %+v, %v", v, err)
@@ -173,7 +203,9 @@ func TestTrashRoutes(t *testing.T) {
 	s.expect(t, "POST", "/trash/default/"+item.ID+"/restore", "", 404)
 	s.expect(t, "POST", "/trash", `{"pool":"default","name":"none"}`, 404)
 	s.expect(t, "POST", "/trash", `{"pool":"default","name":"../x"}`, 422)
-	s.expect(t, "POST", "/trash", `{"pool":"default","name":"`+name+`"}`, 200, `"id":"t2"`)
+	s.expect(t, "POST", "/trash?node=hv9", `{"pool":"default","name":"`+name+`"}`, 404, `node \"hv9\" does not exist`)
+	s.expect(t, "POST", "/trash?node=..", `{"pool":"default","name":"`+name+`"}`, 422)
+	s.expect(t, "POST", "/trash?node=host1", `{"pool":"default","name":"`+name+`"}`, 200, `"id":"t2"`)
 	s.expect(t, "GET", "/trash?node=host1", "", 200, `"id":"t2"`)
 	s.expect(t, "GET", "/trash?node=hv9", "", 404)
 	s.expect(t, "GET", "/trash?node=..", "", 422)
@@ -186,5 +218,26 @@ func TestTrashRoutes(t *testing.T) {
 		if !strings.Contains(s.log.String(), audit) {
 			t.Errorf("the log does not say %q", audit)
 		}
+	}
+}
+
+// What several nodes have in their trash is purged of the one that is named.
+func TestTrashOfSeveralNodes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	i := s.stored(t)
+	s.shelf.SetTrash(time.Hour)
+	item, err := s.shelf.TrashVolume(t.Context(), i.Volumes[0].Name, i.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *item
+	other.Node = "hv2"
+	*s.shelf.others = []seedbed.TrashItem{other}
+	s.expect(t, "GET", "/trash", "", 200, `"node":"host1"`, `"node":"hv2"`)
+	s.expect(t, "DELETE", "/trash/default/"+item.ID, "", 409, `\"`+item.ID+`\" in the trash of pool default is on host1 and hv2: say which is meant`)
+	s.expect(t, "DELETE", "/trash/default/"+item.ID+"?node=host1", "", 204)
+	if left, err := s.shelf.Pool.Trash(t.Context()); len(left) != 0 || err != nil {
+		t.Errorf("left: %+v, %v", left, err)
 	}
 }

@@ -116,9 +116,9 @@ func TestRoutes(t *testing.T) {
 		{"instances", func(c *client.Client) error { _, err := c.Instances(ctx); return err }, "GET /api/v1/instances?limit=1000 "},
 		{"retry", func(c *client.Client) error { _, err := c.RetryJob(ctx, "5f0f7e0d"); return err }, "POST /api/v1/jobs/5f0f7e0d/retry "},
 		{"some instances", func(c *client.Client) error {
-			_, err := c.ListInstances(ctx, seedbed.InstanceQuery{State: seedbed.InstanceStopped, Profile: "web", Prefix: "w", After: "w1", Limit: 3})
+			_, err := c.ListInstances(ctx, seedbed.InstanceQuery{State: seedbed.InstanceStopped, Profile: "web", Node: "hv1", Prefix: "w", After: "w1", Limit: 3})
 			return err
-		}, "GET /api/v1/instances?after=w1&limit=3&name=w&profile=web&state=stopped "},
+		}, "GET /api/v1/instances?after=w1&limit=3&name=w&node=hv1&profile=web&state=stopped "},
 		{"some jobs", func(c *client.Client) error {
 			_, err := c.ListJobs(ctx, seedbed.JobQuery{Kind: seedbed.JobStop, State: seedbed.JobFailed, Limit: 2000})
 			return err

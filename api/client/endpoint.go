@@ -19,14 +19,17 @@ type EndpointRequest struct {
 	// AllowPrivate lets it have an address that is not public, Insecure a URL of plain HTTP.
 	AllowPrivate bool `json:"allow_private,omitempty"`
 	Insecure     bool `json:"insecure,omitempty"`
-	// Secret is the receiver's own, "whsec_…"; empty draws one.
+	// Sign are the versions of its signatures, of seedbed.SignVersions; none is v1.
+	Sign []string `json:"sign,omitempty"`
+	// Secret is the receiver's own, "whsec_…" for v1 or "whsk_…" for v1a; empty draws one.
 	Secret string `json:"secret,omitempty"`
 }
 
 // NewEndpoint is an endpoint with a secret that was just made.
 type NewEndpoint struct {
 	Endpoint seedbed.Endpoint `json:"endpoint"`
-	// Secret is the signing secret, "whsec_…". It is told this once.
+	// Secret is the signing secret, "whsec_…". It is told this once. Who signs v1a
+	// alone has none: what verifies is the Public of a key.
 	Secret string `json:"secret"`
 }
 
@@ -50,24 +53,26 @@ func (c *Client) DeleteEndpoint(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/endpoints", name))
 }
 
-// EnableEndpoint enables an endpoint, or disables it.
-func (c *Client) EnableEndpoint(ctx context.Context, name string, enabled bool) (seedbed.Endpoint, error) {
+// SetEndpoint changes an endpoint.
+func (c *Client) SetEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error) {
 	var e seedbed.Endpoint
-	body := struct {
-		Enabled bool `json:"enabled"`
-	}{enabled}
-	err := c.do(ctx, call{method: http.MethodPatch, path: at("/endpoints", name), body: body, answer: &e})
+	err := c.do(ctx, call{method: http.MethodPatch, path: at("/endpoints", name), body: change, answer: &e})
 	return e, err
 }
 
+// EndpointRotation is how an endpoint is to get another key.
+type EndpointRotation struct {
+	// Overlap is how long the keys before it sign still.
+	Overlap time.Duration `json:"overlap"`
+	// Sign are the versions to sign from now on; none are those that it signs.
+	Sign []string `json:"sign,omitempty"`
+	// Secret is as in EndpointRequest.
+	Secret string `json:"secret,omitempty"`
+}
+
 // RotateEndpoint gives an endpoint a new key, and tells its secret this once.
-// The keys before it sign for the overlap still. An empty secret draws one.
-func (c *Client) RotateEndpoint(ctx context.Context, name string, overlap time.Duration, secret string) (NewEndpoint, error) {
-	type rotation struct {
-		Overlap time.Duration `json:"overlap"`
-		Secret  string        `json:"secret,omitempty"`
-	}
-	return post[NewEndpoint](ctx, c, at("/endpoints", name)+"/rotate", rotation{overlap, secret})
+func (c *Client) RotateEndpoint(ctx context.Context, name string, r EndpointRotation) (NewEndpoint, error) {
+	return post[NewEndpoint](ctx, c, at("/endpoints", name)+"/rotate", r)
 }
 
 // EndpointTest is what came of a test of an endpoint.

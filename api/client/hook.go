@@ -14,14 +14,24 @@ import (
 type HookRequest struct {
 	Name string `json:"name"`
 	seedbed.HookSettings
-	// Secret is the secret that the sender has; empty has the server draw one.
-	Secret string `json:"secret,omitempty"`
+	HookKey
 	// Profiles are those that it may use; empty means any.
 	Profiles []string `json:"profiles"`
 	// Actions are those that it may ask for; empty means create alone.
 	Actions []string `json:"actions"`
 	// Tolerance is how far a delivery's timestamp may be off; zero means the server's default.
 	Tolerance time.Duration `json:"tolerance"`
+}
+
+// HookKey is a key that a hook is to have.
+type HookKey struct {
+	// Secret is the secret that the sender has; empty has the server draw one.
+	Secret string `json:"secret,omitempty"`
+	// ID tells it from the hook's others; empty has the server draw one.
+	ID string `json:"key_id,omitempty"`
+	// NotBefore and NotAfter bound when it counts; zero is no bound.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
 }
 
 // HookChange is what is to change of a hook; nil stays.
@@ -62,13 +72,18 @@ func (c *Client) SetHook(ctx context.Context, name string, change HookChange) (s
 	return h, err
 }
 
-// RotateHook gives a hook another key: secret, or one that the server draws and
-// tells this once. Those before it count for the overlap still.
-func (c *Client) RotateHook(ctx context.Context, name, secret string, overlap time.Duration) (NewHook, error) {
+// RotateHook gives a hook another key. Those before it count for the overlap
+// still, which begins when that one does.
+func (c *Client) RotateHook(ctx context.Context, name string, key HookKey, overlap time.Duration) (NewHook, error) {
 	return post[NewHook](ctx, c, at("/hooks", name)+"/rotate", struct {
-		Secret  string        `json:"secret,omitempty"`
+		HookKey
 		Overlap time.Duration `json:"overlap"`
-	}{secret, overlap})
+	}{key, overlap})
+}
+
+// RemoveHookKey takes a key from a hook; what is signed with it is refused from then on.
+func (c *Client) RemoveHookKey(ctx context.Context, name, id string) error {
+	return c.remove(ctx, at(at("/hooks", name)+"/keys", id))
 }
 
 // TestHook tells what a hook would make of a delivery, with its own rules or,

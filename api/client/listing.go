@@ -13,7 +13,7 @@ const pageSize = 1000
 
 // ListInstances lists the instances that q asks for by name, page by page.
 func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
-	query := given(map[string]string{"state": string(q.State), "profile": q.Profile, "name": q.Prefix, "after": q.After})
+	query := given(map[string]string{"state": string(q.State), "profile": q.Profile, "node": q.Node, "name": q.Prefix, "after": q.After})
 	return pages(ctx, c, "/instances", query, q.Limit, func(i seedbed.Instance) string { return i.Name })
 }
 

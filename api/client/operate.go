@@ -62,6 +62,8 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 type Overview struct {
 	Version string `json:"version"`
 	Node    string `json:"node"`
+	// Nodes is how many hypervisors are in which state.
+	Nodes map[seedbed.NodeState]int `json:"nodes"`
 	// Checks is how many the server made; Wrong are those that found a problem.
 	Checks int             `json:"checks"`
 	Wrong  []seedbed.Check `json:"wrong"`

@@ -27,6 +27,8 @@ type SystemTemplate struct {
 	MigrationMethod      *string `json:"migration_method"`
 	OVA                  *int64  `json:"ova"`
 	MigrationMaxDowntime *int64  `json:"migration_max_downtime"`
+	DiskBus              string  `json:"disk_bus"` // virtio where it is empty
+	DiskCopy             bool    `json:"disk_copy"`
 }
 
 // SystemTemplateRequest is what a system template is made of, or what of it is
@@ -42,6 +44,8 @@ type SystemTemplateRequest struct {
 	NodeAutostart        *bool   `json:"node_autostart,omitempty"`
 	MigrationMethod      *string `json:"migration_method,omitempty"`
 	MigrationMaxDowntime *int    `json:"migration_max_downtime,omitempty"`
+	DiskBus              *string `json:"disk_bus,omitempty"`
+	DiskCopy             *bool   `json:"disk_copy,omitempty"`
 }
 
 // SystemTemplates lists the system templates whose names match limit; empty is all.

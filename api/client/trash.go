@@ -25,20 +25,24 @@ func (c *Client) Trash(ctx context.Context, node string) ([]TrashItem, error) {
 	return get[[]TrashItem](ctx, c, "/trash", onNode(node))
 }
 
-// RestoreVolume makes what is in a pool's trash a volume again, of no instance.
-func (c *Client) RestoreVolume(ctx context.Context, pool, id string) (seedbed.VolumeInfo, error) {
-	return post[seedbed.VolumeInfo](ctx, c, at(at("/trash", pool), id)+"/restore", nil)
+// RestoreVolume makes what is in a pool's trash a volume again, of no instance: that
+// of a node, or without its name the only one; seedbed.ErrConflict, which names the
+// nodes, when several have one of that ID.
+func (c *Client) RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error) {
+	var v seedbed.VolumeInfo
+	err := c.do(ctx, call{method: http.MethodPost, path: at(at("/trash", pool), id) + "/restore", query: onNode(node), answer: &v})
+	return v, err
 }
 
-// DiscardVolume puts a restored volume back into the trash; the answer is nil
-// when its pool keeps none, so that it is gone.
-func (c *Client) DiscardVolume(ctx context.Context, pool, name string) (*TrashItem, error) {
+// DiscardVolume puts a restored volume back into the trash, on the nodes of
+// RestoreVolume; the answer is nil when its pool keeps none, so that it is gone.
+func (c *Client) DiscardVolume(ctx context.Context, node, pool, name string) (*TrashItem, error) {
 	body := struct {
 		Pool string `json:"pool"`
 		Name string `json:"name"`
 	}{pool, name}
 	var answer []byte
-	err := c.do(ctx, call{method: http.MethodPost, path: "/trash", body: body, raw: &answer, timeout: binTimeout})
+	err := c.do(ctx, call{method: http.MethodPost, path: "/trash", query: onNode(node), body: body, raw: &answer, timeout: binTimeout})
 	if err != nil || len(answer) == 0 {
 		return nil, err
 	}
@@ -49,8 +53,7 @@ func (c *Client) DiscardVolume(ctx context.Context, pool, name string) (*TrashIt
 	return item, nil
 }
 
-// PurgeVolume removes what is in a pool's trash for good: that of a node, or
-// without its name that which nodes share, or any.
+// PurgeVolume removes what is in a pool's trash for good, on the nodes of RestoreVolume.
 func (c *Client) PurgeVolume(ctx context.Context, node, pool, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: at(at("/trash", pool), id), query: onNode(node), timeout: binTimeout})
 }

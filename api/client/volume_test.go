@@ -23,9 +23,9 @@ func TestVolumeRoutes(t *testing.T) {
 		"snapshot remove": {func(c *client.Client) error { _, err := c.RemoveSnapshot(ctx, "v", "../s"); return err },
 			"DELETE /api/v1/instances/v/snapshots/..%2Fs ", "{}"},
 		"trash":   {func(c *client.Client) error { _, err := c.Trash(ctx, "hv1"); return err }, "GET /api/v1/trash?node=hv1 ", "[]"},
-		"restore": {func(c *client.Client) error { _, err := c.RestoreVolume(ctx, "p", "t1"); return err }, "POST /api/v1/trash/p/t1/restore ", "{}"},
+		"restore": {func(c *client.Client) error { _, err := c.RestoreVolume(ctx, "hv1", "p", "t1"); return err }, "POST /api/v1/trash/p/t1/restore?node=hv1 ", "{}"},
 		"purge":   {func(c *client.Client) error { return c.PurgeVolume(ctx, "", "p", "t1") }, "DELETE /api/v1/trash/p/t1 ", ""},
-		"discard": {func(c *client.Client) error { _, err := c.DiscardVolume(ctx, "p", "v"); return err }, `POST /api/v1/trash {"pool":"p","name":"v"}`, "{}"},
+		"discard": {func(c *client.Client) error { _, err := c.DiscardVolume(ctx, "hv1", "p", "v"); return err }, `POST /api/v1/trash?node=hv1 {"pool":"p","name":"v"}`, "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,14 +49,14 @@ func TestVolumeRoutes(t *testing.T) {
 func TestDiscardedForGood(t *testing.T) {
 	t.Parallel()
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	item, err := c.DiscardVolume(t.Context(), "p", "v")
+	item, err := c.DiscardVolume(t.Context(), "", "p", "v")
 	if err != nil || item != nil {
 		t.Errorf("%v, %v", item, err)
 	}
 	c = serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"pool":"p","id":"t1","name":"v","instance_name":"web1"}`)
 	})
-	if item, err = c.DiscardVolume(t.Context(), "p", "v"); err != nil || item == nil || item.ID != "t1" || item.InstanceName != "web1" {
+	if item, err = c.DiscardVolume(t.Context(), "", "p", "v"); err != nil || item == nil || item.ID != "t1" || item.InstanceName != "web1" {
 		t.Errorf("%+v, %v", item, err)
 	}
 }

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// keyRequest is a key that a hook is to have.
+type keyRequest struct {
+	// Secret is the secret that the sender has; empty draws one.
+	Secret string `json:"secret"`
+	// KeyID tells it from the hook's others; empty draws one.
+	KeyID string `json:"key_id"`
+	// NotBefore and NotAfter bound when it counts; zero is no bound.
+	NotBefore time.Time `json:"not_before"`
+	NotAfter  time.Time `json:"not_after"`
+}
+
+func (k keyRequest) empty() bool {
+	return k.Secret == "" && k.KeyID == "" && k.NotBefore.IsZero() && k.NotAfter.IsZero()
+}
+
+// hookKey is the key that is asked for, with its text if that was drawn.
+func (r *router) hookKey(h seedbed.HookSettings, req keyRequest) (key seedbed.HookKey, secret string, err error) {
+	key = seedbed.HookKey{ID: req.KeyID, NotBefore: req.NotBefore.UTC(), NotAfter: req.NotAfter.UTC()}
+	if key.ID == "" {
+		key.ID = "k" + strings.ToLower(rand.Text()[:6])
+	}
+	switch now := time.Now(); {
+	case key.NotAfter.IsZero():
+	case !key.NotAfter.After(now):
+		return key, "", invalid("not_after %s: the key would never count: want a time to come", key.NotAfter.Format(time.RFC3339))
+	case !key.NotAfter.After(key.NotBefore):
+		return key, "", invalid("not_after %s: want a time after not_before, %s", key.NotAfter.Format(time.RFC3339), key.NotBefore.Format(time.RFC3339))
+	}
+	if err := seedbed.CheckName("key", key.ID); err != nil {
+		return key, "", err
+	}
+	if req.Secret != "" {
+		key.Secret, err = r.Receiving.ParseKey(h, req.Secret)
+		return key, "", err
+	}
+	key.Secret, secret, err = r.Receiving.NewKey(h)
+	return key, secret, err
+}
+
+type rotateHookRequest struct {
+	keyRequest
+	Overlap time.Duration `json:"overlap"`
+}
+
+func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
+	req := rotateHookRequest{Overlap: defaultOverlap}
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	if req.Overlap < 0 || req.Overlap > maxOverlap {
+		return invalid("overlap %s: want nanoseconds that are 0s to %s", req.Overlap, maxOverlap)
+	}
+	h, err := r.hookOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	key, secret, err := r.hookKey(h.HookSettings, req.keyRequest)
+	if err != nil {
+		return err
+	}
+	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap); err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, newHook{h, secret})
+}
+
+// removeHookKey ends a key at once. A hook that would then be of no use, or open
+// to anybody, keeps it.
+func (r *router) removeHookKey(ctx context.Context, c *fiber.Ctx) error {
+	if err := unchanged(ctx, c, "hook", r.Store.Hook, contentTag); err != nil {
+		return err
+	}
+	return drop(ctx, c, "hook", func(ctx context.Context, hook string) error {
+		_, err := r.Store.RemoveHookKey(ctx, hook, c.Params("id"), func(left seedbed.Hook) error {
+			if err := r.Receiving.CheckKeys(left); err != nil {
+				return seedbed.Errorf(seedbed.ErrConflict, "it is the last key of hook %q, and without it: %v: rotate it, or delete the hook", hook, err)
+			}
+			return nil
+		})
+		return err
+	})
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// planImport answers what an import would make, and what is in its way.
+func (r *router) planImport(ctx context.Context, c *fiber.Ctx) error {
+	var req seedbed.ImportRequest
+	if err := receive(c, &req); err != nil {
+		return err
+	}
+	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	switch {
+	case req.OVA && (req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Firmware != ""):
+		return invalid("path, sha256, format and firmware are of a disk image: an OVA is uploaded, and says the rest itself")
+	case req.Size < 0:
+		return invalid("size is %d: want that of the file, or none", req.Size)
+	case len(req.Path) > maxPath:
+		return invalid("path is too long: want at most %d bytes", maxPath)
+	}
+	p, err := r.Intake.PlanImport(ctx, req)
+	if err != nil {
+		return err
+	}
+	if most := cmp.Or(r.MaxUpload, defaultMaxUpload); req.Path == "" && req.Size > most {
+		p.Problems = append(p.Problems, "the file has "+req.Size.Human()+", and at most "+most.Human()+" may be uploaded (storage.max_upload)")
+	}
+	if req.OVA && len(p.Problems) == 0 {
+		if p.Problems, err = r.ovaProblems(ctx, req); err != nil {
+			return err
+		}
+	}
+	return reply(c, fiber.StatusOK, p)
+}
+
+// ovaProblems are what keeps an OVA from being imported besides.
+func (r *router) ovaProblems(ctx context.Context, req seedbed.ImportRequest) ([]string, error) {
+	_, err := r.ovaPrecondition(ctx, req.Name, req.Pool, max(1, req.Size))
+	if no, ok := errors.AsType[*refusal](err); ok {
+		return []string{no.Error()}, nil
+	}
+	return []string{}, err
+}

@@ -56,8 +56,12 @@ func (c *crowd) FeedPage(_ context.Context, _ string, since int64, generation st
 	}
 	return c.page, nil
 }
-func (c *crowd) Blob(context.Context, string) ([]byte, error)               { return c.doc, nil }
+func (c *crowd) NodeBlob(context.Context, string, string) ([]byte, error) { return c.doc, nil }
+func (c *crowd) NodeGuests(_ context.Context, _ string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error) {
+	return ids, nil
+}
 func (c *crowd) Hint() <-chan struct{}                                      { return c.hint }
+func (c *crowd) FeedHint() <-chan struct{}                                  { return nil }
 func (c *crowd) SetApplied(context.Context, string, int64, time.Time) error { return nil }
 func (c *crowd) AddGuestEvents(context.Context, string, string, []seedbed.GuestEvent) error {
 	return nil
@@ -100,7 +104,7 @@ func TestRestart(t *testing.T) {
 	}
 	server, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- feed.NewServer(c, quiet).Serve(server, ln) }()
+	go func() { served <- feed.NewServer(c, quiet).ServeNode(server, ln, "node1", c) }()
 	start := time.Now()
 	run(func(_ *plane, _ *netcfg.Manager, client *feed.Client) {
 		eventually(t, func() string {

@@ -94,6 +94,7 @@ Others reach it by its node name, and by each --host.`,
 			return a.printIssued(all)
 		}),
 	}
+	c.ValidArgsFunction = a.completion(files, nodes)
 	f := c.Flags()
 	f.StringSliceVar(&roles, "role", nil, "`role` of a daemon on the host: control, worker or metadata; may be repeated")
 	f.StringSliceVar(&hosts, "host", nil, "another `name` or IP address of the host; may be repeated")

@@ -175,7 +175,7 @@ func (a *app) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
-	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes} {
+	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes, "hook": hooks} {
 		for _, c := range commandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
 				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found
@@ -203,6 +203,8 @@ func (a *app) completeBelow(group *cobra.Command, named nameLister) {
 			lister = hooks
 		case c.Name() == "add" || c.Name() == "create":
 			continue // its name is new, and what follows may be a file
+		case words[1] == "NODE":
+			lister = nodes
 		case c.Parent() == group && (words[1] == "NAME" || words[1] == "ID"):
 			lister = named
 		}

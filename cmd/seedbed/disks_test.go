@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -11,18 +14,23 @@ import (
 	"seedbed/store"
 )
 
-// disks are the volumes of the world's instances: a pool in memory that keeps
-// what is removed for three days.
+// disks are the volumes of the world's instances: a pool in memory for each of two
+// nodes, which keeps what is removed for three days.
 type disks struct {
-	db   *store.DB
-	pool *drivertest.Pool
+	db    *store.DB
+	pools map[string]*drivertest.Pool
 }
 
 func newDisks(db *store.DB) disks {
-	d := disks{db, drivertest.NewPool()}
-	d.pool.SetTrash(72 * time.Hour)
+	d := disks{db, map[string]*drivertest.Pool{"hv1": drivertest.NewPool(), "hv2": drivertest.NewPool()}}
+	for _, p := range d.pools {
+		p.SetTrash(72 * time.Hour)
+	}
 	return d
 }
+
+// on is the pool of a node, or of the first.
+func (d disks) on(node string) *drivertest.Pool { return d.pools[cmp.Or(node, "hv1")] }
 
 // effect does to the volumes what a job's kind says.
 func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
@@ -41,17 +49,18 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 	}
 	for _, v := range inst.Volumes {
 		snapshot := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
+		pool := d.on(inst.Node)
 		switch job.Kind {
 		case seedbed.JobCreate:
-			_, err = d.pool.CloneVolume(ctx, job.ID, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Size: v.Size})
+			_, err = pool.CloneVolume(ctx, job.ID, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Size: v.Size})
 		case seedbed.JobRemove:
-			_, err = d.pool.TrashVolume(ctx, v.Name, inst.ID)
+			_, err = pool.TrashVolume(ctx, v.Name, inst.ID)
 		case seedbed.JobFlatten:
-			_, err = d.pool.FlattenVolume(ctx, v.Name, inst.ID, nil)
+			_, err = pool.FlattenVolume(ctx, v.Name, inst.ID, nil)
 		case seedbed.JobSnapshot:
-			_, err = d.pool.CreateSnapshot(ctx, job.ID, snapshot)
+			_, err = pool.CreateSnapshot(ctx, job.ID, snapshot)
 		case seedbed.JobSnapshotRemove:
-			err = d.pool.RemoveSnapshot(ctx, snapshot, "")
+			err = pool.RemoveSnapshot(ctx, snapshot, "")
 		}
 		if err != nil {
 			return err
@@ -61,39 +70,51 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 }
 
 // Snapshots is what the API asks the worker.
-func (d disks) Snapshots(ctx context.Context, _, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
-	return d.pool.Snapshots(ctx, volume, id)
+func (d disks) Snapshots(ctx context.Context, node, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+	return d.on(node).Snapshots(ctx, volume, id)
 }
 
-// Trash is what the API asks the worker.
-func (d disks) Trash(ctx context.Context, _ string) ([]seedbed.TrashItem, error) {
-	all, err := d.pool.Trash(ctx)
-	if err != nil {
-		return nil, err
-	}
-	volumes, err := d.pool.Volumes(ctx)
-	for _, v := range volumes {
-		if v.Restored {
-			all = append(all, seedbed.TrashItem{Pool: v.Pool, Name: v.Name, State: seedbed.Restored, Instance: v.Instance, Size: v.Size})
+// Trash is what the API asks the workers.
+func (d disks) Trash(ctx context.Context, node string) (all []seedbed.TrashItem, err error) {
+	for _, name := range slices.Sorted(maps.Keys(d.pools)) {
+		if node != "" && node != name {
+			continue
+		}
+		items, err := d.on(name).Trash(ctx)
+		if err != nil {
+			return nil, err
+		}
+		volumes, err := d.on(name).Volumes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range volumes {
+			if v.Restored {
+				items = append(items, seedbed.TrashItem{Pool: v.Pool, Name: v.Name, State: seedbed.Restored, Instance: v.Instance, Size: v.Size})
+			}
+		}
+		for _, i := range items {
+			i.Node = name
+			all = append(all, i)
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // RestoreVolume is what the API asks the worker.
-func (d disks) RestoreVolume(ctx context.Context, _, id string) (seedbed.VolumeInfo, error) {
-	return d.pool.RestoreVolume(ctx, id)
+func (d disks) RestoreVolume(ctx context.Context, node, _, id string) (seedbed.VolumeInfo, error) {
+	return d.on(node).RestoreVolume(ctx, id)
 }
 
 // DiscardVolume is what the API asks the worker.
-func (d disks) DiscardVolume(ctx context.Context, pool, name string) (*seedbed.TrashItem, error) {
-	volumes, err := d.pool.Volumes(ctx)
+func (d disks) DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error) {
+	volumes, err := d.on(node).Volumes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range volumes {
 		if v.Name == name && v.Restored {
-			return d.pool.TrashVolume(ctx, name, v.Instance)
+			return d.on(node).TrashVolume(ctx, name, v.Instance)
 		}
 	}
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", name, pool)
@@ -101,17 +122,17 @@ func (d disks) DiscardVolume(ctx context.Context, pool, name string) (*seedbed.T
 
 // PurgeVolume is what the API asks the worker.
 func (d disks) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
-	return d.pool.PurgeVolume(ctx, item.ID, early)
+	return d.on(item.Node).PurgeVolume(ctx, item.ID, early)
 }
 
 // ReceiveUpload is what the API asks the worker.
 func (d disks) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
-	return d.pool.ReceiveUpload(ctx, spec, body)
+	return d.on("").ReceiveUpload(ctx, spec, body)
 }
 
 // DropUpload is what the API asks the worker.
 func (d disks) DropUpload(ctx context.Context, up seedbed.Upload) error {
-	return d.pool.DropUpload(ctx, up.ID)
+	return d.on("").DropUpload(ctx, up.ID)
 }
 
 // ova are the disks of the OVA that a job imports.

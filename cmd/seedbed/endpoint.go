@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +27,9 @@ func (a *app) endpointAdd() *cobra.Command {
 		Use:   "add NAME URL --event TYPE",
 		Short: "Make an endpoint and print its secret, this once",
 		Long: `Make an endpoint: from then on Seedbed posts to URL what happens, signed as
-Standard Webhooks v1 has it. An event is a type such as job.succeeded, all of a
-kind such as instance.*, or *. The signing secret is printed once.`,
+Standard Webhooks has it: v1 (HMAC), v1a (Ed25519), or both. An event is a type such
+as job.succeeded, all of a kind such as instance.*, or *. The signing secret of v1 is
+printed once; what verifies v1a is the public key, which "endpoint show" has.`,
 		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
 		Args:    cobra.ExactArgs(2),
 		RunE: a.do(func(ctx context.Context, args []string) error {
@@ -45,7 +45,7 @@ kind such as instance.*, or *. The signing secret is printed once.`,
 			if err != nil {
 				return err
 			}
-			return a.tellEndpointSecret(made, file, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
+			return a.tellEndpointSecret(made, file, r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
 		}),
 	}
 	f := c.Flags()
@@ -53,25 +53,35 @@ kind such as instance.*, or *. The signing secret is printed once.`,
 	f.BoolVar(&r.CloudEvents, "cloudevents", false, "send CloudEvents 1.0 (structured JSON)")
 	f.BoolVar(&r.AllowPrivate, "allow-private", false, "it may have an address that is private, loopback or link-local")
 	f.BoolVar(&r.Insecure, "insecure", false, "plain http may go to any address")
-	f.StringVar(&file, "secret-file", "", "`file` with the receiver's own secret (default: a new one)")
+	f.StringSliceVar(&r.Sign, "sign", nil, "`version` of the signatures: v1 (the default) or v1a (repeatable)")
+	f.StringVar(&file, "secret-file", "", "`file` with the receiver's own secret, or a private key for v1a (default: a new one)")
 	_ = c.MarkFlagRequired("event") // the flag exists: it was added above
 	return c
 }
 
-// tellEndpointSecret prints a secret that came from the server, and not one
-// that was in a file.
-func (a *app) tellEndpointSecret(made client.NewEndpoint, file, what string) error {
+// tellEndpointSecret prints a secret that the server has drawn, and not the given
+// one, which was in a file.
+func (a *app) tellEndpointSecret(made client.NewEndpoint, file, given, what string) error {
+	drawn := strings.TrimPrefix(made.Secret, "whsec_") != strings.TrimPrefix(given, "whsec_")
+	if file != "" {
+		what += ", with the secret in " + file
+	}
 	switch {
-	case a.json() && file != "":
+	case a.json() && !drawn:
 		return a.printJSON(made.Endpoint)
 	case a.json():
 		return a.printJSON(made)
-	case file != "":
-		a.say("%s, with the secret in %s", what, file)
-		return nil
+	case made.Secret == "" || !drawn:
+		a.say("%s", what)
+	default:
+		fmt.Fprintln(a.out, made.Secret)
+		a.say("%s; its secret, above, is not told again", what)
 	}
-	fmt.Fprintln(a.out, made.Secret)
-	a.say("%s; its secret, above, is not told again", what)
+	for _, k := range made.Endpoint.Keys {
+		if k.Public != "" && k.Expires.IsZero() {
+			a.say("the public key that verifies %s is %s", k.Version, k.Public)
+		}
+	}
 	return nil
 }
 
@@ -131,9 +141,12 @@ func (a *app) printEndpoint(e seedbed.Endpoint) error {
 		{"failing since", a.moment(e.FailingSince)}, {"paused until", a.moment(e.OpenUntil)}, {"added", a.moment(e.Created)},
 	}
 	for _, k := range e.Keys {
-		until := "signs"
+		until := "signs " + k.Version
 		if !k.Expires.IsZero() {
-			until = "signs until " + a.moment(k.Expires)
+			until += " until " + a.moment(k.Expires)
+		}
+		if k.Public != "" {
+			until += "\n" + k.Public
 		}
 		pairs = append(pairs, [2]string{"key " + k.ID, until})
 	}
@@ -146,63 +159,6 @@ func marked(b bool) string {
 		return "allowed"
 	}
 	return ""
-}
-
-func (a *app) endpointSet() *cobra.Command {
-	var enable, disable bool
-	c := &cobra.Command{
-		Use: "set NAME --enable|--disable", Short: "Enable an endpoint, or disable it",
-		Long: `Enable an endpoint, or disable it. What happens while it is disabled, and what
-was pending then, is skipped; "endpoint replay --missed" sends it later.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			e, err := api.EnableEndpoint(ctx, args[0], enable)
-			if err != nil {
-				return err
-			}
-			return a.printEndpoint(e)
-		}),
-	}
-	c.Flags().BoolVar(&enable, "enable", false, "send to it, and forget its failures")
-	c.Flags().BoolVar(&disable, "disable", false, "send nothing to it")
-	c.MarkFlagsOneRequired("enable", "disable")
-	c.MarkFlagsMutuallyExclusive("enable", "disable")
-	return c
-}
-
-func (a *app) endpointRotate() *cobra.Command {
-	var (
-		overlap time.Duration
-		file    string
-	)
-	c := &cobra.Command{
-		Use: "rotate NAME", Short: "Give an endpoint a new key and print its secret, this once",
-		Long: `Give an endpoint a new key. The keys that it has sign for the time of the
-overlap still, beside the new one: give the receiver the new secret meanwhile.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			secret, err := givenSecret(file)
-			if err != nil {
-				return err
-			}
-			made, err := api.RotateEndpoint(ctx, args[0], overlap, secret)
-			if err != nil {
-				return err
-			}
-			return a.tellEndpointSecret(made, file, fmt.Sprintf("endpoint %s has a new key, and signs with %d", args[0], len(made.Endpoint.Keys)))
-		}),
-	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before it sign still")
-	c.Flags().StringVar(&file, "secret-file", "", "`file` with the receiver's own secret (default: a new one)")
-	return c
 }
 
 func (a *app) endpointRemove() *cobra.Command {

@@ -17,13 +17,14 @@ import (
 
 func (a *app) hookCmd() *cobra.Command {
 	c := group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
-	c.AddCommand(a.hookAdd(), a.hookSet(), a.hookShow(), a.hookList(), a.hookRotate(), a.hookTest(), a.hookRemove(), a.hookSend())
+	c.AddCommand(a.hookAdd(), a.hookSet(), a.hookShow(), a.hookList(), a.hookRotate(), a.hookKeyCmd(), a.hookTest(), a.hookRemove(), a.hookSend())
 	return c
 }
 
 func (a *app) hookAdd() *cobra.Command {
 	var (
 		f          hookFlags
+		k          keyFlags
 		noSave     bool
 		scheme     string
 		insecure   bool
@@ -44,6 +45,9 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 				return err
 			}
 			if err := f.fill(&r); err != nil {
+				return err
+			}
+			if err := k.fill(&r.HookKey, a.now()); err != nil {
 				return err
 			}
 			r.Scheme, r.Insecure = seedbed.Scheme(scheme), insecure
@@ -72,6 +76,7 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 		}),
 	}
 	f.add(c)
+	k.add(c)
 	c.Flags().StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the sender proves who it is: "+schemes())
 	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's secret (default: one is drawn)")
 	c.Flags().BoolVar(&insecure, "insecure", false, "allow the scheme none; then only this host, or holders of a certificate, may send")

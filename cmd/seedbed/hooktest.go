@@ -3,65 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"seedbed"
 )
-
-func (a *app) hookRotate() *cobra.Command {
-	var (
-		overlap    time.Duration
-		secretFrom string
-		noSave     bool
-	)
-	c := &cobra.Command{
-		Use:   "rotate NAME",
-		Short: "Give a hook another key; the one before counts for the overlap still",
-		Long: `Give a hook another key. Until the overlap is over, webhooks signed with either
-are accepted, so that nothing is lost while the sender changes.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			if err := seedbed.CheckName("hook", args[0]); err != nil {
-				return err
-			}
-			secret, err := givenSecret(secretFrom)
-			if err != nil {
-				return err
-			}
-			file := ""
-			if !noSave && secret == "" {
-				if file, err = a.secretFile(args[0]); err != nil {
-					return fmt.Errorf("%w; --no-save only prints the secret", err)
-				}
-				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-					return err
-				}
-			}
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			made, err := api.RotateHook(ctx, args[0], secret, overlap)
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.tellSecret(made, file, "has a new key, and the one before for "+span(overlap)), saveSecret(file, made.Secret))
-		}),
-	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before count")
-	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's new secret (default: one is drawn)")
-	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
-	return c
-}
 
 func (a *app) hookTest() *cobra.Command {
 	var file, when, mapping string

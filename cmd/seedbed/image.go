@@ -19,8 +19,9 @@ func (a *app) imageCmd() *cobra.Command {
 
 func (a *app) imageAdd() *cobra.Command {
 	var (
-		r client.ImageRequest
-		w waitFlags
+		r   client.ImageRequest
+		w   waitFlags
+		dry bool
 	)
 	c := &cobra.Command{
 		Use:   "add NAME FILE",
@@ -41,6 +42,9 @@ alone is sent by: seedbed image upload.`,
 			if err != nil {
 				return err
 			}
+			if dry {
+				return a.tellImport(ctx, api, seedbed.ImportRequest{Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node})
+			}
 			receipt, err := api.ImportImage(ctx, r)
 			if err != nil {
 				return err
@@ -50,6 +54,7 @@ alone is sent by: seedbed image upload.`,
 	}
 	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
 	nodeFlag(c, &r.Node)
+	dryFlag(c, &dry)
 	w.addJob(c)
 	return c
 }
@@ -59,9 +64,9 @@ func (a *app) imageList() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List images", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			return list(ctx, a, (*client.Client).Images, "no images yet: seedbed image add NAME FILE",
-				[]string{"name", "state", "size", "format", "pool", "added"},
+				[]string{"name", "state", "size", "format", "pool", "node", "added"},
 				func(i seedbed.Image) []string {
-					return []string{i.Name, string(i.State), size(i.Size), i.Format, i.Pool, a.ago(i.Created)}
+					return []string{i.Name, string(i.State), size(i.Size), i.Format, i.Pool, i.Node, a.ago(i.Created)}
 				})
 		}),
 	}

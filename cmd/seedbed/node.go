@@ -51,7 +51,7 @@ func (a *app) nodeShow() *cobra.Command {
 
 func (a *app) nodePairs(n seedbed.NodeStatus) [][2]string {
 	worker := n.Worker
-	if worker == "" {
+	if worker == "" && !n.Created.IsZero() { // one that is none any more has no worker
 		worker = "on the socket of the control host " + n.Name
 	}
 	pairs := [][2]string{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed"
 	"seedbed/api/client"
 )
 
@@ -23,26 +24,48 @@ func (a *app) ovaCmd() *cobra.Command {
 }
 
 func (a *app) ovaUpload() *cobra.Command {
-	var pool string
+	var (
+		pool string
+		dry  bool
+	)
+	upload := a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		f, size, err := openUpload(args[1])
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		bar := a.newUploadBar(f, size)
+		defer bar.end()
+		return api.UploadOVA(ctx, args[0], pool, bar, size)
+	})
+	plan := a.do(func(ctx context.Context, args []string) error {
+		f, size, err := openUpload(args[1])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		return a.tellImport(ctx, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
+	})
 	c := &cobra.Command{
 		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
 		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a
 profile of that name come to be, of which machines are made (seedbed provisioner
 create). A provisioning script called ova or default_ova must be there, which the
 profile gets; it may be empty.`,
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			f, size, err := openUpload(args[1])
-			if err != nil {
-				return "", err
+		RunE: func(c *cobra.Command, args []string) error {
+			if dry {
+				return plan(c, args)
 			}
-			defer f.Close()
-			bar := a.newUploadBar(f, size)
-			defer bar.end()
-			return api.UploadOVA(ctx, args[0], pool, bar, size)
-		}),
+			return upload(c, args)
+		},
 		ValidArgsFunction: a.completion(nothing, files),
 	}
 	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `pool` of its disks")
+	dryFlag(c, &dry)
 	_ = c.MarkFlagRequired("pool") // the flag exists: it was added above
 	return c
 }

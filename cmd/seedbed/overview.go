@@ -43,6 +43,7 @@ func (a *app) printOverview(where string, o client.Overview) {
 	a.printPairs([][2]string{
 		{"seedbedd", fmt.Sprintf("%s on %s, at %s", o.Version, o.Node, where)},
 		{"health", health},
+		{"nodes", nodeStates(o.Nodes)},
 		{"instances", fmt.Sprintf("%d%s", all.Count, states(o.Census))},
 		{"running", fmt.Sprintf("%d vCPUs and %s of memory, of %d and %s", running.VCPUs, running.Memory, all.VCPUs, all.Memory)},
 		{"volumes", fmt.Sprintf("%d, %s", o.Census.Volumes, o.Census.Disks)},
@@ -64,6 +65,22 @@ func (a *app) printOverview(where string, o client.Overview) {
 		rows = append(rows, a.jobRow(j))
 	}
 	a.printTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
+}
+
+// nodeStates are the hypervisors by state, such as "3: 2 ready, 1 away".
+func nodeStates(nodes map[seedbed.NodeState]int) string {
+	var parts []string
+	all := 0
+	for _, s := range []seedbed.NodeState{seedbed.NodeReady, seedbed.NodeCordoned, seedbed.NodeAway} {
+		if n := nodes[s]; n > 0 {
+			all += n
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if all == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
 }
 
 // states are the instances by state, such as ": 3 running, 1 stopped".

@@ -60,12 +60,13 @@ func (a *app) root() *cobra.Command {
 	f.StringVarP(&a.flags.format, "format", "f", "", "`pretty`, json or json-pretty; raw prints the names of a list alone")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
 	root.AddCommand(
-		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.deliveryCmd(), a.endpointCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(), a.trashCmd(),
+		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.deliveryCmd(), a.endpointCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(), a.trashCmd(), a.orphanCmd(),
 		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.clusterCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.statusCmd(), a.versionCmd(), a.docsCmd(),
 		a.provisionerCmd(), a.templateCmd(), a.userdataCmd(), a.ovaCmd(), a.connectionCmd(), a.catalogueCmd(), a.scriptCmd(),
 	)
 	group(root)
 	a.completeNames(root)
+	a.completeWords(root)
 	return root
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"seedbed"
 	"seedbed/api/client"
 )
 
@@ -25,6 +27,8 @@ type systemFlags struct {
 	nodeSelector, migrationMethod string
 	nodeAutostart                 bool
 	maxDowntime                   int
+	diskBus                       string
+	diskCopy                      bool
 }
 
 const defaultMaxDowntime = 300 // milliseconds, as libvirt's and PVC's
@@ -42,6 +46,8 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 		"mem", "memprov", "vcpus", "vms", "load", "none")
 	f.BoolVar(&s.nodeAutostart, "node-autostart", false, "start it when its node starts")
 	addChoice(c, &s.migrationMethod, "migration-method", "", "how it changes nodes", "none", "live", "shutdown")
+	addChoice(c, &s.diskBus, "disk-bus", "", "how its disks are attached: each by itself, or all to one controller", "virtio", "scsi")
+	f.BoolVar(&s.diskCopy, "disk-copy", false, "copy its disks whole from their images, where they would be clones")
 	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`milliseconds` that a live migration may stop it for")
 }
 
@@ -51,7 +57,7 @@ func (s *systemFlags) request(c *cobra.Command) client.SystemTemplateRequest {
 		VCPUs: given(c, "vcpus", s.vcpus), VRAM: given(c, "vram", s.vram), Serial: s.serial.said(c, "serial"), VNC: s.vnc.said(c, "vnc"),
 		VNCBind: given(c, "vnc-bind", s.vncBind), NodeLimit: given(c, "node-limit", s.nodeLimit), NodeSelector: given(c, "node-selector", s.nodeSelector),
 		NodeAutostart: given(c, "node-autostart", s.nodeAutostart), MigrationMethod: given(c, "migration-method", s.migrationMethod),
-		MigrationMaxDowntime: given(c, "max-downtime", s.maxDowntime),
+		MigrationMaxDowntime: given(c, "max-downtime", s.maxDowntime), DiskBus: given(c, "disk-bus", s.diskBus), DiskCopy: given(c, "disk-copy", s.diskCopy),
 	}
 }
 
@@ -106,11 +112,11 @@ func (a *app) systemRemove() *cobra.Command {
 func (a *app) systemList() *cobra.Command {
 	return matchingCmd(a, "system templates", "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
 		(*client.Client).SystemTemplates,
-		[]string{"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]"},
+		[]string{"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]", "disk bus", "copied"},
 		func(t client.SystemTemplate) []string {
 			return []string{
 				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(t.VRAM, 10), yesNo(t.Serial), yesNo(t.VNC),
-				orDash(t.VNCBind), orDash(t.NodeLimit), orDash(t.NodeSelector), yesNo(t.NodeAutostart), orDash(t.MigrationMethod), orDash(t.MigrationMaxDowntime),
+				orDash(t.VNCBind), orDash(t.NodeLimit), orDash(t.NodeSelector), yesNo(t.NodeAutostart), orDash(t.MigrationMethod), orDash(t.MigrationMaxDowntime), cmp.Or(t.DiskBus, seedbed.BusVirtio), yesNo(t.DiskCopy),
 			}
 		})
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,9 +32,9 @@ func (a *app) trashList() *cobra.Command {
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			read := func(api *client.Client, ctx context.Context) ([]client.TrashItem, error) { return api.Trash(ctx, node) }
 			return list(ctx, a, read, "the trash is empty",
-				[]string{"id", "state", "instance", "volume", "pool", "size", "removed", "purged"},
+				[]string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
 				func(i client.TrashItem) []string {
-					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, size(i.Size), a.ago(i.Removed), a.ago(i.Expires)}
+					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, size(i.Size), a.ago(i.Removed), a.ago(i.Expires)}
 				})
 		}),
 	}
@@ -45,18 +47,27 @@ func onNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
 }
 
-// trashed finds what has that ID in the trash of some pool, on that node or on any.
+// trashed finds what has that ID in the trash of some pool, on that node or on any. It is
+// ErrConflict when there are several.
 func (a *app) trashed(ctx context.Context, api *client.Client, node, id string) (client.TrashItem, error) {
 	items, err := api.Trash(ctx, node)
 	if err != nil {
 		return client.TrashItem{}, err
 	}
-	for _, i := range items {
-		if i.ID == id && i.State == seedbed.Trashed {
-			return i, nil
-		}
+	items = slices.DeleteFunc(items, func(i client.TrashItem) bool { return i.ID != id || i.State != seedbed.Trashed })
+	switch len(items) {
+	case 0:
+		return client.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash: see seedbed trash list", id)
+	case 1:
+		return items[0], nil
 	}
-	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash: see seedbed trash list", id)
+	in := each(items, func(i client.TrashItem) string {
+		if i.Node == "" {
+			return "pool " + i.Pool
+		}
+		return "pool " + i.Pool + " of node " + i.Node
+	})
+	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: say which is meant with --node", id, strings.Join(in, " and "))
 }
 
 func (a *app) trashRestore() *cobra.Command {
@@ -76,27 +87,29 @@ cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
 			if err != nil {
 				return err
 			}
-			v, err := api.RestoreVolume(ctx, item.Pool, item.ID)
+			v, err := api.RestoreVolume(ctx, cmp.Or(item.Node, node), item.Pool, item.ID)
 			if err != nil {
 				return err
 			}
 			if a.json() {
 				return a.printJSON(v)
 			}
-			a.say("%s", printable(restored(v, item.InstanceName)))
+			a.say("%s", printable(restored(v, item)))
 			return nil
 		}),
+		ValidArgsFunction: a.completion(trashIDs),
 	}
 	onNode(c, &node)
 	return c
 }
 
 // restored tells what one can do with a volume that came back.
-func restored(v seedbed.VolumeInfo, instance string) string {
-	name := instance
-	if name == "" {
-		name = "rescued"
+func restored(v seedbed.VolumeInfo, item client.TrashItem) string {
+	instance, where := item.InstanceName, "the worker's host"
+	if item.Node != "" {
+		where = "node " + item.Node
 	}
+	name := cmp.Or(instance, "rescued")
 	copying := fmt.Sprintf("qemu-img convert -O qcow2 %s %s.qcow2", v.Disk.Source, name)
 	if v.Disk.Type == "rbd" {
 		copying = fmt.Sprintf("rbd export %s %s.raw", v.Disk.Source, name)
@@ -105,15 +118,25 @@ func restored(v seedbed.VolumeInfo, instance string) string {
 	if instance != "" {
 		whose = ", once a disk of " + instance + ","
 	}
-	return fmt.Sprintf(`volume %s%s is in pool %s again. It is of no instance, and stays until you discard it.
-copy its data out, on the worker's host:  %s
-boot from it again:                       seedbed image add NAME FILE, and a profile with that image
-when it is not needed any more:           seedbed trash discard %s/%s`,
-		v.Name, whose, v.Pool, copying, v.Pool, v.Name)
+	lines := [][2]string{
+		{"copy its data out, on " + where + ":", copying},
+		{"boot from it again:", "seedbed image add NAME FILE, and a profile with that image"},
+		{"when it is not needed any more:", "seedbed trash discard " + v.Pool + "/" + v.Name},
+	}
+	width := 0
+	for _, l := range lines {
+		width = max(width, len(l[0]))
+	}
+	text := fmt.Sprintf("volume %s%s is in pool %s again. It is of no instance, and stays until you discard it.", v.Name, whose, v.Pool)
+	for _, l := range lines {
+		text += fmt.Sprintf("\n%-*s  %s", width, l[0], l[1])
+	}
+	return text
 }
 
 func (a *app) trashDiscard() *cobra.Command {
 	var yes bool
+	node := ""
 	c := &cobra.Command{
 		Use: "discard POOL/VOLUME", Short: "Put a restored volume back into the trash", Args: cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, args []string) error {
@@ -128,7 +151,7 @@ func (a *app) trashDiscard() *cobra.Command {
 			if err := a.sure(yes, "discard "+args[0], "A pool without a trash removes it at once."); err != nil {
 				return err
 			}
-			item, err := api.DiscardVolume(ctx, pool, name)
+			item, err := api.DiscardVolume(ctx, node, pool, name)
 			switch {
 			case err != nil:
 				return err
@@ -141,8 +164,10 @@ func (a *app) trashDiscard() *cobra.Command {
 			}
 			return nil
 		}),
+		ValidArgsFunction: a.completion(restoredVolumes),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&node, "node", "", "`node` that the volume is on, where several have one of that name")
 	return c
 }
 
@@ -173,8 +198,9 @@ time. Restored volumes stay.`,
 				}
 				items = append(items, one)
 			}
-			return a.purge(ctx, api, items, yes)
+			return a.purge(ctx, api, node, items, yes)
 		}),
+		ValidArgsFunction: a.completion(trashIDs),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
@@ -182,7 +208,7 @@ time. Restored volumes stay.`,
 	return c
 }
 
-func (a *app) purge(ctx context.Context, api *client.Client, items []client.TrashItem, yes bool) error {
+func (a *app) purge(ctx context.Context, api *client.Client, node string, items []client.TrashItem, yes bool) error {
 	var due []client.TrashItem
 	for _, i := range items {
 		if i.State == seedbed.Trashed {
@@ -197,7 +223,7 @@ func (a *app) purge(ctx context.Context, api *client.Client, items []client.Tras
 		return err
 	}
 	for _, i := range due {
-		if err := api.PurgeVolume(ctx, i.Node, i.Pool, i.ID); err != nil {
+		if err := api.PurgeVolume(ctx, cmp.Or(i.Node, node), i.Pool, i.ID); err != nil {
 			return err
 		}
 		a.say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)
@@ -219,4 +245,18 @@ func (a *app) sure(yes bool, what, consequence string) error {
 		return fmt.Errorf("nothing was done")
 	}
 	return nil
+}
+
+// trashIDs are the IDs of what is in the trash.
+func trashIDs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Trash(ctx, "")
+	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Trashed })
+	return each(all, func(i client.TrashItem) string { return i.ID }), err
+}
+
+// restoredVolumes are the volumes that came back from the trash, as POOL/VOLUME.
+func restoredVolumes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Trash(ctx, "")
+	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Restored })
+	return each(all, func(i client.TrashItem) string { return i.Pool + "/" + i.Name }), err
 }

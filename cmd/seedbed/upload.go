@@ -17,8 +17,9 @@ import (
 
 func (a *app) imageUpload() *cobra.Command {
 	var (
-		u client.ImageUpload
-		w waitFlags
+		u   client.ImageUpload
+		w   waitFlags
+		dry bool
 	)
 	c := &cobra.Command{
 		Use:   "upload NAME FILE",
@@ -39,6 +40,9 @@ OVA image: seedbed ova upload.`,
 			if err != nil {
 				return err
 			}
+			if dry {
+				return a.tellImport(ctx, api, seedbed.ImportRequest{Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node})
+			}
 			bar := a.newUploadBar(f, size)
 			receipt, err := api.UploadImage(ctx, u, bar, size)
 			bar.end()
@@ -51,6 +55,7 @@ OVA image: seedbed ova upload.`,
 	}
 	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
 	c.Flags().StringVar(&u.Node, "node", "", "`node` that is to take the file in (default: the control host, or the first that has the pool)")
+	dryFlag(c, &dry)
 	w.addJob(c)
 	return c
 }

@@ -52,6 +52,7 @@ func (a *app) vmList() *cobra.Command {
 	}
 	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: provisioning, running, stopped, removing, gone or failed")
 	c.Flags().StringVar(&q.Profile, "profile", "", "only those of that `PROFILE`")
+	c.Flags().StringVar(&q.Node, "node", "", "only those on that `NODE`")
 	c.Flags().StringVar(&q.Prefix, "name", "", "only those whose name starts with `TEXT`")
 	c.Flags().IntVar(&q.Limit, "limit", 0, "at most so `many`; 0 is all")
 	return c

@@ -65,9 +65,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Store: db, Intake: intake, Composer: intake, VolumeJobs: intake, OVAs: intake, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: intake, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
 		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
 		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
-		NewSecret:  func() ([]byte, string) { key := signature.NewSecret(); return key, signature.FormatSecret(key) },
-		Receiving:  api.Receiving{Check: webhook.CheckHook, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
-		Deliveries: deliverer, ParseSecret: signature.ParseSecret,
+		Receiving:  api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
+		Deliveries: deliverer, SigningKey: signature.EndpointKey,
 		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
 	})
 	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
@@ -179,6 +178,9 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		} else if strings.HasPrefix(job.Subject, "bad") {
 			return e.undo(ctx, job.Ref(), stage, "the disk is \x1b[31mfull")
 		}
+		if strings.HasPrefix(job.Subject, "left") {
+			return e.leave(ctx, job.Ref(), stage)
+		}
 		if strings.HasPrefix(job.Subject, "slow") && job.Kind == seedbed.JobCreate {
 			if err := e.awaitCancel(ctx, job.Ref()); err != nil {
 				return err
@@ -240,6 +242,16 @@ func (e engine) undo(ctx context.Context, ref seedbed.JobRef, stage, cause strin
 		}
 	}
 	return e.db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, Drop: true})
+}
+
+// leave undoes a job, but for one disk.
+func (e engine) leave(ctx context.Context, ref seedbed.JobRef, stage string) error {
+	disk := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "default", Name: "disk0", Why: "the pool \x1b[31mis away"}
+	return errors.Join(
+		e.db.Undo(ctx, ref, "no room"),
+		e.db.Undone(ctx, ref, stage, disk.Why, disk),
+		e.db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobIncomplete, Error: "no room", InstanceState: seedbed.InstanceFailed}),
+	)
 }
 
 type console struct{}

@@ -13,6 +13,7 @@ import (
 	"seedbed/internal/identity"
 	"seedbed/metadata"
 	"seedbed/provision"
+	"seedbed/provision/placement"
 	"seedbed/store"
 )
 
@@ -38,7 +39,7 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.
 	for _, p := range c.Storage.Pools {
 		s.Pools = append(s.Pools, p.Name)
 	}
-	s.Placement = provision.PlacementConfig{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit, VCPUOvercommit: c.Placement.VCPUOvercommit}
+	s.Placement = placement.Config{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit, VCPUOvercommit: c.Placement.VCPUOvercommit}
 	if !c.Hypervisor {
 		s.Node = ""
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -30,14 +31,14 @@ func openHooks(c config.Config, db *store.DB, intake *provision.Intake, log *slo
 	return webhook.New(webhook.Config{
 		Hooks: db, History: db, Jobs: db, Intake: intake, Queue: db, MaxQueued: c.Jobs.MaxQueued, Log: log,
 		APIBase: apiURL(c.API), MaxBody: c.Webhook.MaxBody,
-		TrustedProxies: c.Webhook.TrustedProxies, TLS: listener,
+		TrustedProxies: c.Webhook.TrustedProxies, TLS: listener, Certificates: c.Webhook.TLS.ClientCA != "", HookNow: db.HookNow,
 	}), nil
 }
 
 // receiving is what the API asks of the receiver.
 func receiving(s *webhook.Server) api.Receiving {
 	return api.Receiving{
-		Check: webhook.CheckHook, NewKey: signature.NewKey, ParseKey: signature.ParseKey,
+		Check: s.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey,
 		Try: s.Try, Redeliver: s.Redeliver,
 	}
 }
@@ -51,11 +52,11 @@ func declaredHooks(c config.Webhook) ([]seedbed.Hook, error) {
 			h.Tolerance = signature.DefaultTolerance
 		}
 		for _, k := range d.Keys {
-			text, err := os.ReadFile(k.SecretFile)
+			text, err := secretText(k.SecretFile, h.Scheme == seedbed.SchemeStandardV1a)
 			if err != nil {
 				return nil, fmt.Errorf("webhook.hooks: hook %s: %w", d.Name, err)
 			}
-			secret, err := signature.ParseKey(h.HookSettings, string(text))
+			secret, err := signature.ParseKey(h.HookSettings, text)
 			if err != nil {
 				return nil, fmt.Errorf("webhook.hooks: hook %s: %s: %w", d.Name, k.SecretFile, err)
 			}
@@ -67,6 +68,28 @@ func declaredHooks(c config.Webhook) ([]seedbed.Hook, error) {
 		all = append(all, h)
 	}
 	return all, nil
+}
+
+// maxSecret is far above the length of any secret.
+const maxSecret = 16 << 10
+
+// secretText reads a key of a hook. Unless it is a public one, a file that
+// everyone may use is refused.
+func secretText(path string, public bool) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !public && st.Mode().Perm()&0o007 != 0 {
+		return "", fmt.Errorf("secret_file: everyone may use %s (mode %o): want chmod 640 or 600", path, st.Mode().Perm())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	return string(text), err
 }
 
 // declareAgain is how often hooks that could not be declared are tried again:

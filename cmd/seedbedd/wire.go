@@ -58,6 +58,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	}
 	var engine *provision.Engine // there before anything is asked for
 	serving.MACTaken = func(node string, mac seedbed.MAC) string { return engine.MACTaken(node, mac) }
+	serving.Stranger = workers.Stranger
 	intake := provision.NewIntake(db, serving)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
 	engine = provision.NewEngine(provision.Config{
@@ -84,6 +85,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	metrics.MustRegister(hooks)
 	checks := []func(context.Context) []seedbed.Check{db.Check, workers.Health, guestPlaneChecks(db, workers.Nodes, c.Node), coordination.Check, deliverer.Check, webhook.CheckClock}
 	if identity != nil {
 		checks = append(checks, identity.Checks)
@@ -92,11 +94,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		Store: db, Intake: intake, Composer: intake, Console: workers, OVAs: intake, Uploads: workers, MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers, Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
 		Clean:      cleanup(cleaner),
 		Checks:     checks,
-		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), ParseSecret: signature.ParseSecret, Receiving: receiving(hooks),
-		NewSecret: func() ([]byte, string) {
-			key := signature.NewSecret()
-			return key, signature.FormatSecret(key)
-		},
+		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(hooks),
 		CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
 		MaxUserData:    c.Metadata.MaxUserData,
 		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: serving.Pools,

@@ -54,7 +54,7 @@ func newEngines(t *testing.T) *engines {
 }
 
 // TestEngines runs the whole stack on Ceph, PostgreSQL and ZooKeeper, and takes
-// each of them away in turn.
+// each of them away in turn; then it kills daemons.
 func TestEngines(t *testing.T) {
 	image := lab.GuestImage(t)
 	e := newEngines(t)
@@ -63,6 +63,7 @@ func TestEngines(t *testing.T) {
 	t.Run("control", e.controlFreezes)
 	t.Run("postgres", e.postgresStops)
 	t.Run("zookeeper", e.zooKeeperStops)
+	t.Run("killed", e.killed)
 	t.Run("guest", func(t *testing.T) { e.guest(t, image) })
 }
 

@@ -19,6 +19,16 @@ type efiMachine struct{ name string }
 // startEFI makes one.
 func startEFI(t *testing.T, s *lab.Stack) efiMachine {
 	t.Helper()
+	m := newEFI(t, s)
+	if job := m.create(t, s, seedbed.OnFailure{}); job.State != seedbed.JobSucceeded {
+		t.Fatalf("%s: %s: %s", m.name, job.State, job.Error)
+	}
+	return m
+}
+
+// newEFI makes what one is made from.
+func newEFI(t *testing.T, s *lab.Stack) efiMachine {
+	t.Helper()
 	receipt, err := s.API.ImportImage(t.Context(), client.ImageRequest{Name: "efi", Path: lab.BlankImage(t, s.Dir), Firmware: seedbed.FirmwareUEFI})
 	if err != nil {
 		t.Fatal(err)
@@ -27,14 +37,21 @@ func startEFI(t *testing.T, s *lab.Stack) efiMachine {
 		t.Fatalf("import: %s: %s", job.State, job.Error)
 	}
 	addProfile(t, s, seedbed.Profile{Name: "efi", Image: "efi", VCPUs: 1, Memory: 256 * seedbed.MiB, Ready: seedbed.ReadyStarted})
-	m := efiMachine{"efi1"}
-	if receipt, err = s.API.CreateInstance(t.Context(), seedbed.Request{Name: m.name, Profile: "efi"}); err != nil {
+	return efiMachine{"efi1"}
+}
+
+// create gives the job that makes it once that has ended; meanwhile are called while it is under way.
+func (m efiMachine) create(t *testing.T, s *lab.Stack, o seedbed.OnFailure, meanwhile ...func(id string)) seedbed.Job {
+	t.Helper()
+	ctx := seedbed.WithJobOptions(t.Context(), seedbed.JobOptions{OnFailure: o})
+	receipt, err := s.API.CreateInstance(ctx, seedbed.Request{Name: m.name, Profile: "efi"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
-		t.Fatalf("%s: %s: %s", m.name, job.State, job.Error)
+	for _, do := range meanwhile {
+		do(string(receipt.Job))
 	}
-	return m
+	return waitJob(t, s, string(receipt.Job), time.Minute)
 }
 
 // variables is the file in which libvirt keeps what the firmware remembers.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,8 +21,9 @@ import (
 
 // sender is an external system with a hook's secret.
 type sender struct {
-	url string
-	key []byte
+	url    string
+	key    []byte
+	client *http.Client // nil is http.DefaultClient
 }
 
 // answer is what the webhook listener said.
@@ -58,7 +60,7 @@ func (h sender) post(t *testing.T, id string, ts time.Time, body string) answer 
 	req.Header.Set("webhook-id", id)
 	req.Header.Set("webhook-timestamp", fmt.Sprint(ts.Unix()))
 	req.Header.Set("webhook-signature", signature.Sign(h.key, id, ts, []byte(body)))
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := cmp.Or(h.client, http.DefaultClient).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (p *guestPlane) serveFeed(socket string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- feed.NewServer(p, slog.New(slog.DiscardHandler)).Serve(ctx, ln) }()
+	go func() { done <- feed.NewServer(p, slog.New(slog.DiscardHandler)).ServeNode(ctx, ln, planeNode, p) }()
 	p.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -186,16 +186,24 @@ func (p *guestPlane) FeedPage(_ context.Context, _ string, since int64, generati
 	return page, nil
 }
 
-// Blob implements feed.Source.
-func (p *guestPlane) Blob(_ context.Context, sum string) ([]byte, error) {
+// NodeBlob implements feed.Guests.
+func (p *guestPlane) NodeBlob(_ context.Context, _, sum string) ([]byte, error) {
 	if b, ok := p.blobs[sum]; ok {
 		return b, nil
 	}
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "no document %s", sum)
 }
 
+// NodeGuests implements feed.Guests: all are the node's.
+func (p *guestPlane) NodeGuests(_ context.Context, _ string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error) {
+	return ids, nil
+}
+
 // Hint implements feed.Source.
 func (p *guestPlane) Hint() <-chan struct{} { return nil }
+
+// FeedHint implements feed.Source.
+func (p *guestPlane) FeedHint() <-chan struct{} { return nil }
 
 // SetApplied implements feed.Sink.
 func (p *guestPlane) SetApplied(_ context.Context, _ string, revision int64, _ time.Time) error {

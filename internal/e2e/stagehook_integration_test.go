@@ -47,8 +47,9 @@ func TestHookScript(t *testing.T) {
 		text, _ := os.ReadFile(filepath.Join(s.Dir, "runs"))
 		return string(text)
 	}
+	const said = "run of slow as 0"
 	id := add("blank")
-	lab.Await(t, time.Minute, "the script runs", func() bool { return runs() != "" })
+	lab.Await(t, time.Minute, "the script's output is kept", func() bool { return strings.Contains(cli(t, s, "job", "logs", id), said) })
 	s.Kill(lab.Worker)
 	s.Start(lab.Worker)
 	if job := waitJob(t, s, id, 2*time.Minute); job.State != seedbed.JobSucceeded {
@@ -58,8 +59,14 @@ func TestHookScript(t *testing.T) {
 	if got := runs(); got != line+"false\n"+line+"true\n" {
 		t.Errorf("runs:\n%s", got)
 	}
-	if out := cli(t, s, "job", "logs", id); strings.Count(out, "run of slow as 0") != 2 {
+	out := cli(t, s, "job", "logs", id)
+	if strings.Count(out, said) != 2 {
 		t.Errorf("output:\n%s", out)
+	}
+	for _, command := range []string{"import   [qemu-img convert ", "import   [qemu-img convert: ended well after "} {
+		if !strings.Contains(out, command) {
+			t.Errorf("output without %q:\n%s", command, out)
+		}
 	}
 	if out, _, _ := s.CLI("doctor"); !strings.Contains(out, "hook scripts") {
 		t.Errorf("doctor does not list the scripts:\n%s", out)

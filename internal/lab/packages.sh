@@ -10,7 +10,7 @@ deb="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev make dpkg-dev 
 ceph="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
 postgres=postgresql
 zookeeper="zookeeper default-jre-headless"
-script="python3 debootstrap e2fsprogs xfsprogs btrfs-progs fdisk"
+script="python3 debootstrap e2fsprogs xfsprogs btrfs-progs dosfstools fdisk"
 test="$run $deb $ceph $postgres $zookeeper $script
 	ovmf lintian systemd busybox-static udhcpc isc-dhcp-client iputils-ping curl cloud-init cloud-guest-utils"
 

@@ -101,6 +101,13 @@ func (s *PostgresServer) Stop(mode string) {
 	s.proc.Stop(sig)
 }
 
+// Close begins a smart stop: who is connected goes on, and nobody else is let in.
+func (s *PostgresServer) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proc.Cmd.Process.Signal(syscall.SIGTERM)
+}
+
 // Restart stops the server in the mode of pg_ctl, "fast" or "immediate", and
 // starts it again.
 func (s *PostgresServer) Restart(t T, mode string) {
@@ -134,6 +141,18 @@ func (s *PostgresServer) Database(t T, template string) string {
 		query += " TEMPLATE " + template
 	}
 	s.exec(t, query)
+	return name
+}
+
+// DatabaseIn is Database in a directory of the caller's, which is the database's own.
+func (s *PostgresServer) DatabaseIn(t T, template, dir string) string {
+	t.Helper()
+	if out, err := exec.Command("chown", "postgres:postgres", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	name := fmt.Sprintf("test%d", s.made.Add(1))
+	s.exec(t, "CREATE TABLESPACE "+name+" LOCATION '"+dir+"'")
+	s.exec(t, "CREATE DATABASE "+name+" TEMPLATE "+template+" TABLESPACE "+name)
 	return name
 }
 

@@ -30,6 +30,7 @@ type Stack struct {
 
 	shared  string // configuration of all hosts
 	control string // configuration of control hosts
+	webhook string // more of its section
 	uri     string
 }
 
@@ -50,6 +51,8 @@ type StackOptions struct {
 	// Store, Storage, Coordination, Jobs, Cleanup and Scripts are YAML flow mappings that replace the sections'
 	// defaults; empty keeps them. A store is migrated before the daemons start.
 	Store, Storage, Coordination, Jobs, Cleanup, Scripts string
+	// Webhook are members that the section has besides its address, as in a YAML flow mapping.
+	Webhook string
 }
 
 // NewStack starts the daemons and waits until the API answers. With the test
@@ -73,7 +76,7 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 		Hooks:   "http://" + hooks,
 	}
 	o.Pool = cmp.Or(o.Pool, filepath.Join(dir, "pools", "default"))
-	s.uri = cmp.Or(o.URI, "qemu:///system")
+	s.uri, s.webhook = cmp.Or(o.URI, "qemu:///system"), o.Webhook
 	s.shared = fmt.Sprintf("storage: %s\nnetwork: {bridge: %s}\n",
 		cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), s.Bridge)
 	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"), cmp.Or(o.Coordination, "{}"),
@@ -106,11 +109,11 @@ func (s *Stack) configure(file, dir, api, hooks, worker string) {
 data_dir: %[1]s
 run_dir: %[1]s/run
 api: {listen: %[2]q}
-webhook: {listen: %[3]q}
+webhook: {listen: %[3]q, %[7]s}
 metadata: {health: "127.0.0.1:%[4]d"}
 libvirt: {uri: %[5]q, console_dir: %[1]s/console}
 worker: %[6]s
-`, dir, api, hooks, freePort(s.t), s.uri, worker))
+`, dir, api, hooks, freePort(s.t), s.uri, worker, s.webhook))
 }
 
 func (s *Stack) write(file, text string) {

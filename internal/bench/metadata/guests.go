@@ -137,16 +137,24 @@ func (in *installation) FeedPage(_ context.Context, _ string, since int64, gener
 	return p, nil
 }
 
-// Blob implements feed.Source.
-func (in *installation) Blob(_ context.Context, sum string) ([]byte, error) {
+// NodeBlob implements feed.Guests.
+func (in *installation) NodeBlob(_ context.Context, _, sum string) ([]byte, error) {
 	if b, ok := in.blobs[sum]; ok {
 		return b, nil
 	}
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "no document %s", sum)
 }
 
+// NodeGuests implements feed.Guests: all are of the one node.
+func (in *installation) NodeGuests(_ context.Context, _ string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error) {
+	return ids, nil
+}
+
 // Hint implements feed.Source: nothing is ever written.
 func (in *installation) Hint() <-chan struct{} { return nil }
+
+// FeedHint is never closed: nobody waits for anything.
+func (in *installation) FeedHint() <-chan struct{} { return nil }
 
 // SetApplied implements feed.Sink.
 func (in *installation) SetApplied(_ context.Context, _ string, revision int64, _ time.Time) error {

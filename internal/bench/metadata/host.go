@@ -94,7 +94,7 @@ func (h *host) feed(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	server := feed.NewServer(h.in, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	go func() { done <- server.Serve(ctx, ln) }()
+	go func() { done <- server.ServeNode(ctx, ln, nodeName, h.in) }()
 	h.unfeed = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {

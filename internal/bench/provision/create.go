@@ -23,7 +23,7 @@ func createOverhead(ctx context.Context, s setup, i *installation, h *hand) ([]b
 	var ratios, more, engine, byHand []float64
 	for turn := -1; turn < s.runs; turn++ { // the first warms up
 		name := fmt.Sprintf("one%d", turn+1)
-		job, err := i.create(ctx, name, false)
+		job, err := i.create(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func burst(ctx context.Context, s setup, i *installation, h *hand) ([]bench.Figu
 			names[n] = fmt.Sprintf("many%d-%d", turn, n)
 		}
 		began := time.Now()
-		err := atOnce(len(names), len(names), func(n int) error { _, err := i.create(ctx, names[n], true); return err })
+		err := i.many(ctx, names, seedbed.Request{Action: seedbed.DoCreate, Profile: profile, Params: map[string]any{"hold": true}})
 		took := time.Since(began)
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func burst(ctx context.Context, s setup, i *installation, h *hand) ([]bench.Figu
 		if err != nil {
 			return nil, err
 		}
-		if err := atOnce(len(names), len(names), func(n int) error { return i.remove(ctx, names[n]) }); err != nil {
+		if err := i.many(ctx, names, seedbed.Request{Action: seedbed.DoRemove}); err != nil {
 			return nil, err
 		}
 		hand, err := h.many(xml, inst, s.atOnce)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -35,6 +36,8 @@ const (
 	diskSize = 64 * seedbed.MiB
 	// patience is how long anything may take.
 	patience = 10 * time.Minute
+	// glance is the least time between two looks at a job that is waited for.
+	glance = 2 * time.Millisecond
 )
 
 // installation is an engine in this process, on SQLite, with the worker in one of its own
@@ -114,7 +117,7 @@ func (i *installation) run(ctx context.Context) error {
 	client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: node, Dir: filepath.Join(i.dir, "feed"), Applier: plane{}, Log: quiet})
 	for _, part := range []func() error{
 		func() error { return engine.Run(ctx) },
-		func() error { return feed.NewServer(i.db, quiet).Serve(ctx, ln) },
+		func() error { return feed.NewServer(i.db, quiet).ServeNode(ctx, ln, node, i.db) },
 		func() error { return client.Run(ctx) },
 	} {
 		i.wg.Go(func() {
@@ -151,7 +154,8 @@ func (i *installation) furnish(ctx context.Context, l *bench.Lab) error {
 	return err
 }
 
-// await waits until a job has succeeded.
+// await waits until a job has succeeded. Every write gives a hint, and each look takes
+// processor time that is not the installation's: one waits at a time, and not for every write.
 func (i *installation) await(ctx context.Context, id seedbed.JobID) (seedbed.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -171,16 +175,23 @@ func (i *installation) await(ctx context.Context, id seedbed.JobID) (seedbed.Job
 		case <-ctx.Done():
 			return j, ctx.Err()
 		}
+		time.Sleep(glance)
 	}
 }
 
-// create makes an instance, which is not started when it is held.
-func (i *installation) create(ctx context.Context, name string, held bool) (seedbed.Job, error) {
-	req := seedbed.Request{Action: seedbed.DoCreate, Name: name, Profile: profile}
-	if held {
-		req.Params = map[string]any{"hold": true}
+// awaitAll waits until jobs have succeeded, which run at the same time.
+func (i *installation) awaitAll(ctx context.Context, ids []seedbed.JobID) error {
+	for _, id := range ids {
+		if _, err := i.await(ctx, id); err != nil {
+			return err
+		}
 	}
-	receipt, err := i.intake.Submit(ctx, req, nil)
+	return nil
+}
+
+// create makes an instance.
+func (i *installation) create(ctx context.Context, name string) (seedbed.Job, error) {
+	receipt, err := i.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: name, Profile: profile}, nil)
 	if err != nil {
 		return seedbed.Job{}, err
 	}
@@ -193,6 +204,22 @@ func (i *installation) remove(ctx context.Context, name string) error {
 		_, err = i.await(ctx, receipt.Job)
 	}
 	return err
+}
+
+// many asks for the same of several instances at once, and waits until it is done.
+func (i *installation) many(ctx context.Context, names []string, asked seedbed.Request) error {
+	jobs := make([]seedbed.JobID, len(names))
+	err := atOnce(len(names), len(names), func(n int) error {
+		one := asked
+		one.Name, one.Params = names[n], maps.Clone(asked.Params)
+		receipt, err := i.intake.Submit(ctx, one, nil)
+		jobs[n] = receipt.Job
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return i.awaitAll(ctx, jobs)
 }
 
 func (i *installation) close() {

@@ -74,14 +74,33 @@ func formerKey(h seedbed.Hook) []byte {
 	return key
 }
 
-// RotateHook adds a key to a hook. Those that it has go on counting until the
-// overlap is over, which begins when the new one does, unless they end before
-// that; and those that are over by now go.
-func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (h seedbed.Hook, err error) {
-	err = db.update(ctx, "rotate key of hook "+name, func(tx *sql.Tx) error {
+// changeKeys changes the keys of a hook, whose row is locked meanwhile, and gives it as it is
+// then. change may be called more than once.
+func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*seedbed.Hook) error) (h seedbed.Hook, err error) {
+	err = db.update(ctx, what+" of hook "+name, func(tx *sql.Tx) error {
 		if h, err = lockHook(ctx, tx, name); err != nil {
 			return err
 		}
+		if err := change(&h); err != nil {
+			return err
+		}
+		if err := writeKeys(ctx, tx, h); err != nil {
+			return err
+		}
+		h, err = readHook(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return seedbed.Hook{}, err
+	}
+	return h, nil
+}
+
+// RotateHook adds a key to a hook. Those that it has go on counting until the
+// overlap is over, which begins when the new one does, unless they end before
+// that; and those that are over by now go.
+func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error) {
+	return db.changeKeys(ctx, "rotate key", name, func(h *seedbed.Hook) error {
 		at := now()
 		until := at.Add(overlap)
 		if key.NotBefore.After(at) {
@@ -100,44 +119,19 @@ func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, 
 			}
 		}
 		h.Keys = append(kept, key)
-		if err := checkKeys(h); err != nil {
-			return err
-		}
-		if err := writeKeys(ctx, tx, h); err != nil {
-			return err
-		}
-		h, err = readHook(ctx, tx, name)
-		return err
+		return checkKeys(*h)
 	})
-	if err != nil {
-		return seedbed.Hook{}, err
-	}
-	return h, nil
 }
 
 // RemoveHookKey takes a key from a hook: what is signed with it is refused from
 // then on. The hook without it must pass check. A key that is not there gives ErrNotFound.
-func (db *DB) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (h seedbed.Hook, err error) {
-	err = db.update(ctx, "remove key of hook "+name, func(tx *sql.Tx) error {
-		if h, err = lockHook(ctx, tx, name); err != nil {
-			return err
-		}
+func (db *DB) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error) {
+	return db.changeKeys(ctx, "remove key", name, func(h *seedbed.Hook) error {
 		kept := slices.DeleteFunc(slices.Clone(h.Keys), func(k seedbed.HookKey) bool { return k.ID == id })
 		if len(kept) == len(h.Keys) {
 			return seedbed.Errorf(seedbed.ErrNotFound, "hook %q has no key %q", name, clean(id, 80))
 		}
 		h.Keys = kept
-		if err := check(h); err != nil {
-			return err
-		}
-		if err := writeKeys(ctx, tx, h); err != nil {
-			return err
-		}
-		h, err = readHook(ctx, tx, name)
-		return err
+		return check(*h)
 	})
-	if err != nil {
-		return seedbed.Hook{}, err
-	}
-	return h, nil
 }

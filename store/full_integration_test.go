@@ -22,14 +22,7 @@ import (
 func TestFileSystemFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	lab.Tmpfs(t, dir, 8<<20)
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 3<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -77,14 +70,7 @@ func TestFileSystemFull(t *testing.T) {
 func TestPostgresFull(t *testing.T) {
 	s := postgresServer(t)
 	dir := lab.Dir(t)
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	lab.Tmpfs(t, dir, 64<<20)
 	data := filepath.Join(dir, "data")
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(data, 0o700)); err != nil {
 		t.Fatal(err)

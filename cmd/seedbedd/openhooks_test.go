@@ -2,27 +2,19 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/internal/config"
+	"seedbed/internal/lab"
 	"seedbed/internal/testdb"
 	"seedbed/provision"
 )
@@ -53,7 +45,8 @@ func TestOpenHooks(t *testing.T) {
 
 	c := config.Default()
 	dir := t.TempDir()
-	own, roots := ownAuthority(t, dir)
+	cert, roots := lab.SelfSigned(t, dir)
+	own := []tls.Certificate{cert}
 	c.Webhook.TLS = config.WebhookTLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientCA: filepath.Join(dir, "cert.pem")}
 	c.Webhook.MaxBody, c.Webhook.TrustedProxies = seedbed.KiB, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Jobs.MaxQueued, c.API.TLS.Cert = 1, "set"
@@ -124,38 +117,4 @@ func TestOpenHooks(t *testing.T) {
 	if _, err := openHooks(c, db, nil, log); err == nil || !strings.Contains(err.Error(), "webhook.tls") {
 		t.Errorf("with a certificate that is not there: %v", err)
 	}
-}
-
-// ownAuthority writes a certificate, cert.pem with key.pem, that is the server's, its
-// own authority, and that of ci.example.
-func ownAuthority(t *testing.T, dir string) (own []tls.Certificate, roots *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ci.example"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if c, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	roots = x509.NewCertPool()
-	roots.AddCert(c)
-	return []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, roots
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"seedbed"
+	"seedbed/internal/lab"
 	"seedbed/provision/mapper"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
@@ -142,21 +140,7 @@ func TestImportEndsAnywhere(t *testing.T) {
 func small(t *testing.T, size, reserve seedbed.Bytes) *Pool {
 	t.Helper()
 	mount := t.TempDir()
-	if err := unix.Mount("tmpfs", mount, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("size=%d", int64(size))); err != nil {
-		t.Fatalf("mount a small tmpfs (want root): %v", err)
-	}
-	t.Cleanup(func() {
-		// A process that another test is just starting has this one's files open until it executes.
-		poll := time.NewTicker(10 * time.Millisecond)
-		defer poll.Stop()
-		err := unix.Unmount(mount, 0)
-		for end := time.Now().Add(10 * time.Second); errors.Is(err, unix.EBUSY) && time.Now().Before(end); err = unix.Unmount(mount, 0) {
-			<-poll.C
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	lab.Tmpfs(t, mount, int64(size))
 	p := open(t, filepath.Join(mount, "pool"))
 	p.reserve = reserve
 	return p

@@ -109,11 +109,12 @@ func SecretID(pool, user string) string {
 }
 
 // qemuTarget is the name by which QEMU's rbd driver writes to an image
-// (block/rbd.c, qemu_rbd_parse_filename). It names the keyring and holds no key. What is
-// written is sent from where it was read into: qemu-img leaves it as it is until it is there.
+// (block/rbd.c, qemu_rbd_parse_filename). It names the keyring and holds no key. librbd's
+// writes stay copied (rbd_disable_zero_copy_writes): a write without a copy that has
+// timed out does not end as long as a connection to an OSD that is stuck holds its bytes.
 func (c Config) qemuTarget(image string) string {
 	esc := strings.NewReplacer(`\`, `\\`, ":", `\:`, "=", `\=`, "@", `\@`).Replace
 	// What is written in bulk waits for its turn: it has more time than a single operation.
-	return fmt.Sprintf("rbd:%s/%s:id=%s:conf=%s:keyring=%s:client_mount_timeout=%[6]d:rados_mon_op_timeout=%[6]d:rados_osd_op_timeout=%[7]d:rbd_disable_zero_copy_writes=false",
+	return fmt.Sprintf("rbd:%s/%s:id=%s:conf=%s:keyring=%s:client_mount_timeout=%[6]d:rados_mon_op_timeout=%[6]d:rados_osd_op_timeout=%[7]d",
 		c.Pool, esc(image), c.User, esc(c.ConfFile), esc(c.Keyring), c.seconds(), 2*c.seconds())
 }

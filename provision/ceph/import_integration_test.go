@@ -99,7 +99,7 @@ func TestImportEnds(t *testing.T) {
 		{"cancelled", func(cancel func()) { cancel() }, context.Canceled, atOnce},
 		{"cluster dead", func(func()) { c.Freeze(t) }, seedbed.ErrUnavailable, 2 * inTime},
 	} {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		var at time.Time
 		_, err := p.ImportImage(ctx, "job", seedbed.ImageSpec{Name: "base", Path: path}, func(step seedbed.Progress) {
 			if at.IsZero() && step.Percent() > 55 {

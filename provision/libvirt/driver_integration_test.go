@@ -151,13 +151,17 @@ func TestGuestShutsDown(t *testing.T) {
 	}
 }
 
-// TestGuestPanics: a panic ends the domain, its state and last event say crashed, and it starts again.
+// TestGuestPanics: a panic ends the domain, its state and last event say crashed, and it starts again, unless it is kept.
 func TestGuestPanics(t *testing.T) {
 	base := connect(t, system)
 	withBridge(t)
 	d := open(t, system)
 	events := watch(t, d)
 	s := newSpec(t, base, seedbed.Disk{Type: "file", Format: "raw", Source: bootable(t, panics)})
+	crashed := func() bool {
+		info, err := d.DomainState(t.Context(), s.ID)
+		return err == nil && info.State == seedbed.DomainCrashed
+	}
 	for range 2 {
 		if err := d.DefineDomain(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -166,10 +170,33 @@ func TestGuestPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantEvent(t, events, "crashed", s.ID)
-		until(t, "the state is crashed", func() bool {
-			info, err := d.DomainState(t.Context(), s.ID)
-			return err == nil && info.State == seedbed.DomainCrashed
-		})
+		until(t, "the state is crashed", crashed)
+	}
+	// A person may have libvirt keep what has crashed: it is not started over.
+	doc, err := lookup(t, base, s.ID).GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept libvirtxml.Domain
+	if err := kept.Unmarshal(doc); err != nil {
+		t.Fatal(err)
+	}
+	kept.OnCrash = "preserve"
+	if doc, err = kept.Marshal(); err != nil {
+		t.Fatal(err)
+	}
+	if dom, err := base.DomainDefineXML(doc); err != nil {
+		t.Fatal(err)
+	} else if err := dom.Free(); err != nil {
+		t.Error(err)
+	}
+	if err := d.StartDomain(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the state is crashed again", crashed)
+	wantConflict(t, "start", d.StartDomain(t.Context(), s.ID))
+	if err := d.DestroyDomain(t.Context(), s.ID); err != nil {
+		t.Error(err)
 	}
 	remove(t, d, s.ID)
 }

@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"time"
 
 	lv "libvirt.org/go/libvirt"
 
@@ -16,13 +17,13 @@ import (
 // tagged or stands crashed, ErrInvalid when it wants a UEFI that the node has not,
 // ErrUnavailable.
 func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
-	return d.do(ctx, "start domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+	return d.do(ctx, "start domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
 		if err != nil {
 			return err
 		}
 		defer free(dom)
-		state, _, err := dom.GetState()
+		state, err := settled(ctx, dom)
 		if err != nil {
 			return err
 		}
@@ -63,6 +64,30 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		return unstartable(conn, doc, err)
 	})
 }
+
+// settled is the domain's state. One that has crashed is that for a moment before
+// libvirt has taken it away, and for good when it is kept: it is waited which.
+func settled(ctx context.Context, dom *lv.Domain) (lv.DomainState, error) {
+	tick := time.NewTicker(crashTick)
+	defer tick.Stop()
+	for end := time.Now().Add(crashFor); ; {
+		state, _, err := dom.GetState()
+		if err != nil || state != lv.DOMAIN_CRASHED || time.Now().After(end) {
+			return state, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return state, ctx.Err()
+		}
+	}
+}
+
+// crashFor is how long libvirt may take to take a crashed domain away, and crashTick how often it is looked.
+const (
+	crashFor  = 3 * time.Second
+	crashTick = 50 * time.Millisecond
+)
 
 // ShutdownDomain asks the guest to shut down: through its agent when that is
 // connected, else by ACPI, as libvirt chooses (virDomainShutdownFlags, 0). One

@@ -3,15 +3,13 @@
 package dir
 
 import (
-	"bufio"
 	"errors"
-	"io"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"seedbed"
+	"seedbed/internal/lab"
 	"seedbed/provision/image"
 )
 
@@ -56,37 +54,14 @@ func TestResizeFile(t *testing.T) {
 func TestResizeInUse(t *testing.T) {
 	t.Parallel()
 	p, v := aClone(t)
-	user := exec.Command("qemu-io", "-f", "qcow2", v.Disk.Source) // waits for commands
-	stdin, err := user.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := user.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := user.Start(); err != nil {
-		t.Fatal(err)
-	}
-	// Its first answer comes once it has the file open.
-	if _, err := io.WriteString(stdin, "length\n"); err != nil {
-		t.Fatal(err)
-	}
-	answers := bufio.NewScanner(stdout)
-	for answers.Scan() && !strings.Contains(answers.Text(), "MiB") {
-	}
-	if !strings.Contains(answers.Text(), "MiB") {
-		t.Fatal("qemu-io does not open the file")
-	}
+	release := lab.HoldOpen(t, v.Disk.Source)
 	if _, err := p.ResizeVolume(t.Context(), "v", "i", 128*seedbed.MiB); !errors.Is(err, seedbed.ErrInUse) {
 		t.Errorf("while it is open: %v", err)
 	}
 	if now, err := p.Volume(t.Context(), "v", "i"); err != nil || now != v {
 		t.Errorf("volume %+v, %v; want %+v", now, err, v)
 	}
-	if err := errors.Join(stdin.Close(), user.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	if _, err := p.ResizeVolume(t.Context(), "v", "i", 128*seedbed.MiB); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/lab"
 	"seedbed/provision/image"
 	"seedbed/provision/worker/drivertest"
 )
@@ -59,25 +60,9 @@ func TestFlattenKeepsTheData(t *testing.T) {
 func TestVolumeInUse(t *testing.T) {
 	t.Parallel()
 	p, v := aClone(t)
-	user := exec.Command("qemu-io", "-f", "qcow2", v.Disk.Source) // waits for commands
-	stdin, err := user.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := user.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); ; {
-		out, err := exec.Command("qemu-img", "info", v.Disk.Source).CombinedOutput()
-		if err != nil && strings.Contains(string(out), "lock") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("qemu-io does not open the file: %s", out)
-		}
-	}
+	release := lab.HoldOpen(t, v.Disk.Source)
 	spec := seedbed.SnapshotSpec{Volume: "v", Instance: "i", Name: "s"}
-	_, err = p.CreateSnapshot(t.Context(), "job", spec)
+	_, err := p.CreateSnapshot(t.Context(), "job", spec)
 	if !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "switch the domain off") {
 		t.Errorf("snapshot: %v", err)
 	}
@@ -87,9 +72,7 @@ func TestVolumeInUse(t *testing.T) {
 	if all, err := p.Snapshots(t.Context(), "v", "i"); err != nil || len(all) != 0 {
 		t.Errorf("snapshots %v, %v", all, err)
 	}
-	if err := errors.Join(stdin.Close(), user.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	if _, err = p.CreateSnapshot(t.Context(), "job", spec); err != nil {
 		t.Error(err)
 	}

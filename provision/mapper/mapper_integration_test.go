@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 func open(t *testing.T, dir string) *Host {
@@ -178,26 +179,12 @@ func TestLoopStaysWhileOpen(t *testing.T) {
 func TestOpenElsewhere(t *testing.T) {
 	t.Parallel()
 	h, v := opened(t), disk(t, "v")
-	user := exec.Command("qemu-io", "-f", "qcow2", v.File)
-	stdin, err := user.StdinPipe()
-	if err == nil {
-		err = user.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); exec.Command("qemu-img", "info", v.File).Run() == nil; {
-		if time.Now().After(end) {
-			t.Fatal("qemu-io does not open the file")
-		}
-	}
+	release := lab.HoldOpen(t, v.File)
 	if _, err := h.Map(t.Context(), v, fine); !errors.Is(err, seedbed.ErrInUse) {
 		t.Errorf("map: %v", err)
 	}
 	nothing(t, h)
-	if err := errors.Join(stdin.Close(), user.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	mapped(t, h, v)
 }
 

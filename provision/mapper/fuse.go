@@ -131,7 +131,7 @@ func (f *fuse) detach(ctx context.Context, e *entry, force bool) error {
 	}
 	if device != "" {
 		if !force {
-			if err := flush(device); err != nil {
+			if err := flush(ctx, device); err != nil {
 				return err
 			}
 		}

@@ -50,9 +50,11 @@ func (k kernelRBD) mapArgs(r RBD) []string {
 		"--conf", r.Conf, "--id", r.User, "--keyring", r.Keyring, r.Pool + "/" + r.Image}
 }
 
+// unmapArgs are those that unmap a device. rbd-nbd knows no force, and leaves whoever
+// has the device open without it.
 func (k kernelRBD) unmapArgs(device string, force bool) []string {
 	args := []string{"device", "unmap", "-t", k.deviceType}
-	if force {
+	if force && k.deviceType == "krbd" {
 		args = append(args, "-o", "force")
 	}
 	return append(args, device)
@@ -85,7 +87,7 @@ func (k kernelRBD) detach(ctx context.Context, e *entry, force bool) error {
 		return err
 	}
 	if !force {
-		if err := flush(device); err != nil {
+		if err := flush(ctx, device); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -133,28 +132,4 @@ func detachLoop(ctx context.Context, device, token string) error {
 		}
 	}
 	return nil
-}
-
-// opener is a process that has the device open, as "123 (name)"; empty when none is seen.
-func opener(device string) string {
-	var want, have unix.Stat_t
-	if unix.Stat(device, &want) != nil {
-		return ""
-	}
-	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	for _, link := range links {
-		// Only what is called a device is looked at: a file of a dead file system would not answer.
-		if target, err := os.Readlink(link); err != nil || !strings.Contains(target, "/dev/") {
-			continue
-		}
-		if unix.Stat(link, &have) == nil && have.Mode&unix.S_IFMT == unix.S_IFBLK && have.Rdev == want.Rdev {
-			dir := filepath.Dir(filepath.Dir(link))
-			if filepath.Base(dir) == strconv.Itoa(os.Getpid()) {
-				continue // one that looks at it, for a moment
-			}
-			name, _ := os.ReadFile(filepath.Join(dir, "comm"))
-			return fmt.Sprintf("%s (%s)", filepath.Base(dir), strings.TrimSpace(string(name)))
-		}
-	}
-	return ""
 }

@@ -40,6 +40,7 @@ func TestArguments(t *testing.T) {
 			"--conf", "/etc/ceph/ceph.conf", "--id", "seedbed", "--keyring", "/etc/ceph/k", "vms/seedbed-volume.v"}},
 		{"rbd-nbd maps", kernelRBD{"nbd"}.mapArgs(anRBD)[:4], []string{"device", "map", "-t", "nbd"}},
 		{"krbd unmaps", kernelRBD{"krbd"}.unmapArgs("/dev/rbd0", false), []string{"device", "unmap", "-t", "krbd", "/dev/rbd0"}},
+		{"rbd-nbd unmaps, by force or not", kernelRBD{"nbd"}.unmapArgs("/dev/nbd0", true), []string{"device", "unmap", "-t", "nbd", "/dev/nbd0"}},
 		{"krbd unmaps by force", kernelRBD{"krbd"}.unmapArgs("/dev/rbd0", true), []string{"device", "unmap", "-t", "krbd", "-o", "force", "/dev/rbd0"}},
 		{"qemu-nbd", (&networkDisk{h}).connectArgs(file, "/dev/nbd3"), []string{"--connect=/dev/nbd3", "--format=qcow2",
 			"--cache=writeback", "--discard=unmap", "--pid-file=/run/m/" + aToken + "/pid", "/pool/v,1.qcow2"}},

@@ -86,7 +86,7 @@ func (n *networkDisk) detach(ctx context.Context, e *entry, force bool) error {
 	}
 	if works {
 		if !force {
-			if err := flush(device); err != nil {
+			if err := flush(ctx, device); err != nil {
 				return err
 			}
 		}

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"seedbed"
 	"seedbed/internal/command"
 )
@@ -104,39 +102,4 @@ func toolError(err error) error {
 		}
 	}
 	return err
-}
-
-// flush has the kernel write what it holds of the device, and refuses with
-// ErrInUse one that is mounted or open. One that is absent is flushed already.
-func flush(device string) error {
-	fd, err := unix.Open(device, unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
-	switch err {
-	case nil:
-	case unix.ENOENT, unix.ENXIO, unix.ENODEV:
-		return nil
-	case unix.EBUSY:
-		return busy(device)
-	default:
-		return &os.PathError{Op: "open", Path: device, Err: err}
-	}
-	err = unix.Fsync(fd)
-	if err := unix.Close(fd); err != nil {
-		return err
-	}
-	if err != nil {
-		return &os.PathError{Op: "fsync", Path: device, Err: err}
-	}
-	if user := opener(device); user != "" {
-		return seedbed.Errorf(seedbed.ErrInUse, "%s is open in process %s: end it first", device, user)
-	}
-	return nil
-}
-
-// busy is the error for a device that is mounted, or is part of something.
-func busy(device string) error {
-	where := ""
-	if all, err := mountsOf(device); err == nil && len(all) > 0 {
-		where = " at " + strings.Join(all, ", ")
-	}
-	return seedbed.Errorf(seedbed.ErrInUse, "%s is mounted%s, or in use otherwise: unmount it first", device, where)
 }

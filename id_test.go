@@ -12,13 +12,13 @@ import (
 )
 
 // The IDs of jobs are version 4 UUIDs that stand in the order in which they were
-// made, by quarters of a second, and differ in their first digits.
+// made, by sixteenths of a millisecond, and differ in their first digits.
 func TestNewJobID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		before := seedbed.NewJobID()
 		for range 100 {
-			time.Sleep(256 * time.Millisecond)
+			time.Sleep(63 * time.Microsecond)
 			id := seedbed.NewJobID()
 			u, err := uuid.Parse(string(id))
 			if err != nil || u.Version() != 4 || u.Variant() != uuid.RFC4122 {
@@ -33,8 +33,31 @@ func TestNewJobID(t *testing.T) {
 		for range 16 {
 			short[seedbed.NewJobID().Short()] = true
 		}
-		if len(short) < 12 {
+		if len(short) < 4 {
 			t.Errorf("16 IDs of one moment begin in %d ways", len(short))
+		}
+	})
+}
+
+// The IDs of instances begin with "ec2" and stand in the order in which they were made.
+func TestNewInstanceID(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		before := seedbed.NewInstanceID()
+		for range 100 {
+			time.Sleep(4 * time.Microsecond)
+			id := seedbed.NewInstanceID()
+			u, err := uuid.Parse(string(id))
+			if err != nil || u.Version() != 8 || u.Variant() != uuid.RFC4122 || !strings.HasPrefix(string(id), "ec2") {
+				t.Fatalf("%s: version %d, variant %s, %v", id, u.Version(), u.Variant(), err)
+			}
+			if id <= before {
+				t.Fatalf("%s comes after %s", id, before)
+			}
+			before = id
+		}
+		if id := seedbed.NewInstanceID(); id == before || id.EC2() == before.EC2() {
+			t.Errorf("two of one moment are alike: %s", id)
 		}
 	})
 }

@@ -211,13 +211,10 @@ func TestNodeAway(t *testing.T) {
 		t.Parallel()
 		l, f := onTwo(t, false)
 		id := l.createOn("two", otherNode)
-		l.start(func(p *process) {
-			away(f, p, func() { time.AfterFunc(50*time.Millisecond, func() { f.setAway(otherNode, false, 0) }) })
-		})
+		l.start(func(p *process) { away(f, p, func() {}) })
+		l.eventually("it is tried again", func() bool { return strings.Contains(l.history(id), "node2 does not answer; trying again") })
+		f.setAway(otherNode, false, 0)
 		l.wait(id, seedbed.JobSucceeded)
-		if h := l.history(id); !strings.Contains(h, "node2 does not answer; trying again") {
-			t.Errorf("history:\n%s", h)
-		}
 	})
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()

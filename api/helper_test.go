@@ -77,12 +77,15 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// consoles is a worker that does not answer when 13 bytes are asked for.
+// consoles is a worker that does not answer when 13 bytes are asked for, and has nothing when 14 are.
 type consoles struct{}
 
 func (consoles) Console(_ context.Context, node string, _ seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
 	if tail == 13 || node != testNode {
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker does not answer")
+	}
+	if tail == 14 {
+		return nil, nil
 	}
 	return []byte("login: \xff<script>"), nil
 }

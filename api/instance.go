@@ -92,6 +92,9 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if len(text) == 0 && !i.System.Serial {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has no serial console: its system template asks for none (seedbed provisioner template system modify NAME --serial, before it is made or rebuilt)", i.Name)
+	}
 	return guestBytes(c, "text/plain; charset=utf-8", text)
 }
 

@@ -129,6 +129,9 @@ func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 		Memory: int64(i.Memory / seedbed.MiB), VCPU: i.VCPUs, VCPUTopology: "1/" + strconv.Itoa(i.VCPUs) + "/1",
 		Type: "hvm", Arch: unknown, Machine: unknown, Console: "pty", Emulator: unknown,
 	}
+	if !i.System.Serial {
+		row.Console = unknown
+	}
 	if i.System.VNC { // libvirt draws the port
 		row.VNC.Listen = cmp.Or(i.System.VNCBind, "127.0.0.1")
 	}

@@ -27,6 +27,7 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 	inst := seedbed.Instance{
 		ID: f.ID, Name: f.Name, Node: f.Node, State: seedbed.InstanceProvisioning, VCPUs: f.VCPUs, Memory: f.Memory,
 		Ready: seedbed.ReadyStarted, Held: true, Datasource: seedbed.DatasourceNone, Tags: req.Tags,
+		System: seedbed.System{Serial: true},
 	}
 	inst.Metadata = inst.Metadata.WithDefaults(seedbed.MetadataOptions{})
 	problems := f.Problems

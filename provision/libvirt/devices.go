@@ -34,7 +34,6 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		Emulator: host.Emulator,
 		// Nothing is plugged into USB, and a controller costs boot time and wake-ups.
 		Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
-		Serials:     []libvirtxml.DomainSerial{serial(spec.ID, host)},
 		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "virtio"},
 		RNGs: []libvirtxml.DomainRNG{{
 			Model:   "virtio",
@@ -46,6 +45,9 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	}
 	if host.DomainType != TypeTest {
 		list.Channels = []libvirtxml.DomainChannel{agentChannel()}
+	}
+	if spec.System == nil || spec.System.Serial {
+		list.Serials = []libvirtxml.DomainSerial{serial(spec.ID, host)}
 	}
 	if spec.System != nil && spec.System.VNC {
 		screen, err := vnc(spec.Name, spec.System.VNCBind)

@@ -58,7 +58,9 @@ func TestDomainXMLGolden(t *testing.T) {
 	system.System = &seedbed.System{Serial: true, VNC: true, VNCBind: "192.0.2.7", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300}
 	scsi := spec()
 	scsi.Disks = append(scsi.Disks, rbdDisk())
-	scsi.System = &seedbed.System{DiskBus: seedbed.BusSCSI}
+	scsi.System = &seedbed.System{Serial: true, DiskBus: seedbed.BusSCSI}
+	screen := spec() // and no serial console
+	screen.System = &seedbed.System{VNC: true}
 	bare := spec()
 	bare.Disks, bare.NICs = nil, nil
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
@@ -79,6 +81,7 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"many", big, host(libvirt.TypeQEMU)},
 		{"system", system, host(libvirt.TypeKVM)},
 		{"scsi", scsi, host(libvirt.TypeKVM)},
+		{"screen", screen, host(libvirt.TypeKVM)},
 		{"rbd", rbd, host(libvirt.TypeKVM)},
 		{"test", bare, libvirt.Host{DomainType: libvirt.TypeTest, Arch: "i686", ConsoleDir: "/c"}},
 	} {

@@ -111,6 +111,21 @@ func TestScriptedXML(t *testing.T) {
 	}
 }
 
+// A machine has a serial console where its script says one.
+func TestScriptedMute(t *testing.T) {
+	t.Parallel()
+	const serial = "<serial type='pty'><log file='/var/log/libvirt/web1.log' append='on'/></serial><console type='pty'/>"
+	for said, want := range map[string]bool{serial: true, "<serial type='pty'/>": true, "<console type='pty'/>": true, "": false} {
+		doc, _, err := ScriptedXML(scriptedSpec(strings.Replace(pvcDomain, serial, said, 1)), scriptedHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(doc, `file="/console/`+scriptedID) && strings.Contains(doc, "<serial "); got != want {
+			t.Errorf("%q: a serial console is %t; want %t", said, got, want)
+		}
+	}
+}
+
 // What reaches for anything but the instance's own is refused.
 func TestScriptedRefused(t *testing.T) {
 	t.Parallel()

@@ -14,9 +14,10 @@ import (
 func (s *scripted) devices(d *libvirtxml.DomainDeviceList) (*libvirtxml.DomainDeviceList, error) {
 	list := &libvirtxml.DomainDeviceList{
 		Emulator: s.host.Emulator,
-		// One console, whose log we keep: those of the document are the same to the guest.
-		Serials: []libvirtxml.DomainSerial{serial(s.spec.ID, s.host)},
-		Hubs:    d.Hubs, Watchdogs: d.Watchdogs, Panics: d.Panics,
+		Hubs:     d.Hubs, Watchdogs: d.Watchdogs, Panics: d.Panics,
+	}
+	if len(d.Serials)+len(d.Consoles) > 0 { // one, whose log we keep: they are the same to the guest
+		list.Serials = []libvirtxml.DomainSerial{serial(s.spec.ID, s.host)}
 	}
 	if d.MemBalloon != nil {
 		list.MemBalloon = &libvirtxml.DomainMemBalloon{Model: d.MemBalloon.Model, Address: d.MemBalloon.Address}

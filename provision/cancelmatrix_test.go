@@ -35,10 +35,16 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 				l.deaf.Store(false)
 				return tell(p, stage, now)
 			}
-			if stage != s.name || !reached(now) || c.began.Load() > 0 {
+			if stage != s.name || c.began.Load() > 0 {
 				return nil
 			}
-			l.deaf.Store(slices.Contains([]string{"publish", "refresh"}, now.effect)) // until it is undone
+			// What is published is not applied until it is undone: the stage would end before the cancel is seen.
+			if slices.Contains([]string{"publish", "refresh"}, now.effect) && (reached(now) || reached(moment{now.effect, drivertest.After})) {
+				l.deaf.Store(true)
+			}
+			if !reached(now) {
+				return nil
+			}
 			c.refused = l.db.CancelJob(context.Background(), id)
 			c.began.Store(time.Now().UnixNano())
 			if s.final || ctx.Done() == nil { // of a write, which is not cut off
@@ -121,7 +127,6 @@ func TestKillWhileUndoing(t *testing.T) {
 			begin := func(t *testing.T, tell func(p *process, stage string, now moment) error) (l *lab, a caseJob, p *process) {
 				l = newLab(t).withProfile(seedbed.ReadyReport)
 				a = c.begin(l)
-				l.lease = mortalLease
 				p, cancel := l.cancelAt(a.id, last, func(now moment) bool {
 					switch {
 					case slices.Contains(waits, last.name):
@@ -157,11 +162,10 @@ func TestKillWhileUndoing(t *testing.T) {
 							}
 							return nil
 						})
-						l.eventually("death", reached.Load)
+						l.died(a.id, &reached)
 						p.stop()
 						l.unarmed()
 						l.deaf.Store(false)
-						l.lease = patientLease
 						l.runUntil(a.id, seedbed.JobRolledBack)
 						a.undone()
 					})

@@ -35,13 +35,21 @@ type deathPoint struct{ what, stage string }
 // die runs a job in a process that dies at the point, and then in another until it has ended.
 func (l *lab) die(id seedbed.JobID, at deathPoint, point drivertest.Point, want seedbed.JobState) {
 	l.t.Helper()
-	l.lease = mortalLease
 	var reached *atomic.Bool
 	p := l.start(func(p *process) { reached = l.killAt(p, at.what, at.stage, point) })
-	l.eventually("death", reached.Load)
+	l.died(id, reached)
 	p.stop()
-	l.lease = patientLease
 	l.runUntil(id, want)
+}
+
+// died waits for the death of the process that works on a job.
+func (l *lab) died(id seedbed.JobID, reached *atomic.Bool) {
+	l.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !reached.Load(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			l.t.Fatalf("it does not come to its death:\n%s", l.history(id))
+		}
+	}
 }
 
 var points = []drivertest.Point{drivertest.Before, drivertest.After}
@@ -83,13 +91,12 @@ func TestKillAroundUndoing(t *testing.T) {
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.lease = time.Second
 	l.tune = func(c *Config, _ *pace) { c.Attempts = 3 }
 	id := l.create("web1")
 	for range 3 {
 		var reached *atomic.Bool
 		p := l.start(func(p *process) { reached = l.killAt(p, "DefineDomain", "", drivertest.After) })
-		l.eventually("death", reached.Load)
+		l.died(id, reached)
 		p.stop()
 	}
 	l.pool.Fail(nil)
@@ -127,6 +134,7 @@ func TestZombie(t *testing.T) {
 				l.hv.Fail(hook)
 			})
 			l.eventually("stop", stopped.Load)
+			l.lease = patientLease
 			q := l.start()
 			job := l.wait(id, seedbed.JobSucceeded)
 			events := l.history(id)

@@ -185,6 +185,8 @@ type mortal struct {
 
 	mu   sync.Mutex
 	hook func(write, stage string, point drivertest.Point) error
+	// held are the jobs that were claimed.
+	held []seedbed.JobRef
 }
 
 var (
@@ -226,8 +228,28 @@ func (m *mortal) around(write, stage string, do func() error) error {
 }
 
 func (m *mortal) ClaimNext(ctx context.Context, c seedbed.Claiming) (job *seedbed.Job, err error) {
-	err = m.around("claim", "", func() error { job, err = m.DB.ClaimNext(ctx, c); return err })
+	err = m.around("claim", "", func() error {
+		if job, err = m.DB.ClaimNext(ctx, c); job != nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.held = append(m.held, job.Ref())
+		}
+		return err
+	})
 	return job, err
+}
+
+// lapse ends the leases of a process that was killed, as time would.
+func (m *mortal) lapse() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.dead.Load() {
+		return
+	}
+	for _, ref := range m.held {
+		_, _ = m.DB.RenewLease(context.Background(), ref, time.Millisecond) // it may be another's by now
+	}
+	m.held = nil
 }
 
 func (m *mortal) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {

@@ -32,8 +32,8 @@ type lab struct {
 	// deaf stops the guest plane from applying, mute the guests from fetching and
 	// reporting, and static from asking for leases.
 	deaf, mute, static atomic.Bool
-	// lease is the engines' lease: short where a process dies, else long enough
-	// for a busy machine.
+	// lease is the engines' lease: long enough for a busy machine. That of a process
+	// which was killed ends when it is stopped.
 	lease time.Duration
 	// worker is asked in place of host, unless it is nil.
 	worker Worker
@@ -196,7 +196,7 @@ func (l *lab) start(arm ...func(*process)) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	pr := &process{engine: e, store: m}
-	pr.stop = func() { cancel(); <-done }
+	pr.stop = func() { cancel(); <-done; m.lapse() }
 	pr.kill = func() { m.dead.Store(true); cancel() }
 	for _, f := range arm {
 		f(pr)

@@ -18,9 +18,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// Who is about to die has its jobs for a short time, and who goes on for one that
-// does not end on a busy machine.
-const mortalLease, patientLease = 600 * time.Millisecond, 15 * time.Second
+// patientLease is one that does not end on a busy machine.
+const patientLease = 15 * time.Second
 
 // moment is where in a stage a process is: at one of its effects, or at its commit.
 type moment struct {
@@ -159,7 +158,6 @@ func TestKillMatrix(t *testing.T) {
 						t.Parallel()
 						l := newLab(t).withProfile(seedbed.ReadyMetadata)
 						a := c.begin(l)
-						l.lease = mortalLease
 						var reached atomic.Bool
 						p := l.start(func(p *process) {
 							l.atEach(p, func(_ context.Context, _ bool, stage string, now moment) error {
@@ -170,10 +168,9 @@ func TestKillMatrix(t *testing.T) {
 								return nil
 							})
 						})
-						l.eventually("death", reached.Load)
+						l.died(a.id, &reached)
 						p.stop()
 						l.unarmed()
-						l.lease = patientLease
 						l.runUntil(a.id, seedbed.JobSucceeded)
 						a.done()
 					})

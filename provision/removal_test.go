@@ -100,7 +100,6 @@ func TestKillWhileRemovingWhatIsMade(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s %s", point, at.what, at.stage), func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t).withProfile(seedbed.ReadyMetadata)
-				l.lease = time.Second
 				var reached atomic.Bool
 				var victim *process
 				create, removal := l.removeWhile("DefineDomain", func(p *process) {
@@ -113,7 +112,7 @@ func TestKillWhileRemovingWhatIsMade(t *testing.T) {
 						return nil
 					})
 				})
-				l.eventually("death", reached.Load)
+				l.died(create, &reached)
 				victim.stop()
 				l.runUntil(removal, seedbed.JobSucceeded)
 				l.wait(create, seedbed.JobRolledBack)

@@ -128,7 +128,6 @@ func TestHookScriptAgain(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.lease = time.Second
 			l.tune = func(c *Config, _ *pace) {
 				c.Hooks = []seedbed.StageHook{{Stage: "define", When: when, Script: "gate", Required: true}}
 			}

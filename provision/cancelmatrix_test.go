@@ -101,6 +101,42 @@ func TestCancelMatrix(t *testing.T) {
 	}
 }
 
+// TestCancelAtTheLastMoment cancels a job while the stage from which there is no way
+// back is about to be begun, and has that seen before it is refused.
+func TestCancelAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	for _, c := range matrix() {
+		plan := c.plan()
+		last := lastCancelled(plan)
+		if c.job.Kind.Forward() || last.name == plan[len(plan)-1].name {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyReport)
+			a := c.begin(l)
+			var began atomic.Int64
+			p := l.start(func(p *process) {
+				p.store.fail(func(write, of string, at drivertest.Point) error {
+					if write == "step" && of == last.name && at == drivertest.Before && began.CompareAndSwap(0, time.Now().UnixNano()) {
+						l.ok(l.db.CancelJob(context.Background(), a.id))
+						time.Sleep(10 * p.engine.pace.cancelPoll) // by then it is seen
+					}
+					return nil
+				})
+			})
+			job := l.wait(a.id, seedbed.JobRolledBack)
+			took := time.Since(time.Unix(0, began.Load()))
+			p.stop()
+			if job.Error != "cancelled on request" || took > 2*time.Second {
+				t.Errorf("after %s: %s\n%s", took, job.Error, l.history(a.id))
+			}
+			l.invariants(a.id)
+			a.undone()
+		})
+	}
+}
+
 // lastCancelled is the last stage of a plan in which its job can be cancelled.
 func lastCancelled(plan []stage) (s stage) {
 	for _, s = range slices.Backward(plan) {

@@ -216,8 +216,13 @@ func (t *task) step(ctx context.Context, s seedbed.Step) error {
 	return err
 }
 
-// cancelled tells whether someone asked for the job to be cancelled.
+// cancelled tells whether someone asked for the job to be cancelled. ctx may have ended of that.
 func (t *task) cancelled(ctx context.Context) bool {
+	if errors.Is(context.Cause(ctx), errCancelled) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.pace.call)
+	defer cancel()
 	job, err := t.engine.store.Job(ctx, t.ref.ID)
 	return err == nil && job.Cancel
 }

@@ -73,7 +73,7 @@ func TestCephStopsWhileMaking(t *testing.T) {
 			if slices.ContainsFunc(all, func(image string) bool { return want == 0 && !strings.Contains(image, "building") }) {
 				t.Errorf("left: %v", all)
 			}
-			engines.Await(t, 30*time.Second, fmt.Sprintf("there are %d volumes", want), func() bool { all = volumes(); return len(all) == want })
+			engines.Await(t, engines.Swept, fmt.Sprintf("there are %d volumes", want), func() bool { all = volumes(); return len(all) == want })
 		})
 	}
 }

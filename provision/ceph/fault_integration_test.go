@@ -47,7 +47,7 @@ func only(t *testing.T, c *lab.CephCluster, p *Pool, volumes ...string) {
 	}
 	slices.Sort(want)
 	var got []string
-	lab.Await(t, 30*time.Second, fmt.Sprintf("the pool holds %v", want), func() bool {
+	lab.Await(t, lab.Swept, fmt.Sprintf("the pool holds %v", want), func() bool {
 		got = names(t, c, p.cfg.Pool)
 		slices.Sort(got)
 		return slices.Equal(got, want)

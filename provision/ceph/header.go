@@ -155,11 +155,30 @@ func (s *session) rename(h header, from, to string) error {
 	return ignore(s.io.Delete(idObject+from), enoent)
 }
 
-// byID calls fn with the RBD image of that ID.
-func (s *session) byID(id string, fn func(*rbd.Image) error) error {
-	img, err := rbd.OpenImageById(s.io, id, rbd.NoSnapshot)
+// byName is byID for the RBD image of that name.
+func (s *session) byName(name string, fn func(*rbd.Image) error) error {
+	id, err := s.idOf(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(img), img.Close())
+	return s.byID(id, fn)
+}
+
+// byID calls fn with the RBD image of that ID, and once more when it was our own lock that it could not change it for.
+func (s *session) byID(id string, fn func(*rbd.Image) error) error {
+	call := func() error {
+		img, err := rbd.OpenImageById(s.io, id, rbd.NoSnapshot)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(img), img.Close())
+	}
+	err := call()
+	if !is(err, erofs) {
+		return err
+	}
+	if dropped, e := s.dropLock(id); e != nil || !dropped {
+		return errors.Join(err, e)
+	}
+	return call()
 }

@@ -60,6 +60,11 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 		case time.Now().After(end):
 			return seedbed.Errorf(seedbed.ErrInUse, "RBD image %s/%s is in use%s: stop what uses it", p.cfg.Pool, name, s.watchers(name))
 		}
+		if id, err := s.idOf(name); err == nil {
+			if _, err := s.dropLock(id); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -100,9 +105,18 @@ func (s *session) watchers(name string) string {
 
 // watcher is the address of one who has an image open; empty when nobody has, or there is no such image.
 func (s *session) watcher(name string) (addr string, err error) {
-	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
+	id, err := s.idOf(name)
+	if err == nil {
+		addr, err = s.watcherOf(id)
+	}
+	return addr, ignore(err, enoent)
+}
+
+// watcherOf is watcher for the image of that ID; ENOENT when there is none.
+func (s *session) watcherOf(id string) (addr string, err error) {
+	img, err := rbd.OpenImageByIdReadOnly(s.io, id, rbd.NoSnapshot)
 	if err != nil {
-		return "", ignore(err, enoent)
+		return "", err
 	}
 	all, err := img.ListWatchers()
 	if err := errors.Join(err, img.Close()); err != nil || len(all) == 0 {

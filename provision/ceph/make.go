@@ -4,7 +4,6 @@ package ceph
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -120,16 +119,12 @@ func (p *Pool) unready(ctx context.Context, s *session, to, node string) error {
 
 // dropSnapshot removes an image's snapshot, if there is one.
 func (p *Pool) dropSnapshot(s *session, name string) error {
-	img, err := rbd.OpenImage(s.io, name, rbd.NoSnapshot)
-	if is(err, enoent) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	snap := img.GetSnapshot(snapshot)
-	if err = ignore(snap.Unprotect(), enoent, einval); err == nil { // it is not protected yet
-		err = ignore(snap.Remove(), enoent)
-	}
-	return errors.Join(err, img.Close())
+	err := s.byName(name, func(img *rbd.Image) error {
+		snap := img.GetSnapshot(snapshot)
+		if err := ignore(snap.Unprotect(), enoent, einval); err != nil { // it is not protected yet
+			return err
+		}
+		return ignore(snap.Remove(), enoent)
+	})
+	return ignore(err, enoent)
 }

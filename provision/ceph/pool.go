@@ -28,6 +28,7 @@ const (
 	eperm     = syscall.EPERM
 	estale    = syscall.ESTALE
 	einval    = syscall.EINVAL
+	erofs     = syscall.EROFS
 )
 
 // closePatience bounds how long Close waits for what is inside the C library.

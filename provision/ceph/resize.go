@@ -5,7 +5,6 @@ package ceph
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/ceph/go-ceph/rbd"
 
@@ -45,29 +44,25 @@ func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.Instanc
 
 // grow gives the RBD image and then its tag that size. Whoever has it open, as a
 // domain's QEMU, may have done so already.
-func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) (err error) {
+func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
 	rbdName := roleVolume.rbdName(have.Name)
-	img, err := rbd.OpenImage(s.io, rbdName, rbd.NoSnapshot)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, img.Close()) }()
-	now, err := img.GetSize()
-	switch {
-	case err != nil:
-		return err
-	case now > uint64(size):
-		return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s has %s already, and would lose what is behind %s", p.cfg.Pool, rbdName, seedbed.Bytes(now), size)
-	case now < uint64(size):
+	err := s.byName(rbdName, func(img *rbd.Image) error {
+		now, err := img.GetSize()
+		switch {
+		case err != nil:
+			return err
+		case now > uint64(size):
+			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s has %s already, and would lose what is behind %s", p.cfg.Pool, rbdName, seedbed.Bytes(now), size)
+		case now == uint64(size):
+			return nil
+		}
 		if err := p.need(s, 0); err != nil {
 			return err
 		}
-		if err := img.Resize(uint64(size)); err != nil {
-			return err
-		}
-	}
-	if have.Size == int64(size) {
-		return nil
+		return img.Resize(uint64(size))
+	})
+	if err != nil || have.Size == int64(size) {
+		return err
 	}
 	have.Made, have.Size = cmp.Or(have.Made, have.Size), int64(size)
 	return s.setTag(rbdName, *have)

@@ -41,13 +41,17 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 }
 
 // snap takes the snapshot that the tag has at that place, or not yet (-1).
-func (p *Pool) snap(s *session, t *tag, at int, want volumeSnapshot) (_ volumeSnapshot, err error) {
+func (p *Pool) snap(s *session, t *tag, at int, want volumeSnapshot) (made volumeSnapshot, err error) {
+	err = s.byName(roleVolume.rbdName(t.Name), func(img *rbd.Image) error {
+		made, err = p.snapOpen(s, img, t, at, want)
+		return err
+	})
+	return made, err
+}
+
+// snapOpen is snap for the volume's image.
+func (p *Pool) snapOpen(s *session, img *rbd.Image, t *tag, at int, want volumeSnapshot) (volumeSnapshot, error) {
 	rbdName := roleVolume.rbdName(t.Name)
-	img, err := rbd.OpenImage(s.io, rbdName, rbd.NoSnapshot)
-	if err != nil {
-		return want, err
-	}
-	defer func() { err = errors.Join(err, img.Close()) }()
 	inside, err := snapshotNames(img)
 	if err != nil {
 		return want, err
@@ -103,11 +107,10 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		case of != "" && have.Snapshots[at].Job != of:
 			return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is left alone", spec.Name, spec.Volume, p.cfg.Name, have.Snapshots[at].Job)
 		}
-		img, err := rbd.OpenImage(s.io, rbdName, rbd.NoSnapshot)
+		err = s.byName(rbdName, func(img *rbd.Image) error {
+			return ignore(img.GetSnapshot(spec.Name).Remove(), enoent)
+		})
 		if err != nil {
-			return err
-		}
-		if err := errors.Join(ignore(img.GetSnapshot(spec.Name).Remove(), enoent), img.Close()); err != nil {
 			return err
 		}
 		have.Snapshots = slices.Delete(have.Snapshots, at, at+1)

@@ -25,6 +25,7 @@ import (
 func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 	t.Helper()
 	l := newLab(t)
+	l.patience = engines.Swept
 	log := slog.New(slog.DiscardHandler)
 	pool, err := ceph.Open(t.Context(), ceph.Config{
 		Name: "default", Pool: c.Pool(t, name), ConfFile: c.Conf, User: engines.CephUser, Keyring: c.Keyring, Node: testNode,

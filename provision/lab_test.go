@@ -35,6 +35,8 @@ type lab struct {
 	// lease is the engines' lease: long enough for a busy machine. That of a process
 	// which was killed ends when it is stopped.
 	lease time.Duration
+	// patience is how long eventually waits.
+	patience time.Duration
 	// worker is asked in place of host, unless it is nil.
 	worker Worker
 	// fleet is asked in place of both, unless it is nil.
@@ -65,7 +67,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 // newBareLab is newLabOn without strangers, and with no look at the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
-	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, tune: func(*Config, *pace) {}}
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *pace) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.intake = NewIntake(db, Serving{Node: testNode})
@@ -229,7 +231,7 @@ func (l *lab) wait(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 
 func (l *lab) eventually(what string, cond func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(l.patience); ; {
 		if cond() {
 			return
 		}

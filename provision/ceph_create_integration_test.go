@@ -29,14 +29,6 @@ func TestCephStopsWhileMaking(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			name := "make-" + test.name
 			l := onCeph(t, c, name)
-			volumes := func() (all []string) {
-				for _, image := range strings.Fields(c.RBD(t, "ls", name)) {
-					if !strings.Contains(image, "debian") {
-						all = append(all, image)
-					}
-				}
-				return all
-			}
 			var thaw sync.Once
 			defer thaw.Do(func() { c.Thaw(t) })
 			l.tune = func(cfg *Config, p *pace) {
@@ -69,11 +61,11 @@ func TestCephStopsWhileMaking(t *testing.T) {
 				}
 			}
 			// What a call that was given up has begun, under a name that no volume has, the pool's sweep takes.
-			all := volumes()
-			if slices.ContainsFunc(all, func(image string) bool { return want == 0 && !strings.Contains(image, "building") }) {
+			all := volumes(t, c, name)
+			if want == 0 && slices.ContainsFunc(all, func(image string) bool { return !strings.Contains(image, "building") }) {
 				t.Errorf("left: %v", all)
 			}
-			engines.Await(t, engines.Swept, fmt.Sprintf("there are %d volumes", want), func() bool { all = volumes(); return len(all) == want })
+			engines.Await(t, engines.Swept, fmt.Sprintf("there are %d volumes", want), func() bool { return len(volumes(t, c, name)) == want })
 		})
 	}
 }

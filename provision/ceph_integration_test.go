@@ -51,6 +51,17 @@ func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 	return l.withProfile(seedbed.ReadyStarted)
 }
 
+// volumes are the RBD images in an onCeph pool of that name, but for its image's.
+func volumes(t *testing.T, c *engines.CephCluster, pool string) (all []string) {
+	t.Helper()
+	for _, name := range strings.Fields(c.RBD(t, "ls", pool)) {
+		if !strings.Contains(name, "debian") {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // TestCephStopsWhileUndoing holds what becomes of a rollback while the cluster
 // answers nothing: a short time is waited for, and after a long one the job says
 // what is left, which the cleanup has taken away once the cluster answers.
@@ -64,14 +75,6 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			name := "undo-" + test.name
 			l := onCeph(t, c, name)
-			volumes := func() (left []string) {
-				for _, n := range strings.Fields(c.RBD(t, "ls", name)) {
-					if !strings.Contains(n, "debian") {
-						left = append(left, n)
-					}
-				}
-				return left
-			}
 			var freeze, thaw sync.Once
 			defer thaw.Do(func() { c.Thaw(t) })
 			l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
@@ -116,7 +119,7 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 					t.Errorf("left behind at last: %q", got)
 				}
 			}
-			if left := volumes(); len(left) != 0 {
+			if left := volumes(t, c, name); len(left) != 0 {
 				t.Errorf("left are %v", left)
 			}
 		})

@@ -45,10 +45,8 @@ func (l *lab) die(id seedbed.JobID, at deathPoint, point drivertest.Point, want 
 // died waits for the death of the process that works on a job.
 func (l *lab) died(id seedbed.JobID, reached *atomic.Bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !reached.Load(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("it does not come to its death:\n%s", l.history(id))
-		}
+	if !l.soon(reached.Load) {
+		l.t.Fatalf("it does not come to its death:\n%s", l.history(id))
 	}
 }
 

@@ -231,15 +231,19 @@ func (l *lab) wait(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 
 func (l *lab) eventually(what string, cond func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(l.patience); ; {
-		if cond() {
-			return
-		}
-		if time.Now().After(deadline) {
-			l.t.Fatalf("never: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond) // between two looks
+	if !l.soon(cond) {
+		l.t.Fatalf("never: %s", what)
 	}
+}
+
+// soon waits until cond holds, and tells whether it came to that.
+func (l *lab) soon(cond func() bool) bool {
+	for deadline := time.Now().Add(l.patience); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
 }
 
 // runUntil runs an engine until the job is in that state, and looks at the invariants.

@@ -20,6 +20,11 @@ import (
 // the caps that Seedbed asks for, and no more.
 const CephUser = "libvirt"
 
+// Swept is when a pool's sweep has taken what a call that was given up left behind: such a
+// call may be the user of its image for half a minute (osd_client_watch_timeout) once the
+// cluster answers, and a sweep comes again after half a minute at most.
+const Swept = 2 * time.Minute
+
 // CephCluster is a cluster of one monitor, one manager and one OSD that keeps
 // its data in memory.
 type CephCluster struct {
@@ -119,11 +124,6 @@ func (c *CephCluster) StartMon(t T) {
 
 // Freeze stops all daemons in their tracks, as a cut network would; Thaw lets them go on.
 func (c *CephCluster) Freeze(t T) { c.signal(t, syscall.SIGSTOP) }
-
-// Swept is when a pool's sweep has taken what a call that was given up left behind: such a
-// call may be the user of its image for half a minute (osd_client_watch_timeout) once the
-// cluster answers, and a sweep comes again after half a minute at most.
-const Swept = 2 * time.Minute
 
 // Thaw undoes Freeze, but for what has ended since.
 func (c *CephCluster) Thaw(t T) { c.signal(t, syscall.SIGCONT) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"seedbed/internal/cli"
+
 	"github.com/spf13/cobra"
 )
 
@@ -19,8 +21,8 @@ var ran = regexp.MustCompile(`\bseedbed((?: +[^|;>&\n]+)+)`)
 // is run by a script of testdata.
 func TestEveryCommandHasAScript(t *testing.T) {
 	t.Parallel()
-	a := &app{getenv: func(string) string { return "" }}
-	root := a.root()
+	a := &cli.App{Getenv: func(string) string { return "" }}
+	root := a.Root()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	seen := map[*cobra.Command]bool{}
@@ -50,7 +52,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaves := 0
-	for _, c := range commandsOf(root) {
+	for _, c := range cli.CommandsOf(root) {
 		if c.HasSubCommands() || !c.Runnable() || c.Name() == "help" {
 			continue
 		}

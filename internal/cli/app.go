@@ -1,0 +1,38 @@
+// Package cli is seedbed's command line: what all of its commands share.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// App is one run of the tool.
+type App struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool // whether Out is one
+	Getenv   func(string) string
+	Now      func() time.Time
+
+	flags   globalFlags
+	format  string // one of formats, once started
+	started bool   // the command line was right, and its command has begun
+}
+
+// Main runs one command line and gives the exit status.
+func (a *App) Main(ctx context.Context, args []string) int {
+	root := a.Root()
+	root.SetArgs(args)
+	c, err := root.ExecuteContextC(ctx)
+	status := a.status(err)
+	if err != nil {
+		fmt.Fprintln(a.Err, "seedbed:", oneLine(err.Error()))
+	}
+	if _, said := errors.AsType[usageError](err); status == exitUsage && !said {
+		fmt.Fprintln(a.Err, "usage:", c.UseLine())
+	}
+	return status
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"seedbed"
+)
+
+const (
+	// bundleFormat is the form of a bundle that this program writes, and reads.
+	bundleFormat = 1
+	maxBundle    = 16 * seedbed.MiB
+)
+
+// bundle is a catalogue as a file.
+type bundle struct {
+	Format    int            `json:"seedbed_catalogue"`
+	Made      time.Time      `json:"made"`
+	Catalogue jsontext.Value `json:"catalogue"`
+	Signature *bundleSigner  `json:"signature,omitzero"`
+}
+
+// bundleSigner is who has signed a bundle, and the signature, in base64.
+type bundleSigner struct {
+	Key   []byte `json:"ed25519_key"`
+	Value []byte `json:"value"`
+}
+
+// signed is what a signature is over: the content in RFC 8785's form, so that
+// white space and the order of members do not count.
+func (b bundle) signed() ([]byte, error) {
+	canonical := b.Catalogue.Clone()
+	if err := canonical.Canonicalize(); err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, "seedbed catalogue %d\n%s\n", b.Format, b.Made.UTC().Format(time.RFC3339)), canonical...), nil
+}
+
+// parseBundle reads a bundle, strictly.
+func parseBundle(name string, text []byte) (b bundle, err error) {
+	err = jsonv2.Unmarshal(text, &b, jsonv2.RejectUnknownMembers(true))
+	switch {
+	case err != nil:
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s is no bundle of \"seedbed catalogue export\": %v", name, err)
+	case b.Format != bundleFormat:
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s has the format %d, and this program reads %d: take the release that wrote it", name, b.Format, bundleFormat)
+	case b.Catalogue.Kind() != '{':
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s holds no catalogue", name)
+	case b.Signature != nil && (len(b.Signature.Key) != ed25519.PublicKeySize || len(b.Signature.Value) != ed25519.SignatureSize):
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s: the signature is none of ed25519", name)
+	}
+	return b, nil
+}
+
+// format is the bundle as it is written.
+func (b bundle) format() ([]byte, error) {
+	text, err := jsonv2.Marshal(b, jsontext.WithIndent("  "), jsonv2.Deterministic(true))
+	return append(text, '\n'), err
+}
+
+// sign signs the bundle.
+func (b *bundle) sign(key ed25519.PrivateKey) error {
+	text, err := b.signed()
+	if err != nil {
+		return err
+	}
+	b.Signature = &bundleSigner{Key: key.Public().(ed25519.PublicKey), Value: ed25519.Sign(key, text)}
+	return nil
+}
+
+// verify refuses a bundle that the holder of key has not signed as it is.
+func (b bundle) verify(name string, key ed25519.PublicKey) error {
+	if b.Signature == nil {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s is not signed, and --key asks for a signature", name)
+	}
+	if !bytes.Equal(b.Signature.Key, key) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s is signed by another key, %s", name, fingerprint(b.Signature.Key))
+	}
+	text, err := b.signed()
+	if err != nil {
+		return err
+	}
+	if !ed25519.Verify(key, text, b.Signature.Value) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s is not as it was signed: get it again from whoever signed it", name)
+	}
+	return nil
+}
+
+// fingerprint is a public key for people.
+func fingerprint(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
+
+// readPEM reads the one PEM block of that type in a file.
+func readPEM(path, kind, hint string) ([]byte, error) {
+	text, err := readBounded(path, 64*seedbed.KiB)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != kind {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s holds no %s in PEM: make it with %s", path, kind, hint)
+	}
+	return block.Bytes, nil
+}
+
+// readSigner reads a private key, which only the user may be able to read.
+func readSigner(path string) (ed25519.PrivateKey, error) {
+	const hint = `"openssl genpkey -algorithm ed25519 -out FILE"`
+	der, err := readPEM(path, "PRIVATE KEY", hint)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(path); err == nil && st.Mode().Perm()&0o077 != 0 {
+		return nil, seedbed.Errorf(seedbed.ErrForbidden, "%s is a private key, and others may read it: chmod 600 %s", path, path)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	key, ok := parsed.(ed25519.PrivateKey)
+	if err != nil || !ok {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is no ed25519 key: make one with %s", path, hint)
+	}
+	return key, nil
+}
+
+// readVerifier reads a public key.
+func readVerifier(path string) (ed25519.PublicKey, error) {
+	const hint = `"openssl pkey -in PRIVATE -pubout -out FILE"`
+	der, err := readPEM(path, "PUBLIC KEY", hint)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	key, ok := parsed.(ed25519.PublicKey)
+	if err != nil || !ok {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is no ed25519 key: make one with %s", path, hint)
+	}
+	return key, nil
+}

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+func (a *App) catalogueCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Take what machines are made from to another installation"})
+	c.Long = `Take what machines are made from to another installation: templates, userdata, scripts
+and profiles of both kinds, as one file that may be signed. Images and networks are
+named in it, and must be there; the values of secret params are not in it. What else
+userdata, scripts and arguments hold is in it as it is.`
+	c.AddCommand(a.catalogueExport(), a.catalogueImport())
+	return c
+}
+
+func (a *App) catalogueExport() *cobra.Command {
+	var key string
+	c := &cobra.Command{
+		Use: "export FILE", Short: "Write the whole catalogue into a file", Args: cobra.ExactArgs(1),
+		Long: `Write the whole catalogue into a file, which only you may read; - is the standard
+output. With --sign it is signed by an ed25519 key, such as that of
+"openssl genpkey -algorithm ed25519 -out FILE".`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			b := bundle{Format: bundleFormat, Made: a.Now().UTC().Truncate(1e9)}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			raw, err := api.Catalogue(ctx)
+			if err != nil {
+				return err
+			}
+			b.Catalogue = jsontext.Value(raw)
+			if key != "" {
+				signer, err := readSigner(key)
+				if err != nil {
+					return err
+				}
+				if err := b.sign(signer); err != nil {
+					return err
+				}
+			}
+			text, err := b.format()
+			if err != nil {
+				return err
+			}
+			if args[0] == "-" {
+				_, err = a.Out.Write(text)
+				return err
+			}
+			if err := replaceFile(args[0], text); err != nil {
+				return err
+			}
+			sum := sha256.Sum256(text)
+			a.say("%s written, sha256 %s", args[0], hex.EncodeToString(sum[:]))
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&key, "sign", "", "private key `file` to sign with")
+	return c
+}
+
+// importFlags are how a catalogue is taken over.
+type importFlags struct {
+	sha256, key       string
+	dryRun, keep, yes bool
+}
+
+func (a *App) catalogueImport() *cobra.Command {
+	var f importFlags
+	c := &cobra.Command{
+		Use: "import FILE|URI", Short: "Take over the catalogue of a file, all or nothing", Args: cobra.ExactArgs(1),
+		Long: `Take over the catalogue of a file, or of an https or file URI, in one transaction, and
+show what of it is made, changed or kept. What cannot be taken over, since its image,
+network or name is not free or not there, is a conflict, and then nothing is changed.
+What comes over https needs --sha256, the digest of the whole file, or --key, the public
+key of whoever signed it.`,
+		RunE: a.do(func(ctx context.Context, args []string) error { return a.importCatalogue(ctx, args[0], f) }),
+	}
+	l := c.Flags()
+	l.StringVar(&f.sha256, "sha256", "", "the `digest` that the file must have")
+	l.StringVar(&f.key, "key", "", "public key `file` of who must have signed it")
+	l.BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
+	l.BoolVar(&f.keep, "keep", false, "leave what is there as it is, instead of changing it")
+	l.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+// readBundle reads a bundle and checks that it is the one that was meant.
+func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err error) {
+	if strings.HasPrefix(name, "https:") && f.sha256 == "" && f.key == "" {
+		return b, usagef("what comes from elsewhere needs --sha256 or --key")
+	}
+	text, err := fetch(ctx, name, maxBundle)
+	if err != nil {
+		return b, err
+	}
+	if f.sha256 != "" {
+		sum := sha256.Sum256(text)
+		if got := hex.EncodeToString(sum[:]); !strings.EqualFold(got, strings.TrimSpace(f.sha256)) {
+			return b, seedbed.Errorf(seedbed.ErrForbidden, "%s has the sha256 %s, not the one that was given: it is another file, or was changed", name, got)
+		}
+	}
+	if b, err = parseBundle(name, text); err != nil || f.key == "" {
+		return b, err
+	}
+	key, err := readVerifier(f.key)
+	if err != nil {
+		return b, err
+	}
+	return b, b.verify(name, key)
+}
+
+func (a *App) importCatalogue(ctx context.Context, name string, f importFlags) error {
+	b, err := readBundle(ctx, name, f)
+	if err != nil {
+		return err
+	}
+	if b.Signature != nil && f.key == "" {
+		fmt.Fprintf(a.Err, "seedbed: %s is signed by %s, which was not checked: --key does\n", name, fingerprint(b.Signature.Key))
+	}
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	ask := a.Terminal && !f.yes && !f.dryRun
+	report, err := api.TakeOver(ctx, json.RawMessage(b.Catalogue), f.dryRun || ask, f.keep)
+	if err != nil {
+		return err
+	}
+	if !ask || report.Conflicts() > 0 {
+		return a.printReport(report, f.dryRun)
+	}
+	if err := a.printReport(report, true); err != nil {
+		return err
+	}
+	fmt.Fprint(a.Err, "Take it over? [y/N] ")
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return fmt.Errorf("the catalogue was left as it is")
+	}
+	if report, err = api.TakeOver(ctx, json.RawMessage(b.Catalogue), false, f.keep); err != nil {
+		return err
+	}
+	return a.printReport(report, false)
+}
+
+// printReport shows what became of a catalogue. A conflict is an error.
+func (a *App) printReport(r seedbed.CatalogueReport, tried bool) error {
+	row := func(c seedbed.CatalogueChange) []string { return []string{c.Action, c.Kind, c.Name, oneLine(c.Detail)} }
+	if a.json() {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else if err := printList(a, r.Changes, "the catalogue is empty", []string{"", "what", "name", "why"}, row); err != nil {
+		return err
+	}
+	if n := r.Conflicts(); n > 0 {
+		return seedbed.Errorf(seedbed.ErrConflict, "%d of %d objects cannot be taken over, so nothing was changed: make what they name, or take them out of the bundle", n, len(r.Changes))
+	}
+	if tried {
+		a.say("nothing was changed: this was a trial")
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) cleanupCmd() *cobra.Command {
+	var dryRun, force bool
+	c := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Take away what nothing owns any more",
+		Long: `Take away what nothing owns any more: addresses of instances whose domain is
+gone, expired leases, old records. It runs by itself, too; this runs it now.
+On a node of which it does not see everything it touches nothing, and says so; when
+there is no other node, it refuses.`,
+		Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			report, err := api.Cleanup(ctx, dryRun, force)
+			if err != nil {
+				return err
+			}
+			if err := a.printCleanup(report, dryRun); err != nil {
+				return err
+			}
+			if report.Refused != "" {
+				return seedbed.Errorf(seedbed.ErrConflict, "the cleanup touched nothing: %s", report.Refused)
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would go")
+	c.Flags().BoolVar(&force, "force", false, "go on although the inventory looks wrong")
+	return c
+}
+
+func (a *App) printCleanup(r client.CleanupReport, dryRun bool) error {
+	if a.json() {
+		return a.printJSON(r)
+	}
+	var rows [][]string
+	for _, t := range r.Tasks {
+		rows = append(rows, []string{t.Name, t.Action, t.Subject, t.Detail})
+	}
+	none := "nothing to take away"
+	if r.Refused != "" {
+		none = ""
+	}
+	if len(rows) > 0 || none != "" {
+		a.printTable([]string{"task", "action", "subject", "detail"}, rows, none)
+	}
+	for _, why := range r.Skipped {
+		a.say("%s", printable(why))
+	}
+	if dryRun && len(rows) > 0 {
+		a.say("nothing was touched: this was a dry run")
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// completionTime is how long a shell waits for the names of what is there.
+const completionTime = 2 * time.Second
+
+// completed is how many names are enough where there may be very many.
+const completed = 200
+
+// nameLister gives the names that an argument may be; args are those before it,
+// begun is how the name begins. It may give others too.
+type nameLister func(ctx context.Context, api *client.Client, args []string, begun string) ([]string, error)
+
+// files is the lister of an argument that is a file: the shell knows them.
+var files nameLister
+
+// nothing is the lister of an argument that is not there yet.
+func nothing(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
+
+// completion completes arguments by what the API has, each by its lister. What
+// goes wrong is not told: the command will tell.
+func (a *App) completion(each ...nameLister) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) >= len(each) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		lister := each[len(args)]
+		if lister == nil {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		api, err := a.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		all, err := lister(ctx, api, args, begun)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, begun) || printable(name) != name })
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// flagCompletion completes the value of a flag.
+func (a *App) flagCompletion(lister nameLister) cobra.CompletionFunc {
+	complete := a.completion(lister)
+	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return complete(c, nil, begun)
+	}
+}
+
+// namesOf lists the names of the objects of one kind of PVC's that begin so.
+func namesOf[T any](ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) ([]string, error) {
+	objects, err := all(api, ctx, "^"+begun)
+	return each(objects, name), err
+}
+
+// each is what of gives for every one of all.
+func each[T any](all []T, of func(T) string) []string {
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i] = of(v)
+	}
+	return texts
+}
+
+func systemTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t client.SystemTemplate) string { return t.Name })
+}
+
+func networkTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t client.NetworkTemplate) string { return t.Name })
+}
+
+func storageTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t client.StorageTemplate) string { return t.Name })
+}
+
+// templateVNIs are the networks of the template that the first argument names.
+func templateVNIs(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
+	found, err := api.NetworkTemplates(ctx, "^"+args[0]+"$")
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return slices.Compact(each(found[0].Networks, func(n client.TemplateNetwork) string { return n.VNI })), nil
+}
+
+// templateDisks are the disks of the template that the first argument names.
+func templateDisks(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
+	found, err := api.StorageTemplates(ctx, "^"+args[0]+"$")
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return each(found[0].Disks, func(d client.TemplateDisk) string { return d.DiskID }), nil
+}
+
+func userdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d client.UserDataDocument) string { return d.Name })
+}
+
+func scriptNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
+}
+
+func composedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
+}
+
+func ovas(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, (*client.Client).OVAs, func(o client.OVA) string { return o.Name })
+}
+
+func instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Prefix: begun, Limit: completed})
+	return each(all, func(i seedbed.Instance) string { return i.Name }), err
+}
+
+func profiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	all, err := api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: begun, Limit: completed})
+	return each(all, func(p seedbed.Profile) string { return p.Name }), err
+}
+
+func images(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Images(ctx)
+	return each(all, func(i seedbed.Image) string { return i.Name }), err
+}
+
+func hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Hooks(ctx)
+	return each(all, func(h seedbed.Hook) string { return h.Name }), err
+}
+
+func networks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Networks(ctx)
+	return each(all, func(n seedbed.Network) string { return n.Name }), err
+}
+
+func endpoints(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Endpoints(ctx)
+	return each(all, func(e seedbed.Endpoint) string { return e.Name }), err
+}
+
+func jobs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Jobs(ctx, completed)
+	return each(all, func(j seedbed.Job) string { return j.ID.Short() }), err
+}
+
+func tokens(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Tokens(ctx)
+	return each(all, func(t seedbed.Token) string { return t.Name }), err
+}
+
+// completeNames completes the first argument of every command that has no
+// completion of its own, by what the argument is called and where.
+func (a *App) completeNames(root *cobra.Command) {
+	named := map[string]nameLister{
+		"vm": instances, "profile": profiles, "image": images, "hook": hooks, "network": networks, "endpoint": endpoints, "job": jobs,
+		"token": tokens,
+	}
+	for _, group := range root.Commands() {
+		if group.Name() != "provisioner" {
+			a.completeBelow(group, named[group.Name()])
+		}
+	}
+	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes, "hook": hooks} {
+		for _, c := range CommandsOf(root) {
+			if c.Flags().Lookup(name) != nil {
+				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found
+			}
+		}
+	}
+	// The flag exists: it is the root's.
+	_ = root.RegisterFlagCompletionFunc("connection", func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.connectionCompletion(c, nil, begun)
+	})
+	_ = root.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *App) completeBelow(group *cobra.Command, named nameLister) {
+	for _, c := range CommandsOf(group) {
+		words := strings.Fields(c.Use)
+		if c.ValidArgsFunction != nil || len(words) < 2 {
+			continue
+		}
+		var lister nameLister
+		switch {
+		case words[1] == "VM":
+			lister = instances
+		case words[1] == "HOOK":
+			lister = hooks
+		case c.Name() == "add" || c.Name() == "create":
+			continue // its name is new, and what follows may be a file
+		case words[1] == "NODE":
+			lister = nodes
+		case c.Parent() == group && (words[1] == "NAME" || words[1] == "ID"):
+			lister = named
+		}
+		if lister != nil {
+			c.ValidArgsFunction = a.completion(lister)
+		}
+	}
+}
+
+// CommandsOf are a command and all below it.
+func CommandsOf(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, CommandsOf(sub)...)
+	}
+	return all
+}

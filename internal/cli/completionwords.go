@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/internal/mtls"
+)
+
+// flagWords are the words that flags take: by the flag, or by the command and the
+// flag where commands differ.
+func flagWords() map[string][]string {
+	return map[string][]string{
+		"on-failure": {string(seedbed.FailRollback), string(seedbed.FailKeep), string(seedbed.FailRetry)},
+		"priority":   {"low", "normal", "high"},
+		"firmware":   {string(seedbed.FirmwareBIOS), string(seedbed.FirmwareUEFI)},
+		"datasource": {"ec2", "openstack", "nocloud", "none"},
+		"ready":      {string(seedbed.ReadyStarted), string(seedbed.ReadyMetadata), string(seedbed.ReadyReport)},
+		"scheme":     each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }),
+		"code":       {"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"},
+
+		"endpoint deliveries state": {"pending", "sent", "dead", "skipped"},
+		"metadata log kind":         {"lease", "access", "user-data", "report", "password"},
+
+		"vm list state":      each(seedbed.InstanceStates(), func(s seedbed.InstanceState) string { return string(s) }),
+		"job list state":     each(seedbed.JobStates(), func(s seedbed.JobState) string { return string(s) }),
+		"job list kind":      each(seedbed.JobKinds(), func(k seedbed.JobKind) string { return string(k) }),
+		"cluster issue role": each(mtls.Roles(), func(r mtls.Role) string { return string(r) }),
+	}
+}
+
+// listWords are the words of flags that take several, with commas between them.
+func listWords() map[string][]string {
+	return map[string][]string{"action": seedbed.Actions(), "event": seedbed.EventTypes(), "sign": seedbed.SignVersions()}
+}
+
+// ofList completes the last word of a list, by those that it has not yet.
+func ofList(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := begun[:strings.LastIndexByte(begun, ',')+1]
+		said := strings.Split(before, ",")
+		var all []cobra.Completion
+		for _, w := range words {
+			if strings.HasPrefix(w, begun[len(before):]) && !slices.Contains(said, w) {
+				all = append(all, before+w)
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeWords completes the flags that take one of some words, and those that name
+// the job before; a flag that has a completion of its own keeps it.
+func (a *App) completeWords(root *cobra.Command) {
+	for _, c := range CommandsOf(root) {
+		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
+		for key, words := range flagWords() {
+			command, flag := "", key
+			if at := strings.LastIndexByte(key, ' '); at >= 0 {
+				command, flag = key[:at], key[at+1:]
+			}
+			if (command == "" || command == path) && c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists: it was found
+			}
+		}
+		for flag, words := range listWords() {
+			if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
+				_ = c.RegisterFlagCompletionFunc(flag, ofList(words)) // the flag exists: it was found
+			}
+		}
+		if c.Flags().Lookup("after") != nil && c.Flags().Lookup("on-failure") != nil {
+			_ = c.RegisterFlagCompletionFunc("after", a.flagCompletion(jobs)) // the flag exists: it was found
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) composedProfileCmd() *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "profile", Aliases: []string{"profiles"}, Short: "Templates, userdata and a script together",
+		Long: `Templates, userdata and a script together. They share their names with the profiles
+that are made of an image; "seedbed profile list" shows both kinds.`,
+	})
+	c.AddCommand(a.composedProfileAdd(), a.composedProfileModify(), a.composedProfileRemove(), a.composedProfileShow(), a.composedProfileList())
+	return c
+}
+
+// composedFlags are what a profile is put together of.
+type composedFlags struct {
+	system, network, storage, userdata, script string
+	args                                       []string
+	params, follow                             string
+	none, protected, hold                      bool
+}
+
+func (p *composedFlags) add(a *App, c *cobra.Command) {
+	f := c.Flags()
+	for _, flag := range []struct {
+		value              *string
+		name, short, usage string
+		names              nameLister
+	}{
+		{&p.system, "system-template", "s", "system `template`", systemTemplates},
+		{&p.network, "network-template", "n", "network `template`", networkTemplates},
+		{&p.storage, "storage-template", "t", "storage `template`", storageTemplates},
+		{&p.userdata, "userdata", "u", "userdata `document`", userdataNames},
+		{&p.script, "script", "x", "provisioning `script`; empty for none", scriptNames},
+	} {
+		f.StringVarP(flag.value, flag.name, flag.short, "", flag.usage)
+		_ = c.RegisterFlagCompletionFunc(flag.name, a.flagCompletion(flag.names)) // the flag exists: it was added above
+	}
+	f.StringArrayVarP(&p.args, "script-arg", "a", nil, "argument of the script as `key=value` (repeatable); with declared params it may hold expressions")
+	f.StringVar(&p.params, "params", "", "YAML or JSON `file` that declares params, or - for standard input")
+	f.BoolVar(&p.none, "no-params", false, "declare no params")
+	f.StringVar(&p.follow, "follow", "", "`live` (default): the user-data of machines follows what is changed of it; or pinned")
+	f.BoolVar(&p.protected, "protect", false, "machines are protected when they are made")
+	f.BoolVar(&p.hold, "hold", false, "machines are defined and left off")
+}
+
+func (p *composedFlags) request(a *App, c *cobra.Command) (client.ProvisionerProfileRequest, error) {
+	r := client.ProvisionerProfileRequest{
+		System: given(c, "system-template", p.system), Network: given(c, "network-template", p.network), Storage: given(c, "storage-template", p.storage),
+		UserData: given(c, "userdata", p.userdata), Script: given(c, "script", p.script), Arguments: p.args, Follow: seedbed.Follow(p.follow),
+	}
+	if c.Flags().Changed("protect") {
+		r.Protected = &p.protected
+	}
+	if c.Flags().Changed("hold") {
+		r.Hold = &p.hold
+	}
+	if p.none {
+		r.Params = new(string)
+	}
+	if p.params == "" {
+		return r, nil
+	}
+	declared, err := a.declarations(p.params)
+	if err != nil {
+		return r, err
+	}
+	text, err := json.Marshal(declared)
+	if err != nil {
+		return r, err
+	}
+	r.Params = new(string)
+	*r.Params = string(text)
+	return r, nil
+}
+
+func (a *App) composedProfileAdd() *cobra.Command {
+	var (
+		flags composedFlags
+		ova   string
+		kind  = "provisioner"
+		c     *cobra.Command
+	)
+	c = &cobra.Command{
+		Use: "add NAME --system-template TEMPLATE --script SCRIPT", Short: "Make a profile", Args: cobra.ExactArgs(1),
+		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			r, err := flags.request(a, c)
+			if err != nil {
+				return "", err
+			}
+			r.Type, r.OVA = kind, given(c, "ova", ova)
+			return api.AddProvisionerProfile(ctx, args[0], r)
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	addChoice(c, &kind, "profile-type", "p", "what it is made from", "provisioner", "ova")
+	flags.add(a, c)
+	c.Flags().StringVarP(&ova, "ova", "o", "", "OVA `image`")
+	// The flags exist: they were added above.
+	_ = c.RegisterFlagCompletionFunc("ova", a.flagCompletion(ovas))
+	_ = c.MarkFlagRequired("system-template")
+	_ = c.MarkFlagRequired("script")
+	return c
+}
+
+func (a *App) composedProfileModify() *cobra.Command {
+	var (
+		flags composedFlags
+		none  bool
+		c     *cobra.Command
+	)
+	c = &cobra.Command{
+		Use: "modify NAME", Short: "Change what is said of a profile; instances stay as they are", Args: cobra.ExactArgs(1),
+		Long: `Change what is said of a profile; instances stay as they are, but for the user-data
+of those that follow it (all, unless --follow pinned was said). The arguments of the
+script are replaced by those that are given; -d alone takes all away.`,
+		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			r, err := flags.request(a, c)
+			if err != nil {
+				return "", err
+			}
+			if none && len(r.Arguments) == 0 {
+				r.Arguments = []string{""}
+			}
+			if r.System == nil && r.Network == nil && r.Storage == nil && r.UserData == nil && r.Script == nil && r.Arguments == nil &&
+				r.Params == nil && r.Follow == "" && r.Protected == nil && r.Hold == nil {
+				return "", usagef("modify %s: say what is to change, such as --userdata DOCUMENT", args[0])
+			}
+			return api.ChangeProvisionerProfile(ctx, args[0], r)
+		}),
+		ValidArgsFunction: a.completion(composedProfiles),
+	}
+	flags.add(a, c)
+	c.Flags().BoolVarP(&none, "delete-script-args", "d", false, "take the script's arguments away")
+	return c
+}
+
+func (a *App) composedProfileRemove() *cobra.Command {
+	return a.removal("remove NAME", "Remove a profile; its instances stay", "Remove profile %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return api.RemoveProvisionerProfile(ctx, args[0])
+		}, composedProfiles)
+}
+
+func (a *App) composedProfileShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a profile", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			return a.showComposedProfile(ctx, args[0])
+		}),
+		ValidArgsFunction: a.completion(composedProfiles),
+	}
+}
+
+func (a *App) showComposedProfile(ctx context.Context, name string) error {
+	return show(ctx, a, (*client.Client).ProvisionerProfile, name, func(p client.ProvisionerProfile) [][2]string {
+		return [][2]string{
+			{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", p.Type},
+			{"system template", p.System}, {"network template", p.Network}, {"storage template", p.Storage},
+			{"userdata", p.UserData}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
+			{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))}, {"protected", yesOnly(p.Protected)}, {"hold", yesOnly(p.Hold)},
+		}
+	})
+}
+
+func (a *App) composedProfileList() *cobra.Command {
+	return matchingCmd(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
+		(*client.Client).ProvisionerProfiles,
+		[]string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
+		func(p client.ProvisionerProfile) []string {
+			return []string{
+				p.Name, strconv.FormatInt(p.ID, 10), p.Type, p.System, p.Network, p.Storage, p.UserData, p.OVA, p.Script, strings.Join(p.Arguments, ", "),
+			}
+		})
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+// pvcConnection is an entry of pvc.json, where PVC's client keeps its connections.
+type pvcConnection struct {
+	Description string          `json:"description"`
+	Host        string          `json:"host"`
+	Port        json.RawMessage `json:"port"` // a number, or one in quotes
+	Scheme      string          `json:"scheme"`
+	APIKey      string          `json:"api_key"`
+	// CfgFile is what its "local" has in place of all that.
+	CfgFile string `json:"cfgfile"`
+}
+
+func (a *App) connectionImport() *cobra.Command {
+	var replace bool
+	c := &cobra.Command{
+		Use: "import-pvc [FILE]", Short: "Take over the connections of PVC's client", Args: cobra.MaximumNArgs(1),
+		Long: `Take over the connections of PVC's client, with their keys, from its pvc.json
+($PVC_CLIENT_DIR/pvc.json, else ~/.config/pvc/pvc.json). Its "local" is left out: it
+reads PVC's own configuration.`,
+		RunE: a.do(func(_ context.Context, args []string) error {
+			path := filepath.Join(cmp.Or(a.Getenv("PVC_CLIENT_DIR"), filepath.Join(a.Getenv("HOME"), ".config", "pvc")), "pvc.json")
+			if len(args) == 1 {
+				path = args[0]
+			}
+			text, err := readBounded(path, maxSettings)
+			if err != nil {
+				return err
+			}
+			found, left, err := readPVC(path, text)
+			if err != nil {
+				return err
+			}
+			for _, why := range left {
+				fmt.Fprintln(a.Err, "seedbed:", oneLine(why))
+			}
+			names := make([]string, 0, len(found))
+			for name := range found {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			err = a.changeSettings(func(s *settings) error {
+				for _, name := range names {
+					if err := s.add(name, found[name], replace, false); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				a.say("connection %s: %s", name, found[name].URL)
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&replace, "replace", false, "put them in place of those of the same names")
+	return c
+}
+
+// readPVC reads a pvc.json; left says which of its entries are left out, and why.
+func readPVC(path string, text []byte) (found map[string]connection, left []string, err error) {
+	var all map[string]pvcConnection
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is no pvc.json: want an object with an object for each connection", path)
+	}
+	found = map[string]connection{}
+	for name, p := range all {
+		if p.CfgFile != "" {
+			left = append(left, fmt.Sprintf("connection %s is left out: it reads %s, which is PVC's", name, p.CfgFile))
+			continue
+		}
+		if err := seedbed.CheckName("connection", name); err != nil {
+			left = append(left, fmt.Sprintf("connection %q is left out: %v", name, err))
+			continue
+		}
+		var port any
+		if len(p.Port) > 0 && json.Unmarshal(p.Port, &port) != nil || p.Host == "" {
+			left = append(left, fmt.Sprintf("connection %s is left out: it has no host and port", name))
+			continue
+		}
+		u := url.URL{Scheme: cmp.Or(p.Scheme, "http"), Host: p.Host}
+		if port != nil {
+			u.Host = net.JoinHostPort(p.Host, fmt.Sprint(port))
+		}
+		found[name] = connection{Description: p.Description, URL: u.String(), Token: p.APIKey}
+	}
+	slices.Sort(left)
+	return found, left, nil
+}

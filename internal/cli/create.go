@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) createCmd() *cobra.Command {
+	var (
+		profile string
+		node    string
+		params  paramFlags
+		fresh   freshFlags
+		served  servedFlags
+		dry     bool
+		w       waitFlags
+	)
+	var c *cobra.Command
+	c = &cobra.Command{
+		Use:   "create NAME [PROFILE]",
+		Short: "Make an instance and start it",
+		Long: `Make an instance and start it. The name is its host name. Parameters override the
+profile: vcpus=2, memory=2GiB, disk=20GiB, ssh_keys=LINE (repeatable), whatever a
+template in the documents reads as param.NAME, and what the other flags say, by
+its name in the API: user_data=TEXT or user_data=@FILE, http_tokens=required.
+Tags are added to those of the profile.
+
+A profile may declare params (seedbed profile show): --param gives one a value,
+--params-file many, and --interactive asks for the rest, without showing a secret.
+A file keeps a secret off the command line, which other users can see.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			switch {
+			case len(args) == 2 && profile != "":
+				return usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
+			case len(args) == 2:
+				profile = args[1]
+			case profile == "":
+				return usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
+			}
+			if err := seedbed.CheckInstanceName(args[0]); err != nil {
+				return err
+			}
+			p, err := params.values(a)
+			if err != nil {
+				return err
+			}
+			if err := served.params(a, c, p); err != nil {
+				return err
+			}
+			req := seedbed.Request{Name: args[0], Profile: profile, Params: p, Node: node}
+			fresh.fill(c, &req)
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			declared, err := params.declared(ctx, api, profile)
+			if err != nil {
+				return err
+			}
+			if err := params.complete(a, declared, p); err != nil {
+				return err
+			}
+			if dry {
+				return a.tellPlan(ctx, api, req)
+			}
+			receipt, err := api.CreateInstance(ctx, req)
+			if err != nil {
+				return err
+			}
+			if err := a.finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.json() || a.flags.quiet {
+				return err
+			}
+			return a.tellAddress(ctx, api, args[0])
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&profile, "profile", "", "`profile` that it is made from; the second argument is the same")
+	params.add(c)
+	fresh.add(c)
+	served.add(c)
+	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
+	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
+	w.addJob(c)
+	c.ValidArgsFunction = a.completion(nothing, profiles)
+	return c
+}
+
+// freshFlags are what is said of a new instance beside what it is made from.
+type freshFlags struct {
+	hold, protect bool
+	userData      string
+}
+
+func (f *freshFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.hold, "hold", false, "define it and leave it off: seedbed vm start starts it")
+	c.Flags().BoolVar(&f.protect, "protect", false, "removing and rebuilding it takes its name once more")
+	c.Flags().StringVar(&f.userData, "userdata", "", "`live`, to follow what is changed of the profile's user-data, or pinned")
+}
+
+func (f *freshFlags) fill(c *cobra.Command, req *seedbed.Request) {
+	if c.Flags().Changed("hold") {
+		req.Hold = &f.hold
+	}
+	if c.Flags().Changed("protect") {
+		req.Protected = &f.protect
+	}
+	if f.userData != "" {
+		req.Params["userdata"] = f.userData
+	}
+}
+
+// tellAddress says where a new instance is.
+func (a *App) tellAddress(ctx context.Context, api *client.Client, name string) error {
+	i, err := api.Instance(ctx, name)
+	if err != nil {
+		return err
+	}
+	a.say("%s is %s at %s", i.Name, i.State, addresses(i))
+	return nil
+}
+
+// parseParams makes the params of a request from key=value arguments.
+func parseParams(args []string) (map[string]any, error) {
+	params := map[string]any{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, usagef("--param %q: want key=value", arg)
+		}
+		if _, twice := params[key]; twice && key != "ssh_keys" {
+			return nil, usagef("--param %s is given twice", key)
+		}
+		switch key {
+		case "vcpus", "http_put_response_hop_limit":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return nil, usagef("--param %s=%s: want a number, such as 2", key, value)
+			}
+			params[key] = n
+		case "ssh_keys":
+			keys, _ := params[key].([]string)
+			more, err := sshKeys([]string{value})
+			if err != nil {
+				return nil, err
+			}
+			params[key] = slices.Concat(keys, more)
+		case "user_data", "vendor_data":
+			doc := []byte(value)
+			if file, ok := strings.CutPrefix(value, "@"); ok {
+				var err error
+				if doc, err = readBounded(file, seedbed.MaxDocument); err != nil {
+					return nil, err
+				}
+			}
+			setDocument(params, key, doc)
+		default:
+			params[key] = value
+		}
+	}
+	return params, nil
+}

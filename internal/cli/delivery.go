@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) deliveryCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Webhooks that were received"})
+	c.AddCommand(a.deliveryList(), a.deliveryShow(), a.deliveryRedeliver())
+	return c
+}
+
+func (a *App) deliveryList() *cobra.Command {
+	var (
+		hook string
+		most int
+	)
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the last webhooks, the newest first", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			read := func(c *client.Client, ctx context.Context) ([]seedbed.Delivery, error) {
+				return c.Deliveries(ctx, hook, most)
+			}
+			return list(ctx, a, read, "no webhooks yet", []string{"received", "hook", "id", "decision", "job", "detail"},
+				func(d seedbed.Delivery) []string {
+					return []string{a.ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
+				})
+		}),
+	}
+	c.Flags().StringVar(&hook, "hook", "", "of this `hook` alone")
+	c.Flags().IntVar(&most, "limit", 0, "at most that `many` (default 100)")
+	return c
+}
+
+func (a *App) deliveryShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show HOOK ID", Short: "Show one, with its headers, and its payload if that was kept", Args: cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			read := func(c *client.Client, ctx context.Context, hook string) (seedbed.Delivery, error) {
+				return c.Delivery(ctx, hook, args[1])
+			}
+			return show(ctx, a, read, args[0], a.deliveryPairs)
+		}),
+	}
+}
+
+func (a *App) deliveryPairs(d seedbed.Delivery) [][2]string {
+	var headers []string
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		headers = append(headers, name+": "+d.Headers[name])
+	}
+	payload := string(d.Payload)
+	if !utf8.ValidString(payload) {
+		payload = "not text: see --format json"
+	}
+	return [][2]string{
+		{"hook", d.Hook}, {"id", d.ID}, {"received", a.moment(d.Received)}, {"from", d.Peer}, {"sha256", d.SHA256.String()},
+		{"decision", string(d.Decision)}, {"detail", d.Detail}, {"job", string(d.Job)},
+		{"headers", strings.Join(headers, "\n")}, {"payload", payload},
+	}
+}
+
+func (a *App) deliveryRedeliver() *cobra.Command {
+	var w waitFlags
+	c := &cobra.Command{
+		Use: "redeliver HOOK ID", Short: "Put one whose payload was kept through again, by the rules as they are now", Args: cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			done, err := api.Redeliver(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if done.Job != "" {
+				return a.finish(ctx, api, seedbed.Receipt{Job: done.Job, State: done.State}, &w)
+			}
+			if a.json() {
+				return a.printJSON(done)
+			}
+			a.say("%s: %s", done.ID, done.Decision)
+			return nil
+		}),
+	}
+	w.add(c)
+	return c
+}

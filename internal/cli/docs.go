@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"seedbed/internal/build"
+)
+
+// docsCmd makes what the package installs; nobody else needs it.
+func (a *App) docsCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "docs", Short: "Make documentation", Hidden: true})
+	c.AddCommand(&cobra.Command{
+		Use: "man DIR", Short: "Write the manual pages to a directory", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(_ context.Context, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			root := a.Root()
+			root.DisableAutoGenTag = true
+			return doc.GenManTree(root, &doc.GenManHeader{
+				Title: "SEEDBED", Section: "1", Source: "Seedbed " + build.Version(), Manual: "Seedbed",
+			}, args[0])
+		}),
+	})
+	return c
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/config"
+)
+
+func (a *App) doctorCmd() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong, and say what to do",
+		Long: `Look for what is wrong with this host, needing no daemon, and then ask seedbedd
+what it finds, unless that runs on other hosts (feed.servers). Status 1 means that
+there is a problem; a note is none.`,
+		Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			api, err := client.New(o)
+			if err != nil {
+				return err
+			}
+			var found []seedbed.Check
+			if h := newHost(file); isLocal(o) && !h.controls() {
+				found = append(h.checks(ctx), h.elsewhere())
+			} else {
+				if isLocal(o) {
+					found = h.checks(ctx)
+				}
+				found = append(found, serverChecks(ctx, api)...)
+			}
+			checks := []seedbed.Check{}
+			for _, c := range found {
+				if !slices.Contains(checks, c) { // a file of this host that its daemon looks at, too
+					checks = append(checks, c)
+				}
+			}
+			if err := a.printChecks(checks); err != nil {
+				return err
+			}
+			problems := 0
+			for _, c := range checks {
+				if !c.OK {
+					problems++
+				}
+			}
+			if problems > 0 {
+				return fmt.Errorf("%d of %d checks found a problem", problems, len(checks))
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&file, "daemon-config", config.DefaultPath, "configuration `file` of the daemons")
+	return c
+}
+
+// serverChecks are what seedbedd finds, or that it does not answer.
+func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
+	h, err := api.Health(ctx)
+	if err != nil {
+		return []seedbed.Check{{Name: "api", Detail: err.Error(), Hint: "start seedbedd, or look into its log"}}
+	}
+	answers := seedbed.Check{Name: "api", OK: true, Detail: fmt.Sprintf("seedbedd %s on %s answers on %s", h.Version, h.Node, api.Where())}
+	found, err := api.Doctor(ctx)
+	if err != nil {
+		answers.OK, answers.Detail, answers.Hint = false, err.Error(), "see what its message asks for"
+	}
+	return append([]seedbed.Check{answers}, found...)
+}
+
+func (a *App) printChecks(checks []seedbed.Check) error {
+	if a.json() {
+		return a.printJSON(checks)
+	}
+	var rows [][]string
+	for _, c := range checks {
+		state := "ok"
+		switch {
+		case !c.OK:
+			state = "problem"
+		case c.Hint != "":
+			state = "note"
+		}
+		rows = append(rows, []string{state, c.Name, oneLine(c.Detail)})
+		if c.Hint != "" {
+			rows = append(rows, []string{"", "", "-> " + oneLine(c.Hint)})
+		}
+	}
+	a.printTable([]string{"", "check", "found"}, rows, "")
+	return nil
+}

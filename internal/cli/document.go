@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// document is a text that the API keeps under a name: userdata or a script.
+type document struct {
+	ID         int64
+	Name, Text string
+}
+
+// documents are the commands of one kind of document.
+type documents[T any] struct {
+	a *App
+	// label is what messages call one, plural what they call all; suffix is that of its files.
+	label, plural, suffix string
+	add, change, remove   func(c *client.Client, ctx context.Context, name, text string) (string, error)
+	one                   func(c *client.Client, ctx context.Context, name string) (T, error)
+	all                   func(c *client.Client, ctx context.Context, limit string) ([]T, error)
+	of                    func(T) document
+}
+
+// removing has the form of a change.
+func removing(remove func(*client.Client, context.Context, string) (string, error)) func(*client.Client, context.Context, string, string) (string, error) {
+	return func(c *client.Client, ctx context.Context, name, _ string) (string, error) {
+		return remove(c, ctx, name)
+	}
+}
+
+func (d *documents[T]) addTo(c *cobra.Command) {
+	c.AddCommand(d.addCmd(), d.modifyCmd(), d.removeCmd(), d.showCmd(), d.listCmd())
+}
+
+// names are the names of the documents that begin so, for completion.
+func (d *documents[T]) names(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return namesOf(ctx, api, begun, d.all, func(t T) string { return d.of(t).Name })
+}
+
+// read reads a file that becomes a document, byte for byte.
+func (d *documents[T]) read(file string) (string, error) {
+	text, err := d.a.readArg(file, seedbed.MaxDocument)
+	return string(text), err
+}
+
+func (d *documents[T]) addCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "add NAME FILE", Short: "Make a " + d.label + " of a file, or of standard input for -", Args: cobra.ExactArgs(2),
+		RunE: d.a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			text, err := d.read(args[1])
+			if err != nil {
+				return "", err
+			}
+			return d.add(api, ctx, args[0], text)
+		}),
+		ValidArgsFunction: d.a.completion(nothing, files),
+	}
+}
+
+func (d *documents[T]) modifyCmd() *cobra.Command {
+	var edit bool
+	c := &cobra.Command{
+		Use: "modify NAME [FILE|-e]", Short: "Replace a " + d.label + " by a file, or edit it", Args: cobra.RangeArgs(1, 2),
+		Long: fmt.Sprintf(`Replace a %s by a file, or by standard input for -. With -e it is opened in the
+editor that VISUAL or EDITOR names, and sent when the editor has ended and the
+text is another. A text that the server refuses is kept, and told where.`, d.label),
+		RunE: d.a.do(func(ctx context.Context, args []string) error {
+			switch {
+			case edit && len(args) == 2:
+				return usagef("modify %s: give a file or --editor, not both", args[0])
+			case !edit && len(args) == 1:
+				return usagef("modify %s: give a file, or --editor (-e)", args[0])
+			}
+			api, err := d.a.client()
+			if err != nil {
+				return err
+			}
+			if edit {
+				return d.edit(ctx, api, args[0])
+			}
+			text, err := d.read(args[1])
+			if err != nil {
+				return err
+			}
+			msg, err := d.change(api, ctx, args[0], text)
+			if err != nil {
+				return err
+			}
+			return d.a.tellMessage(msg)
+		}),
+		ValidArgsFunction: d.a.completion(d.names, files),
+	}
+	c.Flags().BoolVarP(&edit, "editor", "e", false, "open it in an editor")
+	return c
+}
+
+// edit has the user change a document.
+func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string) error {
+	t, err := d.one(api, ctx, name)
+	if err != nil {
+		return err
+	}
+	draft, err := d.a.edit(ctx, d.of(t).Text, d.suffix)
+	if err != nil {
+		return err
+	}
+	if draft.text == d.of(t).Text {
+		draft.discard()
+		d.a.say("nothing was changed")
+		return nil
+	}
+	msg, err := d.change(api, ctx, name, draft.text)
+	if err != nil {
+		return fmt.Errorf("%w (the text is kept in %s)", err, draft.path)
+	}
+	draft.discard()
+	return d.a.tellMessage(msg)
+}
+
+func (d *documents[T]) removeCmd() *cobra.Command {
+	return d.a.removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return d.remove(api, ctx, args[0], "")
+		}, d.names)
+}
+
+func (d *documents[T]) showCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Print a " + d.label, Args: cobra.ExactArgs(1),
+		RunE: d.a.do(func(ctx context.Context, args []string) error {
+			api, err := d.a.client()
+			if err != nil {
+				return err
+			}
+			t, err := d.one(api, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if d.a.json() {
+				return d.a.printJSON(t)
+			}
+			text := d.of(t).Text
+			if d.a.Terminal { // elsewhere the bytes are as they are kept
+				if text = printable(text); !strings.HasSuffix(text, "\n") {
+					text += "\n"
+				}
+			}
+			_, err = io.WriteString(d.a.Out, text)
+			return err
+		}),
+		ValidArgsFunction: d.a.completion(d.names),
+	}
+}
+
+// shownLines is how much of a document a list has, as in PVC's.
+const shownLines = 4
+
+func (d *documents[T]) listCmd() *cobra.Command {
+	var long bool
+	c := matchingCmd(d.a, d.plural, "no "+d.plural+" yet", d.all, []string{"name", "id", "document"}, func(t T) []string {
+		doc := d.of(t)
+		lines := strings.Split(strings.TrimRight(doc.Text, "\n"), "\n")
+		if !long && len(lines) > shownLines {
+			lines = append(lines[:shownLines], "...")
+		}
+		return []string{doc.Name, strconv.FormatInt(doc.ID, 10), strings.Join(lines, "\n")}
+	})
+	c.Flags().BoolVarP(&long, "long", "l", false, "all lines of each document, not the first 4")
+	return c
+}

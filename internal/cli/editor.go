@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"seedbed"
+)
+
+// draft is a text that the user has edited, and its file.
+type draft struct{ text, path string }
+
+// discard takes the file away. One that cannot be stays in the directory of
+// temporary files, readable by this user alone.
+func (d draft) discard() { _ = os.Remove(d.path) }
+
+// edit has the user edit a text in a file with that suffix. The file is there
+// until the draft is discarded.
+func (a *App) edit(ctx context.Context, text, suffix string) (draft, error) {
+	f, err := os.CreateTemp("", "seedbed-*"+suffix) // mode 0600: it may hold secrets
+	if err != nil {
+		return draft{}, err
+	}
+	d := draft{text, f.Name()}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		d.discard()
+		return draft{}, err
+	}
+	if err := a.runEditor(ctx, d.path); err != nil {
+		d.discard()
+		return draft{}, err
+	}
+	changed, err := readBounded(d.path, seedbed.MaxDocument)
+	if err != nil {
+		return draft{}, err // the text is the user's: its file stays
+	}
+	d.text = string(changed)
+	return d, nil
+}
+
+// runEditor runs the user's editor, which may be named with arguments.
+func (a *App) runEditor(ctx context.Context, path string) error {
+	words := strings.Fields(a.Getenv("VISUAL"))
+	if len(words) == 0 {
+		words = strings.Fields(a.Getenv("EDITOR"))
+	}
+	if len(words) == 0 {
+		words = []string{"vi"}
+		if _, err := exec.LookPath("editor"); err == nil { // Debian's choice
+			words = []string{"editor"}
+		}
+	}
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the editor %s did not end well, and nothing was changed: %w (VISUAL or EDITOR names another)", words[0], err)
+	}
+	return nil
+}

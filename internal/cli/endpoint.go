@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) endpointCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
+	c.AddCommand(a.endpointAdd(), a.endpointList(), a.endpointShow(), a.endpointSet(), a.endpointRotate(), a.endpointRemove(),
+		a.endpointTest(), a.endpointDeliveries(), a.endpointResend(), a.endpointReplay())
+	return c
+}
+
+func (a *App) endpointAdd() *cobra.Command {
+	var (
+		r    client.EndpointRequest
+		file string
+	)
+	c := &cobra.Command{
+		Use:   "add NAME URL --event TYPE",
+		Short: "Make an endpoint and print its secret, this once",
+		Long: `Make an endpoint: from then on Seedbed posts to URL what happens, signed as
+Standard Webhooks has it: v1 (HMAC), v1a (Ed25519), or both. An event is a type such
+as job.succeeded, all of a kind such as instance.*, or *. The signing secret of v1 is
+printed once; what verifies v1a is the public key, which "endpoint show" has.`,
+		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
+		Args:    cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			r.Name, r.URL = args[0], args[1]
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if r.Secret, err = givenSecret(file); err != nil {
+				return err
+			}
+			made, err := api.AddEndpoint(ctx, r)
+			if err != nil {
+				return err
+			}
+			return a.tellEndpointSecret(made, file, r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
+		}),
+	}
+	f := c.Flags()
+	f.StringSliceVar(&r.Events, "event", nil, "`type` of event that it is told (repeatable)")
+	f.BoolVar(&r.CloudEvents, "cloudevents", false, "send CloudEvents 1.0 (structured JSON)")
+	f.BoolVar(&r.AllowPrivate, "allow-private", false, "it may have an address that is private, loopback or link-local")
+	f.BoolVar(&r.Insecure, "insecure", false, "plain http may go to any address")
+	f.StringSliceVar(&r.Sign, "sign", nil, "`version` of the signatures: v1 (the default) or v1a (repeatable)")
+	f.StringVar(&file, "secret-file", "", "`file` with the receiver's own secret, or a private key for v1a (default: a new one)")
+	_ = c.MarkFlagRequired("event") // the flag exists: it was added above
+	return c
+}
+
+// tellEndpointSecret prints a secret that the server has drawn, and not the given
+// one, which was in a file.
+func (a *App) tellEndpointSecret(made client.NewEndpoint, file, given, what string) error {
+	drawn := strings.TrimPrefix(made.Secret, "whsec_") != strings.TrimPrefix(given, "whsec_")
+	if file != "" {
+		what += ", with the secret in " + file
+	}
+	switch {
+	case a.json() && !drawn:
+		return a.printJSON(made.Endpoint)
+	case a.json():
+		return a.printJSON(made)
+	case made.Secret == "" || !drawn:
+		a.say("%s", what)
+	default:
+		fmt.Fprintln(a.Out, made.Secret)
+		a.say("%s; its secret, above, is not told again", what)
+	}
+	for _, k := range made.Endpoint.Keys {
+		if k.Public != "" && k.Expires.IsZero() {
+			a.say("the public key that verifies %s is %s", k.Version, k.Public)
+		}
+	}
+	return nil
+}
+
+func (a *App) endpointList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List endpoints", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
+				[]string{"name", "state", "url", "events", "added"},
+				func(e seedbed.Endpoint) []string {
+					return []string{e.Name, a.endpointState(e), e.URL, strings.Join(e.Events, ", "), a.ago(e.Created)}
+				})
+		}),
+	}
+}
+
+func (a *App) endpointState(e seedbed.Endpoint) string {
+	switch {
+	case !e.Enabled:
+		return "disabled"
+	case e.OpenUntil.After(a.Now()):
+		return "paused"
+	case e.Failures > 0:
+		return "failing"
+	}
+	return "ok"
+}
+
+func (a *App) endpointShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an endpoint", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			e, err := api.Endpoint(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.printEndpoint(e)
+		}),
+	}
+}
+
+func (a *App) printEndpoint(e seedbed.Endpoint) error {
+	if a.json() {
+		return a.printJSON(e)
+	}
+	form := "Seedbed's own"
+	if e.CloudEvents {
+		form = "CloudEvents"
+	}
+	pairs := [][2]string{
+		{"name", e.Name}, {"state", a.endpointState(e)}, {"disabled because", e.Reason}, {"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
+		{"private addresses", marked(e.AllowPrivate)}, {"plain http", marked(e.Insecure)},
+		{"failing since", a.moment(e.FailingSince)}, {"paused until", a.moment(e.OpenUntil)}, {"added", a.moment(e.Created)},
+	}
+	for _, k := range e.Keys {
+		until := "signs " + k.Version
+		if !k.Expires.IsZero() {
+			until += " until " + a.moment(k.Expires)
+		}
+		if k.Public != "" {
+			until += "\n" + k.Public
+		}
+		pairs = append(pairs, [2]string{"key " + k.ID, until})
+	}
+	a.printPairs(pairs)
+	return nil
+}
+
+func marked(b bool) string {
+	if b {
+		return "allowed"
+	}
+	return ""
+}
+
+func (a *App) endpointRemove() *cobra.Command {
+	return a.removeCmd("Remove an endpoint, and what is on its way to it", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
+}

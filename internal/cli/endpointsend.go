@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) endpointTest() *cobra.Command {
+	return &cobra.Command{
+		Use: "test NAME", Short: "Send an event of type endpoint.test now, and tell what came of it", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			t, err := api.TestEndpoint(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				if err := a.printJSON(t); err != nil {
+					return err
+				}
+			}
+			if !t.Delivered {
+				return fmt.Errorf("endpoint %s did not take it: %s", args[0], t.Error)
+			}
+			a.say("endpoint %s took it: %d %s in %s", args[0], t.Status, http.StatusText(t.Status), t.Took.Round(time.Millisecond))
+			return nil
+		}),
+	}
+}
+
+func (a *App) endpointDeliveries() *cobra.Command {
+	var (
+		state string
+		max   int
+	)
+	c := &cobra.Command{
+		Use: "deliveries NAME", Short: "List what was, is and will be sent to an endpoint", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			read := func(c *client.Client, ctx context.Context) ([]seedbed.Outgoing, error) {
+				return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), max)
+			}
+			return list(ctx, a, read, "nothing happened yet that it is told",
+				[]string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
+				func(o seedbed.Outgoing) []string {
+					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.ago(o.At), a.outcome(o)}
+				})
+		}),
+	}
+	c.Flags().StringVar(&state, "state", "", "only those that are pending, sent, dead or skipped")
+	c.Flags().IntVar(&max, "limit", 0, "at most that `many` (default: 100)")
+	return c
+}
+
+// outcome is what came of the last attempt, and when the next one is.
+func (a *App) outcome(o seedbed.Outgoing) string {
+	text := o.Error
+	if text == "" && o.Status != 0 {
+		text = strconv.Itoa(o.Status)
+	}
+	if !o.Next.IsZero() {
+		text += "; again " + a.ago(o.Next)
+	}
+	return text
+}
+
+func (a *App) endpointResend() *cobra.Command {
+	return &cobra.Command{
+		Use: "resend NAME ID", Short: "Send one delivery to an endpoint again", Args: cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			o, err := api.Resend(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(o)
+			}
+			a.say("%s of %s is on its way to %s again, under the same id", o.Type, o.Subject, args[0])
+			return nil
+		}),
+	}
+}
+
+func (a *App) endpointReplay() *cobra.Command {
+	var (
+		since  string
+		missed bool
+	)
+	c := &cobra.Command{
+		Use: "replay NAME --since TIME", Short: "Send again what happened since a time",
+		Long: `Send again what happened since a time, under the same ids and in the same order:
+a receiver that keeps the ids takes each once. TIME is a date and time such as
+2026-01-31T12:00:00Z, or how long ago, such as 3h.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			at, err := a.past(since)
+			if err != nil {
+				return err
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			n, err := api.Replay(ctx, args[0], at, missed)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(map[string]int{"deliveries": n})
+			}
+			a.say("%d deliveries are on their way to %s again", n, args[0])
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&since, "since", "", "`time`, or how long ago")
+	c.Flags().BoolVar(&missed, "missed", false, "only what was not delivered")
+	_ = c.MarkFlagRequired("since") // the flag exists: it was added above
+	return c
+}
+
+// past reads a time, or a duration before now.
+func (a *App) past(s string) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return a.Now().Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return at, usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 3h", s)
+	}
+	return at, nil
+}

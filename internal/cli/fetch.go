@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+const (
+	fetchTimeout = 2 * time.Minute
+	maxRedirects = 5
+)
+
+// isURI tells whether a name is that of something elsewhere, or a file: URI.
+func isURI(name string) bool {
+	scheme, _, ok := strings.Cut(name, ":")
+	return ok && len(scheme) > 1 && !strings.ContainsAny(scheme, "/. ")
+}
+
+// fetch reads a file, or what an https or file URI names, at most limit bytes of it.
+func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error) {
+	if !isURI(name) {
+		return readBounded(name, limit)
+	}
+	u, err := url.Parse(name)
+	if err != nil {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is no URI", name)
+	}
+	switch {
+	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && strings.HasPrefix(u.Path, "/"):
+		return readBounded(u.Path, limit)
+	case u.Scheme == "https" && u.Host != "":
+		return fetchHTTPS(ctx, u, limit)
+	}
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q: want a file, or a URI such as https://host/path or file:///path", name)
+}
+
+// secure refuses to be led away from https.
+func secure(req *http.Request, via []*http.Request) error {
+	if req.URL.Scheme != "https" {
+		return errors.New("it leads to a place without TLS")
+	}
+	if len(via) > maxRedirects {
+		return errors.New("it leads on and on")
+	}
+	return nil
+}
+
+func fetchHTTPS(ctx context.Context, u *url.URL, limit seedbed.Bytes) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	c := http.Client{CheckRedirect: secure}
+	defer c.CloseIdleConnections()
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", u.Redacted(), err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: the answer is %s", u.Redacted(), resp.Status)
+	}
+	return readLimited(resp.Body, u.Redacted(), limit)
+}

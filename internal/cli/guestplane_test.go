@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+func TestGuestPlane(t *testing.T) {
+	t.Parallel()
+	const report = `{"ok":false,"version":"1.2.3","checks":[{"name":"feed","ok":false,"detail":"gone","hint":"start seedbedd"}]}`
+	for _, c := range []struct {
+		name   string
+		handle http.HandlerFunc
+		want   []seedbed.Check
+	}{
+		{"answers", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable) // as it does with a problem
+			w.Write([]byte(report))
+		}, []seedbed.Check{{Name: "seedbed-metadata", OK: true, Detail: "1.2.3 answers on ADDR"},
+			{Name: "feed", Detail: "gone", Hint: "start seedbedd"}}},
+		{"somebody else", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) },
+			[]seedbed.Check{{Name: "seedbed-metadata", Detail: "what answers on ADDR is not seedbed-metadata", Hint: gonePlane}}},
+		{"nobody", nil, []seedbed.Check{{Name: "seedbed-metadata", Detail: "nobody answers on ADDR", Hint: gonePlane}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(c.handle)
+			defer server.Close()
+			h := host{dial: time.Second}
+			h.config.Metadata.Health = server.Listener.Addr().String()
+			if c.handle == nil {
+				server.Close()
+			}
+			got := h.guestPlane(t.Context())
+			got[0].Detail = strings.ReplaceAll(got[0].Detail, h.config.Metadata.Health, "ADDR")
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("checks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

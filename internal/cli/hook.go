@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) hookCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
+	c.AddCommand(a.hookAdd(), a.hookSet(), a.hookShow(), a.hookList(), a.hookRotate(), a.hookKeyCmd(), a.hookTest(), a.hookRemove(), a.hookSend())
+	return c
+}
+
+func (a *App) hookAdd() *cobra.Command {
+	var (
+		f          hookFlags
+		k          keyFlags
+		noSave     bool
+		scheme     string
+		insecure   bool
+		secretFrom string
+	)
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a hook and print its secret, this once",
+		Long: `Make a hook. Its signing secret is printed once and saved for "seedbed hook send"
+in ~/.config/seedbed/hooks/NAME.secret, readable by this user alone. Where the
+sender draws the secret (stripe, slack, standard-v1a), give it with --secret-file.`,
+		Example: `  seedbed hook add ci --profile web
+  seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			r := client.HookRequest{Name: args[0]}
+			if err := seedbed.CheckName("hook", r.Name); err != nil {
+				return err
+			}
+			if err := f.fill(&r); err != nil {
+				return err
+			}
+			if err := k.fill(&r.HookKey, a.Now()); err != nil {
+				return err
+			}
+			r.Scheme, r.Insecure = seedbed.Scheme(scheme), insecure
+			var err error
+			if r.Secret, err = givenSecret(secretFrom); err != nil {
+				return err
+			}
+			file := ""
+			if !noSave && secretFrom == "" && r.Scheme != seedbed.SchemeNone {
+				if file, err = a.secretFile(r.Name); err != nil {
+					return fmt.Errorf("%w; --no-save only prints the secret", err)
+				}
+				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+					return err
+				}
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := api.AddHook(ctx, r)
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.tellSecret(made, file, "added"), saveSecret(file, made.Secret))
+		}),
+	}
+	f.add(c)
+	k.add(c)
+	c.Flags().StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the sender proves who it is: "+schemes())
+	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's secret (default: one is drawn)")
+	c.Flags().BoolVar(&insecure, "insecure", false, "allow the scheme none; then only this host, or holders of a certificate, may send")
+	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
+	return c
+}
+
+func schemes() string {
+	var all []string
+	for _, s := range seedbed.Schemes() {
+		all = append(all, string(s))
+	}
+	return strings.Join(all, ", ")
+}
+
+// givenSecret reads the secret in a file; without a file there is none.
+func givenSecret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := readBounded(file, 4*seedbed.KiB)
+	return strings.TrimSpace(string(text)), err
+}
+
+func (a *App) tellSecret(made client.NewHook, file, done string) error {
+	if a.json() {
+		return a.printJSON(made)
+	}
+	if made.Secret == "" {
+		a.say("hook %s %s", made.Hook.Name, done)
+		return nil
+	}
+	fmt.Fprintln(a.Out, made.Secret)
+	if file != "" {
+		a.say("hook %s %s; its secret, above, is not told again and is saved in %s", made.Hook.Name, done, file)
+	} else {
+		a.say("hook %s %s; its secret, above, is not told again", made.Hook.Name, done)
+	}
+	return nil
+}
+
+// secretFile is where the secret of a hook is saved. The name was checked.
+func (a *App) secretFile(hook string) (string, error) {
+	dir, err := a.userDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "hooks", hook+".secret"), nil
+}
+
+// saveSecret writes a secret, if there is one; one that is there, from a hook of
+// the same name elsewhere or before, is kept beside it with the ending ".old".
+func saveSecret(file, secret string) error {
+	if file == "" || secret == "" {
+		return nil
+	}
+	if err := os.Rename(file, file+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(secret + "\n")
+	return errors.Join(err, f.Close())
+}
+
+func (a *App) hookList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List hooks", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
+				[]string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
+				func(h seedbed.Hook) []string {
+					return []string{h.Name, string(h.Scheme), orElse(h.Profiles, "any"), orElse(h.Actions, "create"), span(h.Tolerance), a.ago(h.Created)}
+				})
+		}),
+	}
+}
+
+func orElse(list []string, empty string) string {
+	if len(list) == 0 {
+		return empty
+	}
+	return strings.Join(list, ", ")
+}
+
+func (a *App) hookRemove() *cobra.Command {
+	return a.asked("Remove hook %s", &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook, and its saved secret", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			name := args[0]
+			if err := seedbed.CheckName("hook", name); err != nil {
+				return err
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := api.DeleteHook(ctx, name); err != nil {
+				return err
+			}
+			if file, err := a.secretFile(name); err == nil {
+				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			a.say("hook %s removed", name)
+			return nil
+		}),
+	})
+}

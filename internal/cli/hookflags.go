@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/config"
+)
+
+// hookFlags are the settings that "hook add" and "hook set" share.
+type hookFlags struct {
+	profiles, actions, cidrs, subjects []string
+	tolerance                          time.Duration
+	rate                               float64
+	concurrency, instances, creates    int
+	maxBody, form, when, mapping       string
+	priority                           string
+	keepPayload                        bool
+}
+
+func (h *hookFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSliceVar(&h.profiles, "profile", nil, "`profile` that it may use (repeatable; default: any)")
+	f.StringSliceVar(&h.actions, "action", nil, "`action` that it may ask for: "+strings.Join(seedbed.Actions(), ", ")+" (repeatable; default: create)")
+	f.DurationVar(&h.tolerance, "tolerance", 5*time.Minute, "how `far` the time stamp of a webhook may be off")
+	f.StringSliceVar(&h.cidrs, "cidr", nil, "`network` of senders (repeatable; default: any)")
+	f.StringSliceVar(&h.subjects, "subject", nil, "`name` of a client certificate that a sender must hold (repeatable)")
+	f.Float64Var(&h.rate, "rate", 0, "deliveries a second, 0 for any `number`")
+	f.IntVar(&h.concurrency, "concurrency", 0, "deliveries at the same time, 0 for any `number`")
+	f.IntVar(&h.instances, "instances", 0, "live instances of its making, 0 for any `number`")
+	f.IntVar(&h.creates, "creates", 0, "creates in an hour, 0 for any `number`")
+	f.StringVar(&h.priority, "priority", "", "highest priority that its jobs may be given: low, normal (the default), high or a `number`")
+	f.StringVar(&h.maxBody, "max-body", "0", "largest body, 0 for the listener's `size`")
+	f.StringVar(&h.form, "form", "", "YAML `file` that describes the signature of the scheme generic")
+	f.StringVar(&h.when, "when", "", "CEL `expression`, or @FILE, that decides whether a webhook means anything")
+	f.StringVar(&h.mapping, "mapping", "", "CEL `expression`, or @FILE, that gives action, name, profile, params and how the job is to be run")
+	f.BoolVar(&h.keepPayload, "keep-payload", false, "keep the bodies in the history, for redelivery")
+}
+
+// fill puts all flags into a request.
+func (h *hookFlags) fill(r *client.HookRequest) (err error) {
+	r.Profiles, r.Actions, r.Tolerance, r.Subjects = h.profiles, h.actions, h.tolerance, h.subjects
+	r.Rate, r.Concurrency, r.Instances, r.Creates, r.KeepPayload = h.rate, h.concurrency, h.instances, h.creates, h.keepPayload
+	if r.CIDRs, err = prefixes(h.cidrs); err != nil {
+		return err
+	}
+	if r.MaxBody, err = seedbed.ParseBytes(h.maxBody); err != nil {
+		return usagef("--max-body: %v", err)
+	}
+	if r.Priority, err = seedbed.ParsePriority(h.priority); err != nil {
+		return usagef("--priority: %v", err)
+	}
+	if r.Form, err = readForm(h.form); err != nil {
+		return err
+	}
+	if r.When, err = orFile(h.when); err != nil {
+		return err
+	}
+	r.Mapping, err = orFile(h.mapping)
+	return err
+}
+
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, t := range texts {
+		p, err := netip.ParsePrefix(t)
+		if err != nil {
+			return nil, usagef("--cidr %q: want a network such as 192.0.2.0/24", t)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// orFile is the text, or the content of the file that it names with @.
+func orFile(text string) (string, error) {
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		content, err := readBounded(name, 64*seedbed.KiB)
+		return strings.TrimSpace(string(content)), err
+	}
+	return text, nil
+}
+
+func readForm(file string) (*seedbed.HookForm, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := readBounded(file, 64*seedbed.KiB)
+	if err != nil {
+		return nil, err
+	}
+	var form seedbed.HookForm
+	return &form, config.Decode(file, text, &form)
+}
+
+// change is what the flags that were given change.
+func (h *hookFlags) change(c *cobra.Command) (ch client.HookChange, err error) {
+	var r client.HookRequest
+	if err := h.fill(&r); err != nil {
+		return ch, err
+	}
+	for name, set := range map[string]func(){
+		"profile": func() { ch.Profiles = &r.Profiles }, "action": func() { ch.Actions = &r.Actions },
+		"tolerance": func() { ch.Tolerance = &r.Tolerance }, "cidr": func() { ch.CIDRs = &r.CIDRs },
+		"subject": func() { ch.Subjects = &r.Subjects }, "rate": func() { ch.Rate = &r.Rate },
+		"concurrency": func() { ch.Concurrency = &r.Concurrency }, "instances": func() { ch.Instances = &r.Instances },
+		"creates": func() { ch.Creates = &r.Creates }, "max-body": func() { ch.MaxBody = &r.MaxBody },
+		"priority": func() { ch.Priority = &r.Priority },
+		"form":     func() { ch.Form = r.Form }, "when": func() { ch.When = &r.When },
+		"mapping": func() { ch.Mapping = &r.Mapping }, "keep-payload": func() { ch.KeepPayload = &r.KeepPayload },
+	} {
+		if c.Flags().Changed(name) {
+			set()
+		}
+	}
+	return ch, nil
+}
+
+func (a *App) hookSet() *cobra.Command {
+	var f hookFlags
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Change a hook; what no flag mentions stays", Args: cobra.ExactArgs(1),
+		Long: `Change a hook. A list that is given replaces the one before; --profile "" empties it.`,
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		change, err := f.change(c)
+		if err != nil {
+			return err
+		}
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		h, err := api.SetHook(ctx, args[0], change)
+		if err != nil {
+			return err
+		}
+		if a.json() {
+			return a.printJSON(h)
+		}
+		a.say("hook %s changed", h.Name)
+		return nil
+	})
+	f.add(c)
+	return c
+}
+
+func (a *App) hookShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a hook", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			return show(ctx, a, (*client.Client).Hook, args[0], a.hookPairs)
+		}),
+	}
+}
+
+func (a *App) hookPairs(h seedbed.Hook) [][2]string {
+	var keys, cidrs []string
+	for _, k := range h.Keys {
+		line := k.ID
+		if !k.NotBefore.IsZero() {
+			line += " from " + a.moment(k.NotBefore)
+		}
+		if !k.NotAfter.IsZero() {
+			line += " until " + a.moment(k.NotAfter)
+		}
+		keys = append(keys, line)
+	}
+	for _, p := range h.CIDRs {
+		cidrs = append(cidrs, p.String())
+	}
+	number := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	rate, declared, kept := "", "", ""
+	if h.Rate > 0 {
+		rate = fmt.Sprintf("%g/s", h.Rate)
+	}
+	if h.Declared {
+		declared = "in the configuration"
+	}
+	if h.KeepPayload {
+		kept = "yes"
+	}
+	body := ""
+	if h.MaxBody > 0 {
+		body = size(h.MaxBody)
+	}
+	return [][2]string{
+		{"name", h.Name}, {"scheme", string(h.Scheme)}, {"declared", declared}, {"keys", strings.Join(keys, "\n")},
+		{"profiles", orElse(h.Profiles, "any")}, {"actions", orElse(h.Actions, "create")}, {"tolerance", span(h.Tolerance)},
+		{"networks", orElse(cidrs, "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
+		{"rate", rate}, {"concurrency", number(h.Concurrency)}, {"largest body", body},
+		{"live instances", number(h.Instances)}, {"creates an hour", number(h.Creates)},
+		{"highest priority", h.Priority.String()},
+		{"when", h.When}, {"mapping", h.Mapping}, {"payloads kept", kept},
+		{"added", a.moment(h.Created)}, {"changed", a.moment(h.Changed)},
+	}
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/webhook/signature"
+)
+
+const (
+	defaultHookURL = "http://127.0.0.1:7371"
+	// maxPayload is far above what any receiver takes.
+	maxPayload  = 16 * seedbed.MiB
+	sendTimeout = 30 * time.Second
+)
+
+// hookSend is one webhook to be sent.
+type hookSend struct {
+	name, data, url, secretFile, id string
+	settings                        seedbed.HookSettings
+	waitFlags
+}
+
+func (a *App) hookSend() *cobra.Command {
+	var (
+		s            hookSend
+		scheme, form string
+	)
+	c := &cobra.Command{
+		Use:   "send NAME --data JSON",
+		Short: "Sign a webhook and send it",
+		Long: `Sign a payload as the hook's scheme has it, send it, and print the answer.
+Status 0 means that it was accepted (202); with --wait, that its job succeeded.
+The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
+		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
+		Args:    cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			s.name, s.settings.Scheme = args[0], seedbed.Scheme(scheme)
+			var err error
+			if s.settings.Form, err = readForm(form); err != nil {
+				return err
+			}
+			return a.send(ctx, s)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&s.data, "data", "", "`payload`: JSON, @FILE, or - for standard input")
+	f.StringVar(&s.url, "url", defaultHookURL, "`URL` of the receiver; the API's, for --wait, comes from the environment or the file")
+	f.StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the hook wants it signed: "+schemes())
+	f.StringVar(&form, "form", "", "YAML `file` that describes the signature of the scheme generic")
+	f.StringVar(&s.secretFile, "secret-file", "", "`file` with the secret (default: what \"hook add\" saved)")
+	f.StringVar(&s.id, "id", "", "webhook-`id`; the same again means the same webhook (default: a new one)")
+	f.BoolVar(&s.wait, "wait", false, "follow the job to its end")
+	s.addTimeout(c)
+	_ = c.MarkFlagRequired("data") // the flag exists: it was added above
+	return c
+}
+
+func (a *App) send(ctx context.Context, s hookSend) error {
+	if err := seedbed.CheckName("hook", s.name); err != nil {
+		return err
+	}
+	secret, err := a.secret(s)
+	if err != nil {
+		return err
+	}
+	body := []byte(s.data)
+	switch {
+	case s.data == "-":
+		body, err = readLimited(a.In, "standard input", maxPayload)
+	case strings.HasPrefix(s.data, "@"):
+		body, err = readBounded(s.data[1:], maxPayload)
+	}
+	if err != nil {
+		return err
+	}
+	if s.id == "" {
+		s.id = "msg_" + uuid.NewString()
+	}
+	receipt, err := a.deliver(ctx, s, secret, body)
+	if err != nil {
+		return err
+	}
+	if !s.wait || receipt.Job == "" {
+		return nil
+	}
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	return a.follow(ctx, api, string(receipt.Job), s.timeout, false)
+}
+
+// secret is the text of the hook's secret.
+func (a *App) secret(s hookSend) (string, error) {
+	if s.settings.Scheme == seedbed.SchemeNone {
+		return "", nil
+	}
+	file, err := a.secretFrom(s)
+	if err != nil {
+		return "", fmt.Errorf("%w: use --secret-file", err)
+	}
+	text, err := readBounded(file, 4*seedbed.KiB)
+	if err != nil {
+		return "", fmt.Errorf("the hook's secret: %w (use --secret-file, or make the hook with: seedbed hook add %s)", err, s.name)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// secretFrom is the file that holds it.
+func (a *App) secretFrom(s hookSend) (string, error) {
+	if s.secretFile != "" {
+		return s.secretFile, nil
+	}
+	return a.secretFile(s.name)
+}
+
+// deliver posts the webhook once and prints the answer. Anything but 202 is an error.
+func (a *App) deliver(ctx context.Context, s hookSend, secret string, body []byte) (seedbed.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	now := a.Now()
+	target := strings.TrimSuffix(s.url, "/") + "/hooks/" + url.PathEscape(s.name)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return seedbed.Receipt{}, usagef("--url: %v", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	signed, err := signature.Headers(s.settings, secret, s.id, now, body)
+	if err != nil {
+		file, _ := a.secretFrom(s) // it was read from there
+		return seedbed.Receipt{}, fmt.Errorf("%s: %w", file, err)
+	}
+	for name, value := range signed {
+		req.Header.Set(name, value)
+	}
+	noRedirect := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := noRedirect.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok && !e.Timeout() {
+			err = e.Err
+		}
+		return seedbed.Receipt{}, fmt.Errorf("the webhook receiver does not answer on %s (is seedbedd running?): %w", s.url, err)
+	}
+	defer resp.Body.Close()
+	answer, err := readLimited(resp.Body, "the answer", seedbed.MiB)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusOK {
+		return seedbed.Receipt{}, refusal(resp, answer)
+	}
+	var told struct {
+		seedbed.Receipt
+		Decision seedbed.Decision `json:"decision"`
+	}
+	if err := json.Unmarshal(answer, &told); err != nil || told.Job == "" && told.Decision == "" {
+		return told.Receipt, fmt.Errorf("%s accepted the webhook, but its answer is not Seedbed's", s.url)
+	}
+	if told.Job == "" {
+		return told.Receipt, a.printJSON(json.RawMessage(answer))
+	}
+	return told.Receipt, a.printReceipt(s, told.Receipt, answer)
+}
+
+func (a *App) printReceipt(s hookSend, r seedbed.Receipt, answer []byte) error {
+	switch {
+	case a.json() && s.wait:
+		return nil // the job's end is the answer
+	case a.json():
+		return a.printJSON(json.RawMessage(answer))
+	}
+	was := "accepted"
+	if r.Duplicate {
+		was = "accepted before"
+	}
+	a.say("%s: webhook %s %s, job %s %s", http.StatusText(http.StatusAccepted), s.id, was, r.Job.Short(), r.State)
+	return nil
+}
+
+// refusal is the error for an answer other than 202.
+func refusal(resp *http.Response, answer []byte) error {
+	var p struct {
+		Detail string `json:"detail"`
+		Kind   string `json:"kind"`
+	}
+	msg := "the webhook was refused: " + resp.Status
+	if json.Unmarshal(answer, &p) == nil && p.Detail != "" {
+		msg += ": " + p.Detail
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotFound:
+		return seedbed.Errorf(seedbed.ErrNotFound, "%s", msg)
+	case code >= 400 && code < 500 && code != http.StatusTooManyRequests, code == http.StatusInsufficientStorage:
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s", msg)
+	}
+	return errors.New(msg)
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+func (a *App) hookTest() *cobra.Command {
+	var file, when, mapping string
+	c := &cobra.Command{
+		Use:   "test NAME --file FILE",
+		Short: "Say what a hook would make of a webhook, and make nothing",
+		Long: `Say what a hook would make of a webhook: whether its rule matches, what it asks
+for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
+"body": …}, where body is JSON or a string, or else the body alone.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		text, err := readBounded(file, maxPayload)
+		if err != nil {
+			return err
+		}
+		var asWhen, asMapping *string
+		for _, e := range []struct {
+			name, given string
+			to          **string
+		}{{"when", when, &asWhen}, {"mapping", mapping, &asMapping}} {
+			if c.Flags().Changed(e.name) {
+				value, err := orFile(e.given)
+				if err != nil {
+					return err
+				}
+				*e.to = &value
+			}
+		}
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		t, err := api.TestHook(ctx, args[0], sampleOf(text), asWhen, asMapping)
+		if err != nil {
+			return err
+		}
+		return a.tellTrial(t)
+	})
+	f := c.Flags()
+	f.StringVar(&file, "file", "", "`file` with the webhook")
+	f.StringVar(&when, "when", "", "CEL `expression`, or @FILE, to try in place of the hook's own")
+	f.StringVar(&mapping, "mapping", "", "CEL `expression`, or @FILE, to try in place of the hook's own")
+	_ = c.MarkFlagRequired("file") // the flag exists: it was added above
+	return c
+}
+
+// sampleOf reads a webhook with its headers, or else takes the text for the body.
+func sampleOf(text []byte) seedbed.Sample {
+	var whole struct {
+		Headers map[string]string `json:"headers"`
+		Query   map[string]string `json:"query"`
+		Body    json.RawMessage   `json:"body"`
+	}
+	if err := json.Unmarshal(text, &whole); err != nil || whole.Body == nil {
+		return seedbed.Sample{Body: string(text)}
+	}
+	s := seedbed.Sample{Headers: whole.Headers, Query: whole.Query, Body: string(whole.Body)}
+	var plain string
+	if json.Unmarshal(whole.Body, &plain) == nil {
+		s.Body = plain
+	}
+	return s
+}
+
+func (a *App) tellTrial(t seedbed.Trial) error {
+	if a.json() {
+		return a.printJSON(t)
+	}
+	pairs := [][2]string{{"matched", "no"}}
+	if t.Matched {
+		pairs[0][1] = "yes"
+	}
+	if r := t.Request; r != nil {
+		params, err := json.Marshal(r.Params)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, [2]string{"action", r.Action}, [2]string{"name", r.Name}, [2]string{"profile", r.Profile})
+		if len(r.Params) > 0 {
+			pairs = append(pairs, [2]string{"params", string(params)})
+		}
+		pairs = append(pairs, requestPairs(*r)...)
+	}
+	if p := t.Plan; p != nil && t.Problem == "" {
+		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, size(p.Memory), p.Node)})
+		pairs = append(pairs, planPairs(*p)...)
+	}
+	a.printPairs(append(pairs, [2]string{"refused", t.Problem}))
+	return nil
+}
+
+// requestPairs show how the job of a request is to be run, where it says so.
+func requestPairs(r seedbed.Request) [][2]string {
+	var pairs [][2]string
+	add := func(name, value string, said bool) {
+		if said {
+			pairs = append(pairs, [2]string{name, value})
+		}
+	}
+	add("node", r.Node, r.Node != "")
+	add("on failure", r.OnFailure.String(), r.OnFailure != seedbed.OnFailure{})
+	add("priority", r.Priority.String(), r.Priority != 0)
+	add("after job", string(r.After), r.After != "")
+	for name, v := range map[string]*bool{"hold": r.Hold, "protected": r.Protected} {
+		if v != nil {
+			add(name, strconv.FormatBool(*v), true)
+		}
+	}
+	slices.SortFunc(pairs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	return pairs
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+	"seedbed/internal/config"
+	"seedbed/netcfg"
+)
+
+// host is what the doctor looks at without any daemon.
+type host struct {
+	file    string // the daemons' configuration, and what it says
+	config  config.Config
+	problem error
+	libvirt string
+	kvm     string
+	dial    time.Duration
+}
+
+func newHost(file string) host {
+	h := host{file: file, libvirt: "/run/libvirt/libvirt-sock", kvm: "/dev/kvm", dial: 2 * time.Second}
+	h.config, h.problem = config.Load(file)
+	if h.problem != nil {
+		h.config = config.Default()
+	}
+	if errors.Is(h.problem, fs.ErrPermission) {
+		h.problem = nil // the daemons may read it, this user need not
+	}
+	return h
+}
+
+func (h host) checks(ctx context.Context) []seedbed.Check {
+	all := []seedbed.Check{h.configuration(), h.room(), h.clock()}
+	if h.controls() {
+		all = append(all, h.socket(ctx, "control socket", h.config.API.Socket, "start seedbedd"),
+			h.socket(ctx, "feed socket", h.config.Feed.Socket, "start seedbedd"))
+	}
+	all = append(all, h.certificates()...)
+	if !h.config.Hypervisor {
+		return all
+	}
+	all = append(all, h.socket(ctx, "worker socket", h.config.Worker.Socket, "start seedbed-worker"),
+		h.socket(ctx, "libvirt", h.libvirt, "install libvirt-daemon-system and start libvirtd"),
+		h.tool("qemu-img", "install qemu-utils"),
+		h.acceleration(),
+		h.metadataPort())
+	return append(all, h.guestPlane(ctx)...)
+}
+
+func (h host) configuration() seedbed.Check {
+	c := seedbed.Check{Name: "configuration", OK: h.problem == nil, Detail: h.file}
+	if h.problem != nil {
+		c.Detail, c.Hint = h.problem.Error(), "correct "+h.file
+	} else if _, err := os.Stat(h.file); errors.Is(err, fs.ErrNotExist) {
+		c.Detail = "defaults: there is no " + h.file
+	}
+	return c
+}
+
+// socket tells whether somebody answers on a unix socket. A socket that this
+// user may not open is none of the doctor's business but that it exists.
+func (h host) socket(ctx context.Context, name, path, hint string) seedbed.Check {
+	c := seedbed.Check{Name: name, OK: true, Detail: path + " answers"}
+	d := net.Dialer{Timeout: h.dial}
+	conn, err := d.DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		conn.Close()
+	case errors.Is(err, fs.ErrPermission):
+		c.Detail = path + " is there; this user may not open it"
+	case errors.Is(err, fs.ErrNotExist):
+		c.OK, c.Detail, c.Hint = false, "there is no "+path, hint
+	case errors.Is(err, unix.ECONNREFUSED):
+		c.OK, c.Detail, c.Hint = false, "nobody answers on "+path, hint
+	default:
+		c.OK, c.Detail, c.Hint = false, err.Error(), hint
+	}
+	return c
+}
+
+func (h host) tool(name, hint string) seedbed.Check {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return seedbed.Check{Name: name, Detail: "not found in PATH", Hint: hint}
+	}
+	return seedbed.Check{Name: name, OK: true, Detail: path}
+}
+
+func (h host) acceleration() seedbed.Check {
+	c := seedbed.Check{Name: "kvm", OK: true, Detail: h.kvm + " is there"}
+	if _, err := os.Stat(h.kvm); err != nil {
+		c.Detail = "there is no " + h.kvm + ": guests are emulated, which is slow"
+		c.Hint = "switch virtualization on in the firmware, or load kvm_intel or kvm_amd"
+	}
+	return c
+}
+
+// clock asks the kernel whether something keeps its clock right (adjtimex(2)).
+// Webhooks are refused when sender and receiver disagree.
+func (h host) clock() seedbed.Check {
+	c := seedbed.Check{Name: "clock", OK: true, Detail: time.Now().UTC().Format(time.RFC3339)}
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	switch {
+	case err != nil:
+		c.Detail += ", synchronised or not is not known: " + err.Error()
+	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
+		c.Detail += ", not known to be synchronised"
+		c.Hint = "run chrony or systemd-timesyncd: a webhook whose time stamp is off is refused"
+	default:
+		c.Detail += ", synchronised"
+	}
+	return c
+}
+
+// metadataPort tells who has the port that guests are answered on.
+func (h host) metadataPort() seedbed.Check {
+	addr := h.config.Metadata.Addr()
+	c := seedbed.Check{Name: fmt.Sprintf("port %d", addr.Port()), OK: true}
+	holder, err := portHolder(addr)
+	switch {
+	case err != nil:
+		c.OK, c.Detail = false, err.Error()
+	case holder == "":
+		c.Detail = fmt.Sprintf("%s is free", addr)
+	case strings.HasPrefix(holder, "seedbed-metadat"): // comm has 15 characters (proc(5))
+		c.Detail = holder + " has it"
+	case strings.HasPrefix(holder, "a process of uid"):
+		c.Detail, c.Hint = holder+" has it", "run the doctor as root to learn whether that is seedbed-metadata"
+	default:
+		c.OK, c.Detail = false, holder+" has it, so guests cannot be answered there"
+		c.Hint = "have it listen on addresses of its own, or set metadata.listen: redirect in " + h.file
+	}
+	return c
+}
+
+func portHolder(addr netip.AddrPort) (string, error) {
+	m, err := netcfg.Open(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	return m.PortHolder(addr)
+}

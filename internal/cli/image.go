@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) imageCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
+	c.AddCommand(a.imageAdd(), a.imageUpload(), a.imageList(), a.imageShow(), a.imageRemove())
+	return c
+}
+
+func (a *App) imageAdd() *cobra.Command {
+	var (
+		r   client.ImageRequest
+		w   waitFlags
+		dry bool
+	)
+	c := &cobra.Command{
+		Use:   "add NAME FILE",
+		Short: "Import a disk image from a file on the host",
+		Long: `Import a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
+a file on the host of a seedbed-worker: the control host's, or that of --node. The
+image is a copy, and the file may go afterwards. A file that is on this machine
+alone is sent by: seedbed image upload.`,
+		Args: cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			r.Name = args[0]
+			path, err := filepath.Abs(args[1])
+			if err != nil {
+				return err
+			}
+			r.Path, r.SHA256 = path, strings.ToLower(r.SHA256)
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if dry {
+				return a.tellImport(ctx, api, seedbed.ImportRequest{Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node})
+			}
+			receipt, err := api.ImportImage(ctx, r)
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
+	nodeFlag(c, &r.Node)
+	dryFlag(c, &dry)
+	w.addJob(c)
+	return c
+}
+
+func (a *App) imageList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List images", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Images, "no images yet: seedbed image add NAME FILE",
+				[]string{"name", "state", "size", "format", "pool", "node", "added"},
+				func(i seedbed.Image) []string {
+					return []string{i.Name, string(i.State), size(i.Size), i.Format, i.Pool, i.Node, a.ago(i.Created)}
+				})
+		}),
+	}
+}
+
+func (a *App) imageShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an image", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			return show(ctx, a, (*client.Client).Image, args[0], func(i seedbed.Image) [][2]string {
+				return [][2]string{
+					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", size(i.Size)},
+					{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.moment(i.Created)},
+				}
+			})
+		}),
+	}
+}
+
+// list prints everything of one kind.
+func list[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	things, err := all(api, ctx)
+	if err != nil {
+		return err
+	}
+	return printList(a, things, none, head, row)
+}
+
+// show prints one thing by name.
+func show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	thing, err := one(api, ctx, name)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(thing)
+	}
+	a.printPairs(pairs(thing))
+	return nil
+}
+
+// size is empty for nothing known.
+func size(b seedbed.Bytes) string {
+	if b == 0 {
+		return ""
+	}
+	return b.String()
+}

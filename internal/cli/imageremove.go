@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) imageRemove() *cobra.Command {
+	c := a.vmJob("remove NAME", "Remove an image that nothing needs any more", 1,
+		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			return api.RemoveImage(ctx, args[0])
+		})
+	c.Aliases = []string{"rm"}
+	c.Long = `Remove an image, also what is left of an import that could not be undone. It is
+refused while profiles name the image or disks are clones of it: remove them
+first, or give the instances disks of their own (seedbed vm flatten).`
+	return a.asked("Remove image %s", c)
+}

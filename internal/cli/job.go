@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) jobCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
+	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobLogs(), a.jobCancel(), a.jobRetry())
+	return c
+}
+
+func (a *App) jobList() *cobra.Command {
+	var q seedbed.JobQuery
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			none := "no jobs yet"
+			if q != (seedbed.JobQuery{Limit: q.Limit}) {
+				none = "no such jobs"
+			}
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
+			return list(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
+		}),
+	}
+	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only those of that `KIND`, such as create or remove")
+	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
+	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "at most so `many`; 0 is all")
+	c.Flags().IntVar(&q.Limit, "limit", 50, "the same as --lines")
+	return c
+}
+
+func (a *App) jobRow(j seedbed.Job) []string {
+	stage := ""
+	if !j.State.Terminal() {
+		stage = j.Stage
+	}
+	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.ago(j.Created), a.took(j.Created, j.Ended)}
+}
+
+// took is how long something took, or has taken.
+func (a *App) took(from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = a.Now()
+	}
+	return span(max(0, to.Sub(from)))
+}
+
+func (a *App) jobShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a job, its stages and its history", Args: cobra.ExactArgs(1),
+		Long: "Show a job, its stages and its history. The first eight characters of the ID will do.",
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := api.Job(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(s)
+			}
+			a.printPairs(a.jobPairs(s.Job))
+			var rows [][]string
+			for _, st := range s.Stages {
+				rows = append(rows, []string{st.Name, string(st.State), a.ago(st.Started), a.took(st.Started, st.Ended), st.Error})
+			}
+			fmt.Fprintln(a.Out)
+			a.printTable([]string{"stage", "state", "started", "took", "error"}, rows, "no stages yet")
+			return a.printHistory(ctx, api, string(s.Job.ID))
+		}),
+	}
+}
+
+func (a *App) jobPairs(j seedbed.Job) [][2]string {
+	cancel, after := "", ""
+	if j.Cancel {
+		cancel = "asked for"
+	}
+	if j.After != "" {
+		after = j.After.Short()
+		if j.Blocked {
+			after += ", which has not ended"
+		}
+	}
+	priority := ""
+	if j.Priority != seedbed.PriorityNormal {
+		priority = j.Priority.String()
+	}
+	return [][2]string{
+		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"state", string(j.State)},
+		{"error", j.Error}, {"cancel", cancel}, {"on failure", j.OnFailure.String()}, {"priority", priority}, {"after", after},
+		{"node", j.Node}, {"pool", j.Pool}, {"owner", j.Owner},
+		{"accepted", a.moment(j.Created)}, {"started", a.moment(j.Started)}, {"ended", a.moment(j.Ended)},
+	}
+}
+
+// printHistory prints the events that there are, page by page.
+func (a *App) printHistory(ctx context.Context, api *client.Client, id string) error {
+	var (
+		after int64
+		rows  [][]string
+	)
+	for {
+		page, err := api.JobEvents(ctx, id, after, 0)
+		if err != nil {
+			return err
+		}
+		if len(page.Events) == 0 {
+			break
+		}
+		for _, e := range page.Events {
+			after = max(after, e.Seq)
+			rows = append(rows, []string{e.At.Local().Format(time.TimeOnly), e.Level, e.Stage, oneLine(e.Msg)})
+		}
+	}
+	fmt.Fprintln(a.Out)
+	a.printTable([]string{"time", "level", "stage", "event"}, rows, "no events yet")
+	return nil
+}
+
+func (a *App) jobWatch() *cobra.Command {
+	var w waitFlags
+	var after int64
+	c := &cobra.Command{
+		Use: "watch [ID]", Short: "Follow a job to its end, or all jobs", Args: cobra.MaximumNArgs(1),
+		Long: `Follow a job to its end; status 0 means that it succeeded. Without an ID the events
+of all jobs are shown as they come, until you interrupt it or --timeout is over.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return a.followAll(ctx, api, after, w.timeout)
+			}
+			return a.follow(ctx, api, args[0], w.timeout, true)
+		}),
+	}
+	c.Flags().Int64Var(&after, "after", -1, "of all jobs: those behind that `place` (0: from the beginning on; default: from now on)")
+	w.addTimeout(c)
+	return c
+}
+
+func (a *App) jobCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Ask for a job to be undone", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := api.CancelJob(ctx, args[0]); err != nil {
+				return err
+			}
+			a.say("job %s will be undone; follow it with: seedbed job watch %s", args[0], args[0])
+			return nil
+		}),
+	}
+}
+
+func (a *App) jobRetry() *cobra.Command {
+	var w waitFlags
+	c := &cobra.Command{
+		Use: "retry ID", Short: "Have a failed job go on, or ask once more for what it was asked for", Args: cobra.ExactArgs(1),
+		Long: `Have a job that failed and was not undone (--on-failure keep, or a removal) go on at
+the stage that failed. What a job that was undone was asked for is asked once more; a
+create, rebuild or import is asked for anew instead.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			receipt, err := api.RetryJob(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	w.add(c)
+	return c
+}

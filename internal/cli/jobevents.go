@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// followAll shows the events of all jobs behind a place as they come; in JSON a
+// line each. To be interrupted, or for the time to be over, is how it ends.
+func (a *App) followAll(ctx context.Context, api *client.Client, after int64, timeout time.Duration) error {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	err := api.FollowEvents(limited, after, func(e seedbed.PlacedEvent) error {
+		if a.json() {
+			return json.NewEncoder(a.Out).Encode(e)
+		}
+		_, err := fmt.Fprintf(a.Out, "%s %s %s %-18s %-8s %s\n", e.At.Local().Format(time.TimeOnly), e.Job.Short(), a.level(e.Level),
+			string(e.Kind)+" "+printable(e.Subject), e.Stage, oneLine(e.Msg))
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+// logsWait is how long the API may hold its answer back until there is more.
+const logsWait = 20 * time.Second
+
+func (a *App) jobLogs() *cobra.Command {
+	var (
+		stage  string
+		follow bool
+	)
+	c := &cobra.Command{
+		Use: "logs ID", Aliases: []string{"log"}, Short: "Print what a job's scripts and commands have put out", Args: cobra.ExactArgs(1),
+		Long: `Print what a job's scripts and commands have put out, each line after its stage. Of
+each stage at most 1 MiB is kept, its beginning and its end; a line in brackets says
+what was dropped. In JSON it is a line for each.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			for after := int64(0); ; {
+				wait := time.Duration(0)
+				if follow {
+					wait = logsWait
+				}
+				page, err := api.JobOutput(ctx, args[0], stage, after, wait)
+				if err != nil {
+					return err
+				}
+				for _, l := range page.Lines {
+					after = max(after, l.N)
+					if err := a.printOutput(l); err != nil {
+						return err
+					}
+				}
+				if len(page.Lines) == 0 && (!follow || page.Job.State.Terminal()) {
+					return nil
+				}
+			}
+		}),
+	}
+	c.Flags().StringVar(&stage, "stage", "", "only what that `stage` has put out")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what comes, until the job has ended")
+	// Its -f is to follow, as that of tail.
+	c.Flags().StringVar(&a.flags.format, "format", "", "`pretty` or json")
+	return c
+}
+
+// printOutput prints one line of a job's output. What the command wrote may hold
+// control characters, which a terminal must not get.
+func (a *App) printOutput(l seedbed.JobOutput) error {
+	if a.json() {
+		return json.NewEncoder(a.Out).Encode(l)
+	}
+	text := printable(l.Text)
+	switch l.Stream {
+	case seedbed.OutputNote:
+		text = "[" + text + "]"
+	case "stderr":
+		text = "! " + text
+	}
+	_, err := fmt.Fprintf(a.Out, "%-8s %s\n", l.Stage, text)
+	return err
+}
+
+// jobFlags are how a job that a command starts is to be run.
+type jobFlags struct {
+	onFailure, priority, after string
+}
+
+// add gives c the flags. They go along in its context, and so with what it asks of the API.
+func (f *jobFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.onFailure, "on-failure", "", "what becomes of the job when a stage fails: `rollback`, keep, or retry with attempts and the first wait, such as retry:5:30s")
+	c.Flags().StringVar(&f.priority, "priority", "", "of the jobs that wait, the highest is taken first: low, normal, high or a `number`")
+	c.Flags().StringVar(&f.after, "after", "", "start once that `job` has succeeded; with any other end of it, not at all")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		o := seedbed.JobOptions{After: seedbed.JobID(f.after)}
+		var err error
+		if o.OnFailure, err = seedbed.ParseOnFailure(f.onFailure); err != nil {
+			return usagef("--on-failure: %s", err)
+		}
+		if o.Priority, err = seedbed.ParsePriority(f.priority); err != nil {
+			return usagef("--priority: %s", err)
+		}
+		c.SetContext(seedbed.WithJobOptions(c.Context(), o))
+		return nil
+	}
+}

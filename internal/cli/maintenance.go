@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) vmMaintenance() *cobra.Command {
+	return a.maintenanceCmd("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance)
+}
+
+type (
+	announcer func(*client.Client, context.Context, string, client.MaintenanceRequest) (seedbed.Maintenance, error)
+	lister    func(*client.Client, context.Context, string) ([]seedbed.Maintenance, error)
+	ender     func(*client.Client, context.Context, string) (seedbed.Maintenance, error)
+)
+
+// maintenanceCmd announces events to whom, lists and ends them.
+func (a *App) maintenanceCmd(subject, whom string, announce announcer, all lister) *cobra.Command {
+	var (
+		r             client.MaintenanceRequest
+		before, after string
+	)
+	c := &cobra.Command{
+		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom, Args: cobra.ExactArgs(1),
+		Long: `Announce maintenance to ` + whom + `, which reads it at events/maintenance. Nothing else
+happens. A TIME is RFC 3339, or from now on such as +2h.`,
+		RunE: a.do(func(ctx context.Context, args []string) (err error) {
+			if r.NotBefore, err = parseMoment("not-before", before, a.Now()); err != nil {
+				return err
+			}
+			if after != "" {
+				if r.NotAfter, err = parseMoment("not-after", after, a.Now()); err != nil {
+					return err
+				}
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			m, err := announce(api, ctx, args[0], r)
+			if err != nil {
+				return err
+			}
+			return a.showMaintenance(m)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&r.Code, "code", "system-maintenance", "instance-reboot, system-reboot, `system-maintenance`, instance-retirement or instance-stop")
+	f.StringVar(&before, "not-before", "+0s", "`time` from which it may begin")
+	f.StringVar(&after, "not-after", "", "`time` by which it will have ended")
+	f.StringVar(&r.Description, "description", "", "`text` for people, on one line")
+	c.AddCommand(
+		&cobra.Command{
+			Use: "list " + subject, Aliases: []string{"ls"}, Short: "List what is announced, and the last that ended", Args: cobra.ExactArgs(1),
+			RunE: a.do(func(ctx context.Context, args []string) error {
+				of := func(c *client.Client, ctx context.Context) ([]seedbed.Maintenance, error) {
+					return all(c, ctx, args[0])
+				}
+				return list(ctx, a, of, "nothing is announced", []string{"id", "code", "state", "not before", "not after", "description"},
+					func(m seedbed.Maintenance) []string {
+						return []string{m.ID, m.Code, m.State, local(m.NotBefore), local(m.NotAfter), m.Description}
+					})
+			}),
+		},
+		a.endMaintenance("complete", "End an event that took place", (*client.Client).CompleteMaintenance),
+		a.endMaintenance("cancel", "End an event that will not take place", (*client.Client).CancelMaintenance),
+	)
+	return c
+}
+
+func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			m, err := end(api, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.showMaintenance(m)
+		}),
+	}
+}
+
+func (a *App) showMaintenance(m seedbed.Maintenance) error {
+	return a.showPairs(m, [][2]string{
+		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.moment(m.NotBefore)}, {"not after", a.moment(m.NotAfter)}, {"description", m.Description},
+	})
+}
+
+// local is a time in full; empty for none.
+func local(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) metadataCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
+	c.AddCommand(a.metadataShow(), a.metadataLint(), a.metadataLog())
+	return c
+}
+
+// roots are where the trees of the dialects begin.
+var roots = map[string][]string{
+	"ec2":       {"/latest/meta-data/", "/latest/dynamic/", "/latest/user-data"},
+	"openstack": {"/openstack/latest/"},
+	"nocloud":   {"/nocloud/meta-data", "/nocloud/user-data", "/nocloud/vendor-data", "/nocloud/network-config"},
+}
+
+func (a *App) metadataShow() *cobra.Command {
+	var dialect string
+	c := &cobra.Command{
+		Use:   "show VM [PATH]",
+		Short: "Show what an instance would get from 169.254.169.254",
+		Long: `Show what an instance would get from 169.254.169.254: the answer for one PATH, such
+as /latest/user-data, byte for byte, or without a PATH everything there is of the
+dialect that the instance's datasource reads.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return a.printMetadata(ctx, api, args[0], args[1])
+			}
+			of, err := a.dialect(ctx, api, args[0], dialect)
+			if err != nil {
+				return err
+			}
+			w := walk{api: api, vm: args[0]}
+			for _, root := range roots[of] {
+				if err := w.visit(ctx, root, 0); err != nil {
+					return err
+				}
+			}
+			return a.printLeaves(w.leaves)
+		}),
+	}
+	c.Flags().StringVar(&dialect, "dialect", "", "ec2, openstack or `nocloud` (default: the instance's datasource)")
+	return c
+}
+
+// dialect is the one that is asked for, or that the instance's datasource reads.
+func (a *App) dialect(ctx context.Context, api *client.Client, vm, asked string) (string, error) {
+	if asked != "" {
+		if roots[asked] == nil {
+			return "", usagef("--dialect %q: want ec2, openstack or nocloud", asked)
+		}
+		return asked, nil
+	}
+	i, err := api.Instance(ctx, vm)
+	if err != nil {
+		return "", err
+	}
+	if roots[string(i.Datasource)] == nil {
+		return string(seedbed.DatasourceEC2), nil
+	}
+	return string(i.Datasource), nil
+}
+
+func (a *App) printMetadata(ctx context.Context, api *client.Client, vm, path string) error {
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	body, err := api.Metadata(ctx, vm, path)
+	if err != nil {
+		return err
+	}
+	var out io.Writer = a.Out
+	if a.Terminal {
+		out = safeWriter{a.Out}
+		if !bytes.HasSuffix(body, []byte("\n")) {
+			body = append(body, '\n')
+		}
+	}
+	_, err = out.Write(body)
+	return err
+}
+
+func (a *App) printLeaves(leaves [][2]string) error {
+	if a.json() {
+		byPath := make(map[string]string, len(leaves))
+		for _, l := range leaves {
+			byPath[l[0]] = l[1]
+		}
+		return a.printJSON(byPath)
+	}
+	a.printPairs(leaves)
+	return nil
+}
+
+// walk visits the tree of one instance's metadata.
+type walk struct {
+	api    *client.Client
+	vm     string
+	leaves [][2]string
+}
+
+// The tree has far less of both.
+const (
+	maxDepth  = 10
+	maxLeaves = 1000
+)
+
+// visit reads one path: a listing when it ends in a slash, else a leaf. Only
+// the roots may be missing, as user-data is where there is none.
+func (w *walk) visit(ctx context.Context, path string, depth int) error {
+	body, err := w.api.Metadata(ctx, w.vm, path)
+	if errors.Is(err, seedbed.ErrNotFound) && depth == 0 {
+		// Either the path or the instance: only the latter is an error.
+		_, err := w.api.Instance(ctx, w.vm)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.HasSuffix(path, "/") {
+		w.leaves = append(w.leaves, [2]string{path, strings.TrimRight(string(body), "\n")})
+		return nil
+	}
+	for entry := range strings.Lines(string(body)) {
+		if entry = strings.TrimRight(entry, "\r\n"); entry == "" {
+			continue
+		}
+		if depth == maxDepth || len(w.leaves) == maxLeaves {
+			return fmt.Errorf("the metadata of %s does not end at %s", w.vm, path)
+		}
+		// A key is listed as "0=name" and is a directory of that number (EC2).
+		if n, _, ok := strings.Cut(entry, "="); ok && strings.HasSuffix(path, "/public-keys/") {
+			entry = n + "/"
+		}
+		if err := w.visit(ctx, path+entry, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *App) metadataLog() *cobra.Command {
+	var (
+		f     client.AccessFilter
+		since string
+	)
+	c := &cobra.Command{
+		Use: "log VM", Short: "Show what an instance asked for: metadata, leases, its report", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			if since != "" {
+				ago, err := time.ParseDuration(since)
+				if f.Since = a.Now().Add(-ago); err != nil {
+					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
+						return usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
+					}
+				}
+			}
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.GuestEvent, error) {
+				return c.Access(ctx, args[0], f)
+			}
+			return list(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, a.accessRow)
+		}),
+	}
+	flags := c.Flags()
+	flags.IntVarP(&f.Max, "lines", "n", 100, "at most so `many`, the newest")
+	flags.StringVar(&f.Kind, "kind", "", "only of that `kind`: lease, access, user-data, report or password")
+	flags.StringVar(&f.Path, "path", "", "only requests whose path starts with `prefix`")
+	flags.StringVar(&f.Status, "status", "", "only answers of that `status`, such as 404 or 4xx")
+	flags.StringVar(&since, "since", "", "nothing from before that `time`, or so long ago")
+	return c
+}
+
+func (a *App) accessRow(e seedbed.GuestEvent) []string {
+	row := []string{e.At.Local().Format(time.DateTime), e.Kind, strings.TrimSpace(e.Method + " " + e.Path), "", ""}
+	if e.Kind == seedbed.GuestLease {
+		row[2] = fmt.Sprintf("%s %s until %s", e.MAC, e.Addr, e.Until.Local().Format(time.DateTime))
+	}
+	if e.Status != 0 {
+		row[3], row[4] = strconv.Itoa(e.Status), strconv.FormatInt(e.Bytes, 10)
+	}
+	return row
+}

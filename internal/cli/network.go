@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) networkCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Managed networks"})
+	c.AddCommand(a.networkList(), a.networkShow(), a.networkSet())
+	return c
+}
+
+func (a *App) networkList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List networks", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd makes one at its first start",
+				[]string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
+				func(n seedbed.Network) []string {
+					return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
+				})
+		}),
+	}
+}
+
+func (a *App) networkShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a network", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			return show(ctx, a, (*client.Client).Network, args[0], networkPairs)
+		}),
+	}
+}
+
+func networkPairs(n seedbed.Network) [][2]string {
+	var dns []string
+	for _, d := range n.DNS {
+		dns = append(dns, d.String())
+	}
+	return [][2]string{
+		{"name", n.Name}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()}, {"gateway", n.Gateway.String()},
+		{"dns", strings.Join(dns, ", ")}, {"nat", yesNo(n.NAT)}, {"dhcp", yesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
+	}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// allowances are the names of what can be allowed.
+var allowances = []struct {
+	name string
+	in   func(*seedbed.Allowance) *bool
+}{
+	{"addresses", func(a *seedbed.Allowance) *bool { return &a.Addresses }},
+	{"dhcp-server", func(a *seedbed.Allowance) *bool { return &a.DHCPServer }},
+	{"router-advertisements", func(a *seedbed.Allowance) *bool { return &a.RouterAdvertisements }},
+	{"metadata-addresses", func(a *seedbed.Allowance) *bool { return &a.MetadataAddresses }},
+}
+
+func allowed(a seedbed.Allowance) string {
+	var names []string
+	for _, w := range allowances {
+		if *w.in(&a) {
+			names = append(names, w.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// parseAllowance reads names; none is "none".
+func parseAllowance(names []string) (allow seedbed.Allowance, err error) {
+	for _, name := range names {
+		found := name == "none" && len(names) == 1
+		for _, w := range allowances {
+			if w.name == name {
+				*w.in(&allow), found = true, true
+			}
+		}
+		if !found {
+			return allow, usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or none alone", name)
+		}
+	}
+	return allow, nil
+}
+
+func (a *App) networkSet() *cobra.Command {
+	var (
+		names    []string
+		identity string
+	)
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Change how a network's guests are told apart, and what they are allowed", Args: cobra.ExactArgs(1),
+		Long: `Change a network; its nodes follow at once.
+
+--allow names the protections that the network goes without, in place of those
+before: addresses (sending from addresses that are not the guest's), dhcp-server,
+router-advertisements, metadata-addresses (claiming those of the metadata
+service); or none.
+
+--identity tap answers only guests whose tap is ours; mac also those that are told
+by the MAC in the neighbour table alone, which another machine on the bridge can forge.`,
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		var change client.NetworkChange
+		if c.Flags().Changed("allow") {
+			allow, err := parseAllowance(names)
+			if err != nil {
+				return err
+			}
+			change.Allow = &allow
+		}
+		if c.Flags().Changed("identity") {
+			change.Identity = &identity
+		}
+		if change == (client.NetworkChange{}) {
+			return usagef("nothing to change: give --allow or --identity")
+		}
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		n, err := api.ChangeNetwork(ctx, args[0], change)
+		if err != nil {
+			return err
+		}
+		return a.showPairs(n, networkPairs(n))
+	})
+	c.Flags().StringSliceVar(&names, "allow", nil, "`what` guests may do, separated by commas, or none")
+	c.Flags().StringVar(&identity, "identity", "", "how guests are told apart: `tap` or mac")
+	return c
+}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// TestFormerNode: one that is none any more has no worker anywhere.
+func TestFormerNode(t *testing.T) {
+	t.Parallel()
+	shown := map[string]string{}
+	for _, p := range new(App).nodePairs(seedbed.NodeStatus{Node: seedbed.Node{Name: "gone", Problem: "it has instances and is no node"}, State: seedbed.NodeAway, Instances: 2}) {
+		if p[1] != "" {
+			shown[p[0]] = p[1]
+		}
+	}
+	want := map[string]string{"name": "gone", "state": "away", "problem": "it has instances and is no node", "cordoned": "no", "control": "no",
+		"instances": "2, 0 running", "vcpus given out": "0", "memory given out": "0.0GiB"}
+	if d := cmp.Diff(want, shown); d != "" {
+		t.Errorf("shown (-want +got):\n%s", d)
+	}
+}

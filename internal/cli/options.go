@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+// optionFlags are the metadata options of an instance or profile.
+type optionFlags struct{ seedbed.MetadataOptions }
+
+func (o *optionFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.Endpoint, "http-endpoint", "", "enabled or `disabled`: every request gets 403")
+	f.StringVar(&o.Tokens, "http-tokens", "", "optional or `required`: a request without a session token gets 401")
+	f.IntVar(&o.HopLimit, "http-put-response-hop-limit", 0, "time to live of the answer with a token, 1 to 64 `hops`")
+	f.StringVar(&o.Tags, "instance-metadata-tags", "", "enabled or `disabled`: there is no tags/instance")
+}
+
+// addForm adds what can be said only once, at the beginning.
+func (o *optionFlags) addForm(c *cobra.Command) {
+	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "form of the instance-id: `ec2`, or uuid as PVC has it")
+}
+
+func (o *optionFlags) said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
+
+// servedFlags are what a guest is served, for a profile and for one instance.
+type servedFlags struct {
+	userData, vendorData string
+	vendorInUser         bool
+	datasource           string
+	tags                 []string
+	options              optionFlags
+}
+
+func (s *servedFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.userData, "user-data", "", "`file` served to the guest as it is, or - for standard input; any bytes")
+	f.StringVar(&s.vendorData, "vendor-data", "", "`file` served as vendor-data, or - for standard input")
+	f.BoolVar(&s.vendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data: EC2's datasource reads none")
+	f.StringVar(&s.datasource, "datasource", "", "cloud-init datasource that the machine announces: `ec2`, openstack, nocloud or none")
+	f.StringArrayVar(&s.tags, "tag", nil, "tag as `key=value` (repeatable)")
+	s.options.add(c)
+	s.options.addForm(c)
+}
+
+// documents reads the two files; nil for what is not said.
+func (s *servedFlags) documents(a *App) (user, vendor []byte, err error) {
+	if s.userData == "-" && s.vendorData == "-" {
+		return nil, nil, usagef("--user-data and --vendor-data cannot both be standard input")
+	}
+	if s.userData != "" {
+		if user, err = a.readArg(s.userData, seedbed.MaxDocument); err != nil {
+			return nil, nil, err
+		}
+	}
+	if s.vendorData != "" {
+		vendor, err = a.readArg(s.vendorData, seedbed.MaxDocument)
+	}
+	return user, vendor, err
+}
+
+// params adds what is said to the params of a request.
+func (s *servedFlags) params(a *App, c *cobra.Command, params map[string]any) error {
+	user, vendor, err := s.documents(a)
+	if err != nil {
+		return err
+	}
+	given := map[string]any{}
+	if s.userData != "" {
+		setDocument(given, "user_data", user)
+	}
+	if s.vendorData != "" {
+		setDocument(given, "vendor_data", vendor)
+	}
+	if c.Flags().Changed("vendor-data-in-user-data") {
+		given["vendor_data_in_user_data"] = s.vendorInUser
+	}
+	tags, err := parseTags(s.tags)
+	if err != nil {
+		return err
+	}
+	if len(tags) > 0 {
+		given["tags"] = tags
+	}
+	for name, value := range map[string]string{
+		"datasource": s.datasource, "http_endpoint": s.options.Endpoint, "http_tokens": s.options.Tokens,
+		"instance_metadata_tags": s.options.Tags, "instance_id": s.options.InstanceID,
+	} {
+		if value != "" {
+			given[name] = value
+		}
+	}
+	if s.options.HopLimit != 0 {
+		given["http_put_response_hop_limit"] = s.options.HopLimit
+	}
+	for name, value := range given {
+		if _, twice := params[name]; twice {
+			return usagef("--param %s and --%s say the same", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
+		}
+		params[name] = value
+	}
+	return nil
+}
+
+// setDocument makes a param of a document, in base64 where JSON cannot carry it.
+func setDocument(params map[string]any, name string, doc []byte) {
+	if utf8.Valid(doc) {
+		params[name] = string(doc)
+		return
+	}
+	params[name+"_base64"] = doc // encoding/json writes bytes so
+}
+
+func parseTags(args []string) (map[string]string, error) {
+	tags := map[string]string{}
+	for _, arg := range args {
+		k, v, ok := strings.Cut(arg, "=")
+		if !ok || k == "" {
+			return nil, usagef("--tag %q: want key=value", arg)
+		}
+		if _, twice := tags[k]; twice {
+			return nil, usagef("--tag %s is given twice", k)
+		}
+		tags[k] = v
+	}
+	return tags, nil
+}
+
+// moment reads a time: RFC 3339, or one from now on such as +2h.
+func parseMoment(flag, s string, now time.Time) (time.Time, error) {
+	if after, ok := strings.CutPrefix(s, "+"); ok {
+		if d, err := time.ParseDuration(after); err == nil && d >= 0 {
+			return now.Add(d).UTC().Truncate(time.Second), nil
+		}
+	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.UTC(), nil
+	}
+	return time.Time{}, usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or one from now on such as +2h", flag, s)
+}
+
+// optionPairs show every option, with its default where nothing was said.
+func optionPairs(o seedbed.MetadataOptions) [][2]string {
+	o = o.WithDefaults(seedbed.MetadataOptions{})
+	return [][2]string{
+		{"http-endpoint", o.Endpoint}, {"http-tokens", o.Tokens}, {"http-put-response-hop-limit", strconv.Itoa(o.HopLimit)},
+		{"instance-metadata-tags", o.Tags}, {"instance-id", o.InstanceID},
+	}
+}
+
+// optionLine is what differs from the defaults, on one line.
+func optionLine(o seedbed.MetadataOptions) string {
+	def := optionPairs(seedbed.MetadataOptions{})
+	var said []string
+	for i, p := range optionPairs(o) {
+		if p[1] != def[i][1] {
+			said = append(said, p[0]+"="+p[1])
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// show prints v as JSON, or as pairs.
+func (a *App) showPairs(v any, pairs [][2]string) error {
+	if a.json() {
+		return a.printJSON(v)
+	}
+	a.printPairs(pairs)
+	return nil
+}
+
+// instance is the instance of that name, and the client that found it.
+func (a *App) instance(ctx context.Context, name string) (seedbed.Instance, error) {
+	api, err := a.client()
+	if err != nil {
+		return seedbed.Instance{}, err
+	}
+	return api.Instance(ctx, name)
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) ovaCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "ova", Short: "OVA images"})
+	c.AddCommand(
+		a.ovaUpload(),
+		a.removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",
+			func(ctx context.Context, api *client.Client, args []string) (string, error) {
+				return api.RemoveOVA(ctx, args[0])
+			}, ovas),
+		a.ovaList(),
+	)
+	return c
+}
+
+func (a *App) ovaUpload() *cobra.Command {
+	var (
+		pool string
+		dry  bool
+	)
+	upload := a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		f, size, err := openUpload(args[1])
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		bar := a.newUploadBar(f, size)
+		defer bar.end()
+		return api.UploadOVA(ctx, args[0], pool, bar, size)
+	})
+	plan := a.do(func(ctx context.Context, args []string) error {
+		f, size, err := openUpload(args[1])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		return a.tellImport(ctx, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
+	})
+	c := &cobra.Command{
+		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
+		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a
+profile of that name come to be, of which machines are made (seedbed provisioner
+create). A provisioning script called ova or default_ova must be there, which the
+profile gets; it may be empty.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if dry {
+				return plan(c, args)
+			}
+			return upload(c, args)
+		},
+		ValidArgsFunction: a.completion(nothing, files),
+	}
+	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `pool` of its disks")
+	dryFlag(c, &dry)
+	_ = c.MarkFlagRequired("pool") // the flag exists: it was added above
+	return c
+}
+
+func (a *App) ovaList() *cobra.Command {
+	return matchingCmd(a, "OVA images", "no OVA images", (*client.Client).OVAs,
+		[]string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
+		func(o client.OVA) []string {
+			row := make([]string, 7)
+			row[0], row[1] = o.Name, strconv.FormatInt(o.ID, 10)
+			for i, v := range o.Volumes {
+				for column, s := range []string{v.DiskID, strconv.FormatInt(v.SizeGB, 10), v.Pool, v.Name, v.Format} {
+					if i > 0 {
+						row[column+2] += "\n"
+					}
+					row[column+2] += s
+				}
+			}
+			return row
+		})
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) statusCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,
+		Long: `Show the installation on one screen: whether it is well, what there is, and what was
+done last. "seedbed doctor" looks at this host as well, and says what to do.`,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			o, err := api.Overview(ctx)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(o)
+			}
+			a.printOverview(api.Where(), o)
+			return nil
+		}),
+	}
+}
+
+func (a *App) printOverview(where string, o client.Overview) {
+	health := fmt.Sprintf("all %d checks are fine", o.Checks)
+	if len(o.Wrong) > 0 {
+		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)
+	}
+	all, running := o.Census.Total(), o.Census.Total(seedbed.InstanceRunning)
+	a.printPairs([][2]string{
+		{"seedbedd", fmt.Sprintf("%s on %s, at %s", o.Version, o.Node, where)},
+		{"health", health},
+		{"nodes", nodeStates(o.Nodes)},
+		{"instances", fmt.Sprintf("%d%s", all.Count, states(o.Census))},
+		{"running", fmt.Sprintf("%d vCPUs and %s of memory, of %d and %s", running.VCPUs, running.Memory, all.VCPUs, all.Memory)},
+		{"volumes", fmt.Sprintf("%d, %s", o.Census.Volumes, o.Census.Disks)},
+		{"jobs", fmt.Sprintf("%d running, %d queued, %d being undone; %d did not succeed in the last day",
+			o.Census.Jobs[seedbed.JobRunning], o.Census.Jobs[seedbed.JobQueued], o.Census.Jobs[seedbed.JobUndoing], o.Census.Failed)},
+		{"catalogue", fmt.Sprintf("%d images, %d profiles, %d networks", o.Census.Images, o.Census.Profiles, o.Census.Networks)},
+	})
+	if len(o.Wrong) > 0 {
+		fmt.Fprintln(a.Out)
+		var rows [][]string
+		for _, c := range o.Wrong {
+			rows = append(rows, []string{"problem", c.Name, oneLine(c.Detail)})
+		}
+		a.printTable([]string{"", "check", "found"}, rows, "")
+	}
+	fmt.Fprintln(a.Out)
+	var rows [][]string
+	for _, j := range o.Jobs {
+		rows = append(rows, a.jobRow(j))
+	}
+	a.printTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
+}
+
+// nodeStates are the hypervisors by state, such as "3: 2 ready, 1 away".
+func nodeStates(nodes map[seedbed.NodeState]int) string {
+	var parts []string
+	all := 0
+	for _, s := range []seedbed.NodeState{seedbed.NodeReady, seedbed.NodeCordoned, seedbed.NodeAway} {
+		if n := nodes[s]; n > 0 {
+			all += n
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if all == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
+}
+
+// states are the instances by state, such as ": 3 running, 1 stopped".
+func states(c seedbed.Census) string {
+	var parts []string
+	for _, s := range seedbed.InstanceStates() {
+		if n := c.Total(s).Count; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}

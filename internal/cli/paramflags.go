@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// paramFlags are the values of params: of a file, over which those of the command
+// line count, and what is asked for.
+type paramFlags struct {
+	given       []string
+	file        string
+	interactive bool
+}
+
+func (p *paramFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&p.given, "param", nil, "parameter as `key=value` (repeatable)")
+	f.StringVar(&p.file, "params-file", "", "YAML or JSON `file` with parameters by name, or - for standard input; --param counts before it")
+	f.BoolVar(&p.interactive, "interactive", false, "ask for what the profile declares and nothing gives; a secret is not shown")
+}
+
+// values are the params that are given.
+func (p *paramFlags) values(a *App) (map[string]any, error) {
+	params := map[string]any{}
+	if p.file != "" {
+		raw, err := a.readArg(p.file, seedbed.MiB)
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(raw, &params); err != nil {
+			return nil, usagef("--params-file %s: %s", p.file, yaml.FormatError(err, false, false)) // a snippet could show a secret
+		}
+		for name, v := range params {
+			if params[name], err = paramOf(v); err != nil {
+				return nil, usagef("--params-file %s: %s: %s", p.file, name, err)
+			}
+		}
+	}
+	given, err := parseParams(p.given)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(params, given)
+	return params, nil
+}
+
+// paramOf is a value of YAML as JSON has it.
+func paramOf(v any) (any, error) {
+	switch v := v.(type) {
+	case string, bool, int64, float64, nil:
+		return v, nil
+	case uint64:
+		return v, nil
+	case []any:
+		for i := range v {
+			var err error
+			if v[i], err = paramOf(v[i]); err != nil {
+				return nil, err
+			}
+		}
+		return v, nil
+	case map[string]any:
+		for k := range v {
+			var err error
+			if v[k], err = paramOf(v[k]); err != nil {
+				return nil, err
+			}
+		}
+		return v, nil
+	}
+	return nil, usagef("%T is no value of a param", v)
+}
+
+// complete asks for the params that are declared and have no value: for each one
+// that is required, and each without a default, which return leaves out.
+func (p *paramFlags) complete(a *App, declared []seedbed.Param, params map[string]any) error {
+	if !p.interactive {
+		return nil
+	}
+	ask := a.prompter()
+	defer ask.close()
+	for _, d := range declared {
+		if _, given := params[d.Name]; given {
+			continue
+		}
+		text, err := ask.param(d)
+		if err != nil {
+			return err
+		}
+		if text != "" {
+			params[d.Name] = text
+		}
+	}
+	return nil
+}
+
+// declared are the params of a native profile.
+func (p *paramFlags) declared(ctx context.Context, api *client.Client, profile string) ([]seedbed.Param, error) {
+	if !p.interactive {
+		return nil, nil
+	}
+	made, err := api.Profile(ctx, profile)
+	return made.Params, err
+}
+
+// lines are params as key=value, in order.
+func lines(params map[string]any) ([]string, error) {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		text, err := paramLine(params[name])
+		if err != nil {
+			return nil, usagef("param %s: %s", name, err)
+		}
+		all = append(all, name+"="+text)
+	}
+	return all, nil
+}

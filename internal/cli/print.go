@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/sys/unix"
+)
+
+// formats are what --format takes. Both forms of JSON are indented: PVC's client
+// has the two names.
+var formats = []string{"pretty", "json", "json-pretty", "raw"}
+
+// wantFormats says what --format takes.
+const wantFormats = "want pretty, json, json-pretty or raw"
+
+// json tells whether the API's JSON is wanted.
+func (a *App) json() bool { return a.format == "json" || a.format == "json-pretty" }
+
+// raw tells whether only the names of a list are wanted, a line each. What is no
+// list is printed as if it were not.
+func (a *App) raw() bool { return a.format == "raw" }
+
+// printNames prints the column that names the rows of a table: the first but for
+// histories, which begin with a time.
+func (a *App) printNames(head []string, rows [][]string) {
+	column := max(0, slices.IndexFunc(head, func(h string) bool { return h == "name" || h == "id" || h == "job" }))
+	for _, row := range rows {
+		fmt.Fprintln(a.Out, oneLine(row[column]))
+	}
+}
+
+// printList prints a list in the format that is wanted.
+func printList[T any](a *App, things []T, none string, head []string, row func(T) []string) error {
+	if a.json() {
+		if things == nil {
+			things = []T{}
+		}
+		return a.printJSON(things)
+	}
+	rows := make([][]string, len(things))
+	for i, t := range things {
+		rows[i] = row(t)
+	}
+	if a.raw() {
+		a.printNames(head, rows)
+		return nil
+	}
+	a.printTable(head, rows, none)
+	return nil
+}
+
+func (a *App) printJSON(v any) error {
+	enc := json.NewEncoder(a.Out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// say prints a line that only a person wants.
+func (a *App) say(format string, args ...any) {
+	if !a.flags.quiet && !a.json() {
+		fmt.Fprintf(a.Out, format+"\n", args...)
+	}
+}
+
+// colour tells whether the output may have colours (no-color.org).
+func (a *App) colour() bool {
+	return a.Terminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
+}
+
+func (a *App) paint(c text.Color, s string) string {
+	if !a.colour() {
+		return s
+	}
+	return c.EscapeSeq() + s + text.Reset.EscapeSeq()
+}
+
+// printTable prints rows under their headings; one without rows says none.
+func (a *App) printTable(head []string, rows [][]string, none string) {
+	if len(rows) == 0 {
+		a.say("%s", none)
+		return
+	}
+	t := a.table()
+	cells := make(table.Row, len(head))
+	for i, h := range head {
+		cells[i] = a.paint(text.Bold, strings.ToUpper(h))
+	}
+	t.AppendRow(cells)
+	for _, row := range rows {
+		t.AppendRow(a.cells(row))
+	}
+	fmt.Fprintln(a.Out, t.Render())
+}
+
+// printPairs prints what one thing is, a line per property; those without a
+// value are left out.
+func (a *App) printPairs(pairs [][2]string) {
+	t := a.table()
+	for _, p := range pairs {
+		if p[1] != "" {
+			t.AppendRow(table.Row{a.paint(text.Bold, p[0]), a.cells(p[1:])[0]})
+		}
+	}
+	fmt.Fprintln(a.Out, t.Render())
+}
+
+func (a *App) table() table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.Style{Box: table.BoxStyle{PaddingRight: "  "}})
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+var stateColours = map[string]text.Color{
+	"running": text.FgGreen, "active": text.FgGreen, "succeeded": text.FgGreen, "done": text.FgGreen, "ok": text.FgGreen,
+	"failed": text.FgRed, "rollback_incomplete": text.FgRed, "rolled_back": text.FgRed, "gone": text.FgRed,
+	"orphans": text.FgRed, "problem": text.FgRed, "error": text.FgRed,
+	"provisioning": text.FgYellow, "importing": text.FgYellow, "removing": text.FgYellow, "queued": text.FgYellow,
+	"undoing": text.FgYellow, "note": text.FgYellow, "warn": text.FgYellow,
+}
+
+func (a *App) cells(row []string) table.Row {
+	cells := make(table.Row, len(row))
+	for i, s := range row {
+		s = printable(s)
+		if c, ok := stateColours[s]; ok {
+			s = a.paint(c, s)
+		}
+		cells[i] = s
+	}
+	return cells
+}
+
+// printable replaces what could steer a terminal: the text may be a guest's.
+// Line ends and tabs stay.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+}
+
+// ago is a time as people say it.
+func (a *App) ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := a.Now().Sub(t)
+	if d < -time.Second {
+		return "in " + span(-d)
+	}
+	return span(max(0, d)) + " ago"
+}
+
+// moment is a time in full, and how long ago it was.
+func (a *App) moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime) + " (" + a.ago(t) + ")"
+}
+
+// span is a duration in its two largest units.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+func IsTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"seedbed"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// onTerminal is an app whose output is a terminal.
+func onTerminal(out *bytes.Buffer) *App {
+	return &App{Out: out, Err: out, Terminal: true, Getenv: func(string) string { return "" }, Now: func() time.Time { return noon }}
+}
+
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	const hostile = "a\x1b[31m\x9b1m\u202e\x00\tb\nü"
+	if got, want := printable(hostile), "a\uFFFD[31m\uFFFD1m\uFFFD\uFFFD\tb\nü"; got != want {
+		t.Errorf("printable = %q, want %q", got, want)
+	}
+	if got := oneLine("a\n  b\x1b"); got != "a b\uFFFD" {
+		t.Errorf("oneLine = %q", got)
+	}
+	var out bytes.Buffer
+	if n, err := (safeWriter{&out}).Write([]byte("a\r\n\x1bc")); n != 5 || err != nil || out.String() != "a\n\uFFFDc" {
+		t.Errorf("safeWriter wrote %q, %d, %v", out.String(), n, err)
+	}
+}
+
+func TestTableColours(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := onTerminal(&out)
+	a.printTable([]string{"name", "state"}, [][]string{{"web1", "running"}, {"a-longer\x1bname", "failed"}}, "")
+	want := "\x1b[1mNAME\x1b[0m           \x1b[1mSTATE\x1b[0m\n" +
+		"web1           \x1b[32mrunning\x1b[0m\n" +
+		"a-longer\uFFFDname  \x1b[31mfailed\x1b[0m\n"
+	if got := out.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	out.Reset()
+	a.Getenv = func(string) string { return "1" } // NO_COLOR
+	a.printTable([]string{"state"}, [][]string{{"running"}}, "")
+	if got := out.String(); got != "STATE\nrunning\n" {
+		t.Errorf("without colours: %q", got)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	a := onTerminal(nil)
+	for d, want := range map[time.Duration]string{
+		0: "0s ago", 59 * time.Second: "59s ago", 61 * time.Second: "1m01s ago", 90 * time.Minute: "1h30m ago",
+		49 * time.Hour: "2d1h ago", -time.Hour: "in 1h00m", -time.Millisecond: "0s ago",
+	} {
+		if got := a.ago(noon.Add(-d)); got != want {
+			t.Errorf("ago(%s) = %q, want %q", d, got, want)
+		}
+	}
+	if a.ago(time.Time{}) != "" || a.moment(time.Time{}) != "" || a.took(time.Time{}, noon) != "" {
+		t.Error("the zero time is not empty")
+	}
+	if got := a.took(noon.Add(-time.Minute), time.Time{}); got != "1m00s" {
+		t.Errorf("took = %q", got)
+	}
+}
+
+func TestBar(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := onTerminal(&out).newProgress(false)
+	job := seedbed.Job{ID: "j", Kind: seedbed.JobCreate, Subject: "web1", State: seedbed.JobRunning, Stage: "define", Done: 1, Total: 5, Progress: 50, Created: noon.Add(-3 * time.Second)}
+	p.seen(seedbed.Event{Seq: 1, Level: "info", Msg: "hidden"}, job)
+	p.seen(seedbed.Event{Seq: 2, Level: "warn", Stage: "define", Msg: "told", At: noon}, job)
+	p.seen(seedbed.Event{}, job)
+	p.end()
+	got := out.String()
+	bar := strings.Repeat("█", 7) + strings.Repeat("░", 17) + "  30% create web1: define 2/5, 3s"
+	if !strings.HasPrefix(got, bar+"\r\x1b[K") || !strings.HasSuffix(got, bar+"\r\x1b[K") {
+		t.Errorf("terminal got %q, want it to begin with %q and end with it taken away", got, bar)
+	}
+	if strings.Contains(got, "hidden") || !strings.Contains(got, "\x1b[33mwarn \x1b[0m define   told\n") {
+		t.Errorf("terminal got %q, want the warning alone", got)
+	}
+	p.job = job
+	if line := p.line(40); len([]rune(line)) > 39 {
+		t.Errorf("line(40) = %q", line)
+	}
+}
+
+func TestFraction(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := seedbed.Job{Done: rapid.Int().Draw(t, "done"), Total: rapid.Int().Draw(t, "total"), Progress: rapid.Int().Draw(t, "progress")}
+		if f := fraction(j); f < 0 || f > 1 {
+			t.Errorf("fraction = %v", f)
+		}
+	})
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	job := seedbed.Job{ID: "0123abcd-0", Kind: seedbed.JobRemove, Subject: "web1", Error: "no room"}
+	for state, want := range map[seedbed.JobState]string{
+		seedbed.JobSucceeded:  "<nil>",
+		seedbed.JobFailed:     "remove web1 failed, and was not undone: no room (seedbed job show 0123abcd; seedbed job retry 0123abcd goes on where it failed)",
+		seedbed.JobRolledBack: "remove web1 was undone, nothing is left behind: no room (seedbed job show 0123abcd)",
+		seedbed.JobIncomplete: "remove web1 failed, and something is left behind: no room (seedbed job show 0123abcd)",
+	} {
+		job.State = state
+		if got := fmt.Sprint(outcome(job)); got != want {
+			t.Errorf("outcome of %s = %q, want %q", state, got, want)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	a := &App{started: true}
+	for want, errs := range map[int][]error{
+		exitDone:     {nil},
+		exitFailed:   {errors.New("x"), seedbed.Errorf(seedbed.ErrUnavailable, "x"), context.Canceled},
+		exitUsage:    {usagef("x")},
+		exitNotFound: {fmt.Errorf("x: %w", seedbed.ErrNotFound)},
+		exitRefused:  {seedbed.ErrExists, seedbed.ErrInvalid, seedbed.ErrForbidden, seedbed.ErrFull, seedbed.ErrUnauthenticated, seedbed.ErrInUse, seedbed.ErrConflict},
+		exitTimedOut: {timedOut{"x"}, context.DeadlineExceeded},
+	} {
+		for _, err := range errs {
+			if got := a.status(err); got != want {
+				t.Errorf("status(%v) = %d, want %d", err, got, want)
+			}
+		}
+	}
+	if got := (&App{}).status(errors.New("unknown flag")); got != exitUsage {
+		t.Errorf("status before the command = %d, want %d", got, exitUsage)
+	}
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) profileCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "What instances are made from"})
+	c.AddCommand(a.profileAdd(), a.profileModify(), a.profileList(), a.profileShow(), a.profileRemove())
+	return c
+}
+
+// sizeFlag is a pflag.Value.
+type sizeFlag struct{ *seedbed.Bytes }
+
+func (f sizeFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
+func (f sizeFlag) Type() string       { return "size" }
+
+func (a *App) profileAdd() *cobra.Command {
+	var flags profileFlags
+	var c *cobra.Command
+	c = &cobra.Command{
+		Use:   "add NAME --image IMAGE",
+		Short: "Make a profile",
+		Long: `Make a profile. --ready says when a create job has succeeded: "report" when
+cloud-init has phoned home at the end of the first boot, "metadata" when the
+guest has fetched its user-data, "started" when the machine runs.
+
+A system template may tell its size, a network template give it further NICs, and a
+storage template further disks, or all when there is no --image.
+
+A document whose first line is "## template: seedbed" is a template: ${vm.name},
+${vm.ip}, ${param.NAME} and others stand for what they are of each instance,
+$(vm.number + 10) for the result; write $${ and $$( for a shell in the guest.
+Image, size, network and the names of templates may hold such expressions too:
+--memory '$(1024 * ${param.gib})MiB'.
+
+--params names a file that declares the params, in YAML or JSON: a list of name,
+type (string, int, size, bool, enum, secret) and, if wanted, default, pattern,
+values, description and required.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			p, err := flags.fresh(a, c, args[0])
+			if err != nil {
+				return err
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := api.CreateProfile(ctx, p)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(made)
+			}
+			a.say("profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
+			return nil
+		}),
+	}
+	flags.add(a, c)
+	return c
+}
+
+func (a *App) profileModify() *cobra.Command {
+	var flags profileFlags
+	var c *cobra.Command
+	c = &cobra.Command{
+		Use: "modify NAME", Short: "Change what is said of a profile; instances stay as they are", Args: cobra.ExactArgs(1),
+		Long: `Change what is said of a profile; what no flag says stays. Instances stay as they
+are, but for the user-data of those that follow it (--userdata live). An empty value
+takes away what a template then tells, or nothing does.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			if c.Flags().NFlag() == 0 {
+				return usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := api.Profile(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if err := flags.apply(a, c, &p); err != nil {
+				return err
+			}
+			made, err := api.ChangeProfile(ctx, p)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(made)
+			}
+			a.say("profile %s changed; it has revision %d", made.Name, made.Revision)
+			return nil
+		}),
+	}
+	flags.add(a, c)
+	return c
+}
+
+// readArg reads a file, or standard input for "-".
+func (a *App) readArg(path string, limit seedbed.Bytes) ([]byte, error) {
+	if path == "-" {
+		return readLimited(a.In, "standard input", limit)
+	}
+	return readBounded(path, limit)
+}
+
+// sshKeys takes each argument as an authorized_keys line, or as a file of them.
+func sshKeys(args []string) ([]string, error) {
+	keys := []string{}
+	for _, arg := range args {
+		if strings.Contains(arg, " ") && !strings.HasPrefix(arg, "/") {
+			keys = append(keys, strings.TrimSpace(arg))
+			continue
+		}
+		text, err := readBounded(arg, 64*seedbed.KiB)
+		if err != nil {
+			return nil, fmt.Errorf("--ssh-key: %w", err)
+		}
+		if strings.Contains(string(text), "PRIVATE KEY") {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "--ssh-key: %s is a private key: name the public one, %s.pub", arg, arg)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				keys = append(keys, line)
+			}
+		}
+	}
+	return keys, nil
+}
+
+func (a *App) profileList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles of both kinds", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).ProfileEntries, "no profiles yet: seedbed profile add NAME --image IMAGE",
+				[]string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "kind", "templates", "userdata", "script", "follows"},
+				func(e seedbed.ProfileEntry) []string {
+					row := []string{e.Name, e.Image, "", "", "", e.Net, string(e.Ready), string(e.Kind), entryTemplates(e), e.Document, e.Script, string(e.Follow)}
+					if e.VCPUs > 0 {
+						row[2] = strconv.Itoa(e.VCPUs)
+					}
+					if e.Kind == seedbed.KindNative {
+						row[3], row[4] = size(e.Memory), size(e.DiskSize)
+					}
+					return row
+				})
+		}),
+	}
+}
+
+// entryTemplates are the system, network and storage template of a profile.
+func entryTemplates(e seedbed.ProfileEntry) string {
+	all := slices.DeleteFunc([]string{e.System, e.Network, e.Storage}, func(n string) bool { return n == "" })
+	return strings.Join(all, ", ")
+}
+
+func (a *App) profileShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a profile of either kind", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			err := show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
+				return [][2]string{
+					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
+					{"disk", size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
+					{"expressions", tagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
+					{"protected", yesOnly(p.Protected)}, {"hold", yesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
+					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
+					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", yesOnly(p.VendorDataInUserData)},
+					{"datasource", string(p.Datasource)}, {"metadata options", optionLine(p.Metadata)}, {"tags", tagLine(p.Tags)},
+					{"added", a.moment(p.Created)},
+				}
+			})
+			if errors.Is(err, seedbed.ErrNotFound) && a.showComposedProfile(ctx, args[0]) == nil {
+				return nil
+			}
+			return err
+		}),
+	}
+}
+
+// yesOnly is yes, or nothing, which is not shown.
+func yesOnly(b bool) string {
+	if !b {
+		return ""
+	}
+	return yesNo(true)
+}
+
+// paramLines are declared params, each on a line.
+func paramLines(declared []seedbed.Param) string {
+	var all []string
+	for _, p := range declared {
+		line := p.Name + " " + string(p.Type)
+		if len(p.Values) > 0 {
+			line += " of " + strings.Join(p.Values, "|")
+		}
+		if p.Pattern != "" {
+			line += " like " + p.Pattern
+		}
+		switch {
+		case p.Default != nil:
+			line += ", default " + string(*p.Default)
+		case p.Required:
+			line += ", required"
+		}
+		if p.Description != "" {
+			line += ": " + p.Description
+		}
+		all = append(all, line)
+	}
+	return strings.Join(all, "\n")
+}
+
+func (a *App) profileRemove() *cobra.Command {
+	return a.removeCmd("Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile)
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+// profileFlags are what is said of a profile. Those of text may hold expressions.
+type profileFlags struct {
+	text                  map[string]*string // by the fields' names
+	document, ready       string
+	follow, params        string
+	onFailure             string
+	keys                  []string
+	protected, hold, open bool
+	served                servedFlags
+}
+
+func (p *profileFlags) add(a *App, c *cobra.Command) {
+	f := c.Flags()
+	p.text = map[string]*string{}
+	for _, flag := range []struct{ field, name, usage string }{
+		{"image", "image", "`image` of the root disk"},
+		{"vcpus", "vcpus", "virtual `CPUs` (default 1, or the system template's)"},
+		{"memory", "memory", "memory `size` (default 1GiB, or the system template's)"},
+		{"disk", "disk", "`size` of the first disk (default 10GiB with an image); 0 means the image's or template's own"},
+		{"network", "network", "`network` of its first NIC (default \"default\", or the network template's)"},
+		{"system_template", "system-template", "system `template`"},
+		{"network_template", "network-template", "network `template`: further NICs"},
+		{"storage_template", "storage-template", "storage `template`: further disks"},
+		{"userdata_document", "userdata-document", "userdata `document` that is served, in place of --user-data"},
+	} {
+		p.text[flag.field] = f.String(flag.name, "", flag.usage)
+	}
+	for name, names := range map[string]nameLister{
+		"system-template": systemTemplates, "network-template": networkTemplates, "storage-template": storageTemplates, "userdata-document": userdataNames,
+	} {
+		_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(names)) // the flag exists: it was added above
+	}
+	f.StringArrayVar(&p.keys, "ssh-key", nil, "public key: a `file` or the line itself (repeatable)")
+	f.StringVar(&p.ready, "ready", "metadata", "report, metadata or started")
+	f.StringVar(&p.follow, "userdata", "", "`live`: the user-data of instances follows what is changed of it; or pinned (default)")
+	f.StringVar(&p.params, "params", "", "YAML or JSON `file` that declares the params, or - for standard input")
+	f.BoolVar(&p.protected, "protect", false, "instances are protected when they are made")
+	f.BoolVar(&p.hold, "hold", false, "instances are defined and left off")
+	f.StringVar(&p.onFailure, "on-failure", "", "what becomes of a create job that fails: `rollback` (default), keep, or retry with attempts and the first wait, such as retry:5:30s")
+	f.BoolVar(&p.open, "no-params", false, "declare no params: a request may give whatever a template reads")
+	p.served.add(c)
+}
+
+// fresh is a new profile.
+func (p *profileFlags) fresh(a *App, c *cobra.Command, name string) (made seedbed.Profile, err error) {
+	made = seedbed.Profile{Name: name, SSHKeys: []string{}}
+	said := func(field string) bool { return *p.text[field] != "" }
+	if !said("image") && !said("storage_template") {
+		return made, usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks", name)
+	}
+	if !said("system_template") {
+		made.VCPUs, made.Memory = 1, seedbed.GiB
+	}
+	if said("image") {
+		made.DiskSize = 10 * seedbed.GiB
+	}
+	if !said("network_template") {
+		made.Network = "default"
+	}
+	return made, p.apply(a, c, &made)
+}
+
+// apply gives a profile what is said.
+func (p *profileFlags) apply(a *App, c *cobra.Command, to *seedbed.Profile) (err error) {
+	changed := c.Flags().Changed
+	for field := range p.text {
+		if changed(strings.ReplaceAll(field, "_", "-")) {
+			if err := setField(to, field, *p.text[field]); err != nil {
+				return err
+			}
+		}
+	}
+	if len(to.UserData) > 0 && *p.text["userdata_document"] != "" && p.served.userData == "" {
+		to.UserData = nil // the document is in its place
+	}
+	if changed("ready") || to.Ready == "" {
+		if to.Ready, err = seedbed.ParseReady(p.ready); err != nil {
+			return err
+		}
+	}
+	if changed("ssh-key") {
+		if to.SSHKeys, err = sshKeys(p.keys); err != nil {
+			return err
+		}
+	}
+	if to.Follow, err = seedbed.ParseFollow(p.follow, cmp.Or(to.Follow, seedbed.FollowPinned)); err != nil {
+		return err
+	}
+	if changed("protect") {
+		to.Protected = p.protected
+	}
+	if changed("hold") {
+		to.Hold = p.hold
+	}
+	if changed("on-failure") {
+		if to.OnFailure, err = seedbed.ParseOnFailure(p.onFailure); err != nil {
+			return usagef("--on-failure: %s", err)
+		}
+	}
+	if p.open {
+		to.Params = nil
+	}
+	if p.params != "" {
+		if to.Params, err = a.declarations(p.params); err != nil {
+			return err
+		}
+	}
+	return p.applyServed(a, c, to)
+}
+
+func (p *profileFlags) applyServed(a *App, c *cobra.Command, to *seedbed.Profile) (err error) {
+	changed := c.Flags().Changed
+	user, vendor, err := p.served.documents(a)
+	if err != nil {
+		return err
+	}
+	if changed("user-data") {
+		if to.UserData = user; *p.text["userdata_document"] == "" {
+			to.Document = ""
+		}
+	}
+	if changed("vendor-data") {
+		to.VendorData = vendor
+	}
+	if changed("tag") {
+		if to.Tags, err = parseTags(p.served.tags); err != nil {
+			return err
+		}
+	}
+	if changed("vendor-data-in-user-data") {
+		to.VendorDataInUserData = p.served.vendorInUser
+	}
+	if changed("datasource") || to.Datasource == "" {
+		if to.Datasource, err = seedbed.ParseDatasource(p.served.datasource); err != nil {
+			return err
+		}
+	}
+	given := p.served.options.MetadataOptions
+	m := &to.Metadata
+	m.Endpoint, m.Tokens, m.HopLimit = cmp.Or(given.Endpoint, m.Endpoint), cmp.Or(given.Tokens, m.Tokens), cmp.Or(given.HopLimit, m.HopLimit)
+	m.Tags, m.InstanceID = cmp.Or(given.Tags, m.Tags), cmp.Or(given.InstanceID, m.InstanceID)
+	return nil
+}
+
+// setField gives a field its value, or an expression for it.
+func setField(p *seedbed.Profile, field, text string) (err error) {
+	delete(p.Expressions, field)
+	names := map[string]*string{
+		"image": &p.Image, "network": &p.Network, "system_template": &p.System, "network_template": &p.NetworkTemplate,
+		"storage_template": &p.Storage, "userdata_document": &p.Document,
+	}
+	if expression := strings.Contains(text, "${") || strings.Contains(text, "$("); expression {
+		if p.Expressions == nil {
+			p.Expressions = map[string]string{}
+		}
+		p.Expressions[field], text = text, ""
+	}
+	switch field {
+	case "vcpus":
+		if p.VCPUs = 0; text != "" {
+			if p.VCPUs, err = strconv.Atoi(text); err != nil {
+				return usagef("--vcpus %q: want a number, such as 2, or an expression", text)
+			}
+		}
+	case "memory", "disk":
+		var size seedbed.Bytes
+		if text != "" {
+			if size, err = seedbed.ParseBytes(text); err != nil {
+				return usagef("--%s: %s", field, err)
+			}
+		}
+		if field == "memory" {
+			p.Memory = size
+		} else {
+			p.DiskSize = size
+		}
+	default:
+		*names[field] = text
+	}
+	return nil
+}
+
+// declarations reads a file that declares params.
+func (a *App) declarations(path string) ([]seedbed.Param, error) {
+	raw, err := a.readArg(path, seedbed.MiB)
+	if err != nil {
+		return nil, err
+	}
+	declared := []seedbed.Param{}
+	if err := yaml.UnmarshalWithOptions(raw, &declared, yaml.Strict(), yaml.UseJSONUnmarshaler()); err != nil {
+		return nil, usagef("--params %s: %s", path, yaml.FormatError(err, false, true))
+	}
+	return declared, seedbed.CheckParams(declared)
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// progress shows a job while it runs: a line that is redrawn on a terminal,
+// else a line per event.
+type progress struct {
+	a     *App
+	every bool
+
+	mu    sync.Mutex
+	job   seedbed.Job
+	drawn bool
+	quit  chan struct{}
+	wait  sync.WaitGroup
+}
+
+func (a *App) newProgress(every bool) *progress {
+	p := &progress{a: a, every: every, quit: make(chan struct{})}
+	if p.bar() {
+		p.wait.Go(p.tick)
+	}
+	return p
+}
+
+func (p *progress) bar() bool { return p.a.Terminal && !p.a.flags.quiet && !p.a.json() }
+
+// tick redraws for the clock's sake.
+func (p *progress) tick() {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-t.C:
+			p.mu.Lock()
+			p.draw()
+			p.mu.Unlock()
+		}
+	}
+}
+
+func (p *progress) seen(e seedbed.Event, j seedbed.Job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.job = j
+	if e.Seq > 0 {
+		p.tell(e)
+	}
+	if p.bar() {
+		p.draw()
+	}
+}
+
+func (p *progress) tell(e seedbed.Event) {
+	switch {
+	case p.a.json():
+		if p.every {
+			_ = json.NewEncoder(p.a.Out).Encode(e) // a broken pipe shows at the last write
+		}
+	case p.a.flags.quiet && !p.every:
+	case p.every || !p.a.Terminal || e.Level != "info":
+		p.clear()
+		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.level(e.Level), e.Stage, oneLine(e.Msg))
+	}
+}
+
+func (a *App) level(l string) string {
+	padded := fmt.Sprintf("%-5s", l)
+	if c, ok := stateColours[l]; ok {
+		return a.paint(c, padded)
+	}
+	return padded
+}
+
+func (p *progress) clear() {
+	if p.drawn {
+		fmt.Fprint(p.a.Out, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// end takes the bar away.
+func (p *progress) end() {
+	close(p.quit)
+	p.wait.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+func (p *progress) draw() {
+	if p.job.ID == "" {
+		return
+	}
+	p.clear()
+	fmt.Fprint(p.a.Out, p.line(columns()))
+	p.drawn = true
+}
+
+const barWidth = 24
+
+// line is the bar in at most width columns.
+func (p *progress) line(width int) string {
+	j := p.job
+	done := fraction(j)
+	full := int(done * barWidth)
+	bar := strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+	stage := j.Stage
+	if stage == "" || j.State != seedbed.JobRunning {
+		stage = strings.TrimSpace(string(j.State) + " " + stage)
+	}
+	s := fmt.Sprintf("%s %3d%% %s %s: %s %d/%d, %s", bar, int(done*100), j.Kind, printable(j.Subject),
+		stage, min(j.Done+1, max(j.Total, 1)), max(j.Total, 1), span(p.a.Now().Sub(j.Created)))
+	return text.Trim(s, max(20, width-1))
+}
+
+// fraction is how much of a job is done, 0 to 1.
+func fraction(j seedbed.Job) float64 {
+	if j.State.Terminal() {
+		return 1
+	}
+	if j.Total <= 0 {
+		return 0
+	}
+	part := float64(min(100, max(0, j.Progress))) / 100
+	return min(1, max(0, (float64(j.Done)+part)/float64(j.Total)))
+}
+
+// columns is the terminal's width.
+func columns() int {
+	ws, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Col == 0 {
+		return 80
+	}
+	return int(ws.Col)
+}

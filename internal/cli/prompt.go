@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// prompter asks for values, on standard input.
+type prompter struct {
+	a  *App
+	in *bufio.Reader
+	// quiet has what is typed not shown until it is called again; nil where the
+	// input is no terminal, which shows nothing.
+	quiet func(hidden bool) error
+}
+
+// prompter asks on the program's input. What it hides must be shown again: close.
+func (a *App) prompter() *prompter {
+	p := &prompter{a: a, in: bufio.NewReader(a.In)}
+	if f, ok := a.In.(*os.File); ok && IsTerminal(f) {
+		p.quiet = func(hidden bool) error { return echo(int(f.Fd()), !hidden) }
+	}
+	return p
+}
+
+func (p *prompter) close() {
+	if p.quiet != nil {
+		_ = p.quiet(false) // the terminal may be gone
+	}
+}
+
+// echo has a terminal show what is typed, or not (termios(3)).
+func echo(fd int, on bool) error {
+	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return fmt.Errorf("hide what is typed: %w", err)
+	}
+	state.Lflag &^= unix.ECHO
+	if on {
+		state.Lflag |= unix.ECHO
+	}
+	return unix.IoctlSetTermios(fd, unix.TCSETS, state)
+}
+
+// param asks for the value of a param until one is fit; empty is none, for one
+// that is not required.
+func (p *prompter) param(d seedbed.Param) (string, error) {
+	for {
+		fmt.Fprint(p.a.Err, question(d))
+		text, err := p.line(d.Type == seedbed.ParamSecret)
+		if err != nil {
+			return "", fmt.Errorf("param %s: %w", d.Name, err)
+		}
+		switch {
+		case text == "" && !d.Required:
+			return "", nil
+		case text == "":
+			fmt.Fprintln(p.a.Err, "it is required")
+			continue
+		}
+		if _, err := d.Parse(text); err != nil {
+			fmt.Fprintln(p.a.Err, err)
+			continue
+		}
+		return text, nil
+	}
+}
+
+func question(d seedbed.Param) string {
+	q := d.Name
+	if d.Description != "" {
+		q += " (" + printable(d.Description) + ")"
+	}
+	kind := string(d.Type)
+	if d.Type == seedbed.ParamEnum {
+		kind = strings.Join(d.Values, "|")
+	}
+	q += " " + kind
+	if d.Default != nil {
+		q += " [" + printable(string(*d.Default)) + "]"
+	}
+	return q + ": "
+}
+
+// errNoInput is why nothing more can be asked.
+var errNoInput = errors.New("the input has ended")
+
+// line reads a line.
+func (p *prompter) line(hidden bool) (string, error) {
+	if hidden && p.quiet != nil {
+		if err := p.quiet(true); err != nil {
+			return "", err
+		}
+		defer func() {
+			_ = p.quiet(false) // the terminal may be gone
+			fmt.Fprintln(p.a.Err)
+		}()
+	}
+	text, err := p.in.ReadString('\n')
+	if err == io.EOF && text == "" {
+		return "", errNoInput
+	}
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	return strings.TrimRight(text, "\r\n"), nil
+}
+
+// paramLine is a value as text.
+func paramLine(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int:
+		return strconv.Itoa(v), nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case uint64:
+		return strconv.FormatUint(v, 10), nil
+	}
+	return "", errors.New("want a string, a whole number, true or false")
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+)
+
+func TestAgree(t *testing.T) {
+	t.Parallel()
+	const question = "Remove from network template %s the network %s"
+	tests := []struct {
+		name, answer, want string
+		yes, terminal      bool
+	}{
+		{name: "given", yes: true},
+		{name: "nobody to ask", want: `remove from network template "lan" the network "v\x1b": give -y to say that it may go`},
+		{name: "yes", terminal: true, answer: "Yes\n"},
+		{name: "no", terminal: true, answer: "n\n", want: "nothing was removed"},
+		{name: "only return", terminal: true, answer: "\n", want: "nothing was removed"},
+		{name: "gone", terminal: true, answer: "y", want: "nothing was removed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			a := onTerminal(&out)
+			a.Terminal, a.In = tt.terminal, strings.NewReader(tt.answer)
+			err := a.agree(tt.yes, question, []string{"lan", "v\x1b"})
+			if got := message(err); got != tt.want {
+				t.Errorf("agree = %q, want %q", got, tt.want)
+			}
+			asked := ""
+			if tt.terminal && !tt.yes {
+				asked = `Remove from network template "lan" the network "v\x1b"? [y/N] `
+			}
+			if diff := cmp.Diff(asked, out.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestSwitchFlag(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"": "true -", "--start": "true true", "-s": "true true", "-S": "false false", "--no-start": "false false",
+		"--start=false": "false false", "--no-start=false": "true true",
+	} {
+		c := &cobra.Command{}
+		var s switchFlag
+		s.add(c, "start", "s", "S", "start it", true)
+		if err := c.ParseFlags(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if got := orDash(new(s.wanted())) + " " + orDash(s.said(c, "start")); got != want {
+			t.Errorf("%q gives %s, want %s", args, got, want)
+		}
+	}
+}
+
+func TestOneOf(t *testing.T) {
+	t.Parallel()
+	value := "provisioner"
+	o := oneOf{&value, []string{"provisioner", "ova"}}
+	if err := o.Set("OVA"); err != nil || value != "ova" || o.String() != "ova" {
+		t.Errorf("Set(OVA): %v, %q", err, value)
+	}
+	if err := o.Set("ov"); err == nil || value != "ova" {
+		t.Errorf("Set(ov): %v, %q, want it refused", err, value)
+	}
+	if (oneOf{}).String() != "" {
+		t.Error("the zero value has a text")
+	}
+}
+
+func TestDashed(t *testing.T) {
+	t.Parallel()
+	want := []string{"-L=data", "--label=x", "-q", "-E=a=b"}
+	got := dashed([]string{"L=data", "label=x", "q", "E=a=b"})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for want, head := range map[string][]string{
+		"a\nb\uFFFD c\n": {"name", "id"},
+		"1\n2\n":         {"received", "id"},
+		"x\nx\n":         {"x", "y"},
+	} {
+		rows := [][]string{{"a", "1"}, {"b\x1b\nc", "2"}}
+		if head[0] == "x" {
+			rows = [][]string{{"x", "1"}, {"x", "2"}}
+		}
+		var out bytes.Buffer
+		onTerminal(&out).printNames(head, rows)
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("%v: %s", head, diff)
+		}
+	}
+}

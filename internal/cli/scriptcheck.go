@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/provision/script/python"
+)
+
+func (a *App) scriptCheck() *cobra.Command {
+	var interpreter string
+	c := &cobra.Command{
+		Use: "check FILE", Short: "Check a provisioning script, or standard input for -, without running it", Args: cobra.ExactArgs(1),
+		Long: `Check a provisioning script without running any of it: that it is Python, that it
+has a class VMBuilderScript or a function install, that its steps take what they
+are given, and that what it imports from the library is there. Hints are about what
+is often meant otherwise. The exit status is 1 when there is an error.
+
+It needs Python 3 on this machine, and no server. Where there is no Python, only
+the text is checked: its length, and that it is UTF-8. So does the server when a
+script is added; the rest shows when a job runs it.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			text, err := a.readArg(args[0], seedbed.MaxDocument)
+			if err != nil {
+				return err
+			}
+			found, err := python.Check(ctx, interpreter, text)
+			if errors.Is(err, python.ErrNoInterpreter) {
+				found = append(python.CheckText(text), python.Finding{
+					Level: python.Hint, Text: interpreter + " is not installed here: the text was checked, and not what it says as Python",
+				})
+			} else if err != nil {
+				return err
+			}
+			return a.printScriptFindings(args[0], found)
+		}),
+		ValidArgsFunction: a.completion(files),
+	}
+	c.Flags().StringVar(&interpreter, "python", "python3", "the `interpreter` that reads it")
+	return c
+}
+
+func (a *App) printScriptFindings(file string, found []python.Finding) error {
+	errs := 0
+	rows := make([][]string, len(found))
+	for i, f := range found {
+		where := ""
+		if f.Line > 0 {
+			where = strconv.Itoa(f.Line)
+		}
+		rows[i] = []string{where, f.Level, f.Text}
+		if f.Level == python.Error {
+			errs++
+		}
+	}
+	if a.json() {
+		if err := a.printJSON(found); err != nil {
+			return err
+		}
+	} else {
+		a.printTable([]string{"line", "level", "finding"}, rows, file+": nothing to find fault with")
+	}
+	if errs > 0 {
+		return fmt.Errorf("%s: %d error(s)", file, errs)
+	}
+	return nil
+}

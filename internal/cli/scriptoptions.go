@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// scriptOptions shows what a script is let out for and bounded by, and changes it.
+func (a *App) scriptOptions() *cobra.Command {
+	var (
+		privileged, network, always bool
+		limit                       time.Duration
+		memory                      string
+		c                           *cobra.Command
+	)
+	c = &cobra.Command{
+		Use: "options NAME", Short: "Show or change what a script is let out of its sandbox for", Args: cobra.ExactArgs(1),
+		Long: `Show what a provisioning script is let out of its sandbox for, and bounded by, or
+change it. Jobs that run keep what they began with.
+
+A script is skipped for a profile of whose disks none has a mountpoint or a
+filesystem: its disks are made at once, as clones or blank. With --always the script
+makes those as well, such as clones that it changes or the disks of an OVA image.
+
+With --privileged a script runs as root of the worker's host, with the host's
+/dev, /sys and /run, as PVC's scripts do: it can do anything to the host. Only an
+admin can ask for that, and it is for the script's present text: another has to
+be granted it anew.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			r := client.ScriptOptionsRequest{
+				Privileged: given(c, "privileged", privileged), Network: given(c, "network", network), Always: given(c, "always", always),
+				Time: given(c, "time", limit.String()), Memory: given(c, "memory", memory),
+			}
+			if r != (client.ScriptOptionsRequest{}) {
+				msg, err := api.ChangeScriptOptions(ctx, args[0], r)
+				if err != nil {
+					return err
+				}
+				return a.tellMessage(msg)
+			}
+			return show(ctx, a, (*client.Client).ScriptOptions, args[0], func(o client.ScriptOptions) [][2]string {
+				return [][2]string{
+					{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
+					{"time", orWorkers(o.Time)}, {"memory", orWorkers(o.Memory)},
+				}
+			})
+		}),
+		ValidArgsFunction: a.completion(scriptNames),
+	}
+	c.Flags().BoolVar(&privileged, "privileged", false, "root of the host, with its /dev, /sys and /run")
+	c.Flags().BoolVar(&network, "network", false, "the host's network")
+	c.Flags().BoolVar(&always, "always", false, "run it where no disk has a mountpoint or a filesystem, too")
+	c.Flags().DurationVar(&limit, "time", 0, "how long its steps may take together; 0s for the worker's limit")
+	c.Flags().StringVar(&memory, "memory", "", "its memory, such as "+seedbed.GiB.String()+"; 0 for the worker's limit")
+	return c
+}
+
+func orWorkers(s string) string {
+	if s == "" {
+		return "the worker's limit"
+	}
+	return s
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) vmSnapshot() *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Snapshots of an instance's disks",
+		Long: `Snapshots of an instance's disks: what the guest has written to them at one
+moment, each disk for itself. In a Ceph pool the guest may run; what it holds in
+memory is not in it. In a directory pool the domain has to be off.`,
+	})
+	c.AddCommand(
+		a.vmJob("create VM NAME", "Take a snapshot of each disk", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			return api.TakeSnapshot(ctx, args[0], args[1])
+		}),
+		a.vmSnapshotList(),
+		a.asked("Remove of instance %s the snapshot %s", a.vmJob("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			return api.RemoveSnapshot(ctx, args[0], args[1])
+		})),
+	)
+	return c
+}
+
+// vmJob is a command that starts a job and follows it.
+func (a *App) vmJob(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
+	var w waitFlags
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(args),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			receipt, err := begin(api, ctx, args)
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	w.addJob(c)
+	return c
+}
+
+func (a *App) vmSnapshotList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list VM", Aliases: []string{"ls"}, Short: "List an instance's snapshots", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			all := func(c *client.Client, ctx context.Context) ([]client.Snapshot, error) {
+				return c.Snapshots(ctx, args[0])
+			}
+			return list(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
+				[]string{"name", "disks", "complete", "taken"},
+				func(s client.Snapshot) []string {
+					complete := "yes"
+					if !s.Complete {
+						complete = "no"
+					}
+					return []string{s.Name, strconv.Itoa(len(s.Volumes)), complete, a.ago(s.Created)}
+				})
+		}),
+	}
+}
+
+func (a *App) vmFlatten() *cobra.Command {
+	c := a.vmJob("flatten VM", "Make an instance's disks independent of their image", 1,
+		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			return api.Flatten(ctx, args[0])
+		})
+	c.Long = `Copy into an instance's disks what they share with the image that they are clones
+of, so that the image can be removed. In a Ceph pool the managers do it, while the
+guest runs. In a directory pool the domain has to be off and without snapshots,
+and is defined anew at the end. Other instances and profiles are not affected.`
+	return c
+}

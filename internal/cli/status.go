@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"seedbed"
+)
+
+// The exit statuses, as longHelp has them.
+const (
+	exitDone = iota
+	exitFailed
+	exitUsage
+	exitNotFound
+	exitRefused
+	exitTimedOut
+)
+
+// usageError is a command line that is wrong.
+type usageError struct{ msg string }
+
+func (e usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// timedOut is the end of --timeout.
+type timedOut struct{ msg string }
+
+func (e timedOut) Error() string { return e.msg }
+
+func (a *App) status(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if _, ok := errors.AsType[usageError](err); ok || !a.started {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[timedOut](err); ok || errors.Is(err, context.DeadlineExceeded) {
+		return exitTimedOut
+	}
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return exitNotFound
+	}
+	for _, refused := range []error{
+		seedbed.ErrExists, seedbed.ErrInvalid, seedbed.ErrInUse, seedbed.ErrForbidden,
+		seedbed.ErrUnauthenticated, seedbed.ErrConflict, seedbed.ErrFull,
+	} {
+		if errors.Is(err, refused) {
+			return exitRefused
+		}
+	}
+	return exitFailed
+}
+
+// oneLine is a message without line ends and control characters: part of it
+// may come from a guest or from the far side.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(printable(s)), " ")
+}

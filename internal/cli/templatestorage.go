@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed/api/client"
+)
+
+func (a *App) storageTemplateCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "storage", Short: "Disks"})
+	disk := group(&cobra.Command{Use: "disk", Short: "The disks of a storage template"})
+	disk.AddCommand(a.diskAdd(), a.diskRemove())
+	c.AddCommand(a.storageAdd(), a.storageRemove(), a.storageList(), disk)
+	return c
+}
+
+func (a *App) storageAdd() *cobra.Command {
+	return &cobra.Command{
+		Use: "add NAME", Short: "Make a storage template, without disks yet (disk add)", Args: cobra.ExactArgs(1),
+		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return api.AddStorageTemplate(ctx, args[0])
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+func (a *App) storageRemove() *cobra.Command {
+	return a.removal("remove NAME", "Remove a storage template", "Remove storage template %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return api.RemoveStorageTemplate(ctx, args[0])
+		}, storageTemplates)
+}
+
+// storageList has a line for each disk.
+func (a *App) storageList() *cobra.Command {
+	return matchingCmd(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
+		(*client.Client).StorageTemplates,
+		[]string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
+		func(t client.StorageTemplate) []string {
+			row := make([]string, 9)
+			row[0], row[1] = t.Name, strconv.FormatInt(t.ID, 10)
+			for i, d := range t.Disks {
+				args := d.FilesystemArgs
+				if args == "" {
+					args = "-"
+				}
+				for column, s := range []string{d.DiskID, d.Pool, orDash(d.SourceVolume), orDash(d.SizeGB), orDash(d.Filesystem), args, orDash(d.Mountpoint)} {
+					if i > 0 {
+						row[column+2] += "\n"
+					}
+					row[column+2] += s
+				}
+			}
+			return row
+		})
+}
+
+func (a *App) diskAdd() *cobra.Command {
+	var (
+		r    client.TemplateDiskRequest
+		size int
+		args []string
+		c    *cobra.Command
+	)
+	c = &cobra.Command{
+		Use: "add NAME DISK --pool POOL", Short: "Add a disk, such as sda, to a storage template",
+		Long: `Add a disk to a storage template: a clone of an image of the pool (--source-volume),
+or a blank one (--size). DISK is a name such as sda or vda, the same form for all
+disks of a template; the first is the root disk. Filesystem, its arguments and the
+mountpoint are for the script. An argument is key=value without dashes: one is put
+before a key of one letter, two before others.`,
+		Example: `  seedbed provisioner template storage disk add root sda -p default -i debian-13
+  seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
+		Args: cobra.ExactArgs(2),
+		RunE: a.told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
+			r.SizeGB = given(c, "size", size)
+			if r.Source != "" && (r.SizeGB != nil || r.Filesystem != "" || r.Mountpoint != "") {
+				return "", usagef("--source-volume excludes --size, --filesystem and --mountpoint: a clone has the size and the content of its image")
+			}
+			if r.Filesystem == "" && (len(args) > 0 || r.Mountpoint != "") {
+				return "", usagef("--fsarg and --mountpoint need --filesystem")
+			}
+			r.FilesystemArgs = dashed(args)
+			return api.AddTemplateDisk(ctx, names[0], names[1], r)
+		}),
+		ValidArgsFunction: a.completion(storageTemplates, nothing),
+	}
+	f := c.Flags()
+	f.StringVarP(&r.Pool, "pool", "p", "", "storage `pool` of the disk")
+	f.StringVarP(&r.Source, "source-volume", "i", "", "`image` that it is a clone of")
+	f.IntVarP(&size, "size", "s", 0, "size of a blank disk in `GB` (GiB)")
+	f.StringVarP(&r.Filesystem, "filesystem", "f", "", "`filesystem` of a blank disk")
+	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `key=value`, without dashes (repeatable)")
+	f.StringVarP(&r.Mountpoint, "mountpoint", "m", "", "`path` at which the script finds the filesystem")
+	// PVC's -f is the filesystem here; a message has no other form than JSON.
+	f.StringVar(&a.flags.format, "format", "", "`pretty` or json")
+	// The flags exist: they were added above.
+	_ = c.MarkFlagRequired("pool")
+	_ = c.RegisterFlagCompletionFunc("pool", cobra.NoFileCompletions)
+	_ = c.RegisterFlagCompletionFunc("source-volume", a.flagCompletion(images))
+	_ = c.RegisterFlagCompletionFunc("filesystem", cobra.FixedCompletions([]string{"ext4", "xfs", "btrfs", "vfat", "swap"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// dashed puts before each argument of mkfs the dashes that its key wants.
+func dashed(args []string) []string {
+	all := make([]string, len(args))
+	for i, arg := range args {
+		key, _, _ := strings.Cut(arg, "=")
+		all[i] = "--" + arg
+		if len(key) == 1 {
+			all[i] = "-" + arg
+		}
+	}
+	return all
+}
+
+func (a *App) diskRemove() *cobra.Command {
+	return a.removal("remove NAME DISK", "Remove a disk from a storage template", "Remove from storage template %s the disk %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return api.RemoveTemplateDisk(ctx, args[0], args[1])
+		}, storageTemplates, templateDisks)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) tokenCmd() *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "token", Aliases: []string{"tokens"}, Short: "Who may use the API over TCP",
+		Long: `Who may use the API over TCP. A token has a role: a viewer reads everything but
+consoles and what guests are served, an operator also makes and changes
+instances, images and profiles, an admin does all. The control socket takes no
+token: who may open it is an admin.`,
+	})
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.tokenQuota(), a.tokenRemove())
+	return c
+}
+
+func (a *App) tokenAdd() *cobra.Command {
+	var (
+		role, file string
+		lasts      time.Duration
+		quota      quotaFlags
+	)
+	c := &cobra.Command{
+		Use: "add NAME", Short: "Make a token and print its secret, this once", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) (err error) {
+			r := client.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
+			if r.Role, err = seedbed.ParseRole(role); err != nil {
+				return err
+			}
+			if lasts < 0 {
+				return usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
+			}
+			if lasts > 0 {
+				r.Expires = time.Now().Add(lasts)
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := api.AddToken(ctx, r)
+			if err != nil {
+				return err
+			}
+			if file != "" {
+				if err := saveSecret(file, made.Secret); err != nil {
+					return fmt.Errorf("%w; the token exists and nobody has its secret: seedbed token remove %s", err, r.Name)
+				}
+				made.Secret = ""
+			}
+			if a.json() {
+				return a.printJSON(made)
+			}
+			if file != "" {
+				a.say("token %s added; its secret is in %s (--token-file, or token_file of the configuration)", r.Name, file)
+				return nil
+			}
+			fmt.Fprintln(a.Out, made.Secret)
+			a.say("token %s added; its secret, above, is not told again", r.Name)
+			return nil
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&role, "role", string(seedbed.RoleViewer), "`role`: viewer, operator or admin")
+	// The flag exists: it was added above.
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
+	f.DurationVar(&lasts, "expires", 0, "how `long` it is good for; 0 is for ever")
+	f.StringVar(&file, "out", "", "write the secret to this `file`, readable by this user alone, instead of printing it")
+	quota.add(c)
+	return c
+}
+
+func (a *App) tokenList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			return list(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
+				[]string{"name", "role", "made", "used", "expires", "quota"},
+				func(t seedbed.Token) []string {
+					return []string{t.Name, string(t.Role), a.ago(t.Created), a.ago(t.Used), expiry(t), quotaLine(t.Quota)}
+				})
+		}),
+	}
+}
+
+func expiry(t seedbed.Token) string {
+	switch {
+	case t.Expires.IsZero():
+		return "never"
+	case t.Expired(time.Now()):
+		return "expired"
+	}
+	return t.Expires.Local().Format(time.DateTime)
+}
+
+func (a *App) tokenRemove() *cobra.Command {
+	return a.removeCmd("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
+}
+
+func (a *App) auditCmd() *cobra.Command {
+	var n int
+	c := &cobra.Command{
+		Use: "audit", Short: "Show who changed what, the newest first", Args: cobra.NoArgs,
+		Long: `Show who changed what, the newest first. Each entry was written with the change
+itself. With -f json it also has what was there before, and what was asked for;
+secrets and documents are left out.`,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.AuditEntry, error) { return c.Audit(ctx, n) }
+			return list(ctx, a, all, "nothing was changed through the API", []string{"when", "who", "role", "from", "what", "request"},
+				func(e seedbed.AuditEntry) []string {
+					return []string{e.At.Local().Format(time.DateTime), e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, strings.Replace(e.Request, "/api/v1", "", 1)}
+				})
+		}),
+	}
+	c.Flags().IntVarP(&n, "lines", "n", 100, "at most so `many`")
+	return c
+}

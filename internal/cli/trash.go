@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) trashCmd() *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "trash", Short: "Disks that were removed and still exist",
+		Long: `Disks that were removed and still exist. Where the pool's configuration has the
+key trash, the disks of an instance that is removed are kept for that time, and
+then purged by the cleanup.`,
+	})
+	c.AddCommand(a.trashList(), a.trashRestore(), a.trashDiscard(), a.trashPurge())
+	return c
+}
+
+func (a *App) trashList() *cobra.Command {
+	node := ""
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List what was removed, and what was restored", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			read := func(api *client.Client, ctx context.Context) ([]client.TrashItem, error) { return api.Trash(ctx, node) }
+			return list(ctx, a, read, "the trash is empty",
+				[]string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
+				func(i client.TrashItem) []string {
+					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, size(i.Size), a.ago(i.Removed), a.ago(i.Expires)}
+				})
+		}),
+	}
+	onNode(c, &node)
+	return c
+}
+
+// onNode gives a command that lists what is on the nodes the flag that names one.
+func onNode(c *cobra.Command, node *string) {
+	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
+}
+
+// trashed finds what has that ID in the trash of some pool, on that node or on any. It is
+// ErrConflict when there are several.
+func (a *App) trashed(ctx context.Context, api *client.Client, node, id string) (client.TrashItem, error) {
+	items, err := api.Trash(ctx, node)
+	if err != nil {
+		return client.TrashItem{}, err
+	}
+	items = slices.DeleteFunc(items, func(i client.TrashItem) bool { return i.ID != id || i.State != seedbed.Trashed })
+	switch len(items) {
+	case 0:
+		return client.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash: see seedbed trash list", id)
+	case 1:
+		return items[0], nil
+	}
+	in := each(items, func(i client.TrashItem) string {
+		if i.Node == "" {
+			return "pool " + i.Pool
+		}
+		return "pool " + i.Pool + " of node " + i.Node
+	})
+	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: say which is meant with --node", id, strings.Join(in, " and "))
+}
+
+func (a *App) trashRestore() *cobra.Command {
+	node := ""
+	c := &cobra.Command{
+		Use: "restore ID", Short: "Make what is in the trash a volume again",
+		Long: `Make what is in the trash a volume again, under its old name. It is of no
+instance: its data can be copied out of it, and an image made of that copy. No
+cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			item, err := a.trashed(ctx, api, node, args[0])
+			if err != nil {
+				return err
+			}
+			v, err := api.RestoreVolume(ctx, cmp.Or(item.Node, node), item.Pool, item.ID)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(v)
+			}
+			a.say("%s", printable(restored(v, item)))
+			return nil
+		}),
+		ValidArgsFunction: a.completion(trashIDs),
+	}
+	onNode(c, &node)
+	return c
+}
+
+// restored tells what one can do with a volume that came back.
+func restored(v seedbed.VolumeInfo, item client.TrashItem) string {
+	instance, where := item.InstanceName, "the worker's host"
+	if item.Node != "" {
+		where = "node " + item.Node
+	}
+	name := cmp.Or(instance, "rescued")
+	copying := fmt.Sprintf("qemu-img convert -O qcow2 %s %s.qcow2", v.Disk.Source, name)
+	if v.Disk.Type == "rbd" {
+		copying = fmt.Sprintf("rbd export %s %s.raw", v.Disk.Source, name)
+	}
+	whose := ""
+	if instance != "" {
+		whose = ", once a disk of " + instance + ","
+	}
+	lines := [][2]string{
+		{"copy its data out, on " + where + ":", copying},
+		{"boot from it again:", "seedbed image add NAME FILE, and a profile with that image"},
+		{"when it is not needed any more:", "seedbed trash discard " + v.Pool + "/" + v.Name},
+	}
+	width := 0
+	for _, l := range lines {
+		width = max(width, len(l[0]))
+	}
+	text := fmt.Sprintf("volume %s%s is in pool %s again. It is of no instance, and stays until you discard it.", v.Name, whose, v.Pool)
+	for _, l := range lines {
+		text += fmt.Sprintf("\n%-*s  %s", width, l[0], l[1])
+	}
+	return text
+}
+
+func (a *App) trashDiscard() *cobra.Command {
+	var yes bool
+	node := ""
+	c := &cobra.Command{
+		Use: "discard POOL/VOLUME", Short: "Put a restored volume back into the trash", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			pool, name, ok := strings.Cut(args[0], "/")
+			if !ok {
+				return usagef("%q: want POOL/VOLUME, as seedbed trash restore tells it", args[0])
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := a.sure(yes, "discard "+args[0], "A pool without a trash removes it at once."); err != nil {
+				return err
+			}
+			item, err := api.DiscardVolume(ctx, node, pool, name)
+			switch {
+			case err != nil:
+				return err
+			case a.json():
+				return a.printJSON(item)
+			case item == nil:
+				a.say("volume %s is removed: pool %s keeps no trash", name, pool)
+			default:
+				a.say("volume %s is in the trash as %s, and purged %s", name, item.ID, a.ago(item.Expires))
+			}
+			return nil
+		}),
+		ValidArgsFunction: a.completion(restoredVolumes),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&node, "node", "", "`node` that the volume is on, where several have one of that name")
+	return c
+}
+
+func (a *App) trashPurge() *cobra.Command {
+	var yes, all bool
+	node := ""
+	c := &cobra.Command{
+		Use: "purge [ID]", Short: "Remove from the trash for good, before its time", Args: cobra.MaximumNArgs(1),
+		Long: `Remove one disk, or with --all everything, from the trash for good, before its
+time. Restored volumes stay.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			if all == (len(args) == 1) {
+				return usagef("purge what? Give the ID of one, or --all")
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			var items []client.TrashItem
+			if all {
+				if items, err = api.Trash(ctx, node); err != nil {
+					return err
+				}
+			} else {
+				one, err := a.trashed(ctx, api, node, args[0])
+				if err != nil {
+					return err
+				}
+				items = append(items, one)
+			}
+			return a.purge(ctx, api, node, items, yes)
+		}),
+		ValidArgsFunction: a.completion(trashIDs),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
+	onNode(c, &node)
+	return c
+}
+
+func (a *App) purge(ctx context.Context, api *client.Client, node string, items []client.TrashItem, yes bool) error {
+	var due []client.TrashItem
+	for _, i := range items {
+		if i.State == seedbed.Trashed {
+			due = append(due, i)
+		}
+	}
+	if len(due) == 0 {
+		a.say("the trash is empty")
+		return nil
+	}
+	if err := a.sure(yes, fmt.Sprintf("purge %d disk(s) for good", len(due)), "What is on them is lost."); err != nil {
+		return err
+	}
+	for _, i := range due {
+		if err := api.PurgeVolume(ctx, cmp.Or(i.Node, node), i.Pool, i.ID); err != nil {
+			return err
+		}
+		a.say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)
+	}
+	return nil
+}
+
+// sure asks whether that may be done, unless the flag has said so.
+func (a *App) sure(yes bool, what, consequence string) error {
+	if yes {
+		return nil
+	}
+	if !a.Terminal {
+		return usagef("%s: %s Give -y to say so", what, consequence)
+	}
+	fmt.Fprintf(a.Err, "Really %s? %s [y/N] ", what, consequence)
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return fmt.Errorf("nothing was done")
+	}
+	return nil
+}
+
+// trashIDs are the IDs of what is in the trash.
+func trashIDs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Trash(ctx, "")
+	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Trashed })
+	return each(all, func(i client.TrashItem) string { return i.ID }), err
+}
+
+// restoredVolumes are the volumes that came back from the trash, as POOL/VOLUME.
+func restoredVolumes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Trash(ctx, "")
+	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Restored })
+	return each(all, func(i client.TrashItem) string { return i.Pool + "/" + i.Name }), err
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) imageUpload() *cobra.Command {
+	var (
+		u   client.ImageUpload
+		w   waitFlags
+		dry bool
+	)
+	c := &cobra.Command{
+		Use:   "upload NAME FILE",
+		Short: "Upload a disk image from here, and import it",
+		Long: `Upload a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
+this machine, and import it. The server checks its digest as it comes; a file that
+does not come whole leaves nothing behind. An OVA with several disks becomes an
+OVA image: seedbed ova upload.`,
+		Args: cobra.ExactArgs(2),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			f, size, err := openUpload(args[1])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			u.Name, u.SHA256 = args[0], strings.ToLower(u.SHA256)
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if dry {
+				return a.tellImport(ctx, api, seedbed.ImportRequest{Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node})
+			}
+			bar := a.newUploadBar(f, size)
+			receipt, err := api.UploadImage(ctx, u, bar, size)
+			bar.end()
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+		ValidArgsFunction: a.completion(nothing, files),
+	}
+	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
+	c.Flags().StringVar(&u.Node, "node", "", "`node` that is to take the file in (default: the control host, or the first that has the pool)")
+	dryFlag(c, &dry)
+	w.addJob(c)
+	return c
+}
+
+// imageFlags are the flags of commands that make an image.
+func imageFlags(c *cobra.Command, pool, sha256, format *string, firmware *seedbed.Firmware) {
+	f := c.Flags()
+	f.StringVar(pool, "pool", "", "`pool` to import into (default: the first)")
+	f.StringVar(sha256, "sha256", "", "hexadecimal `digest` that the file must have")
+	f.StringVar(format, "file-format", "", "`format` that the file must have: qcow2, raw, vmdk, vdi, iso or ova (default: any of them)")
+	f.StringVar((*string)(firmware), "firmware", "", "what machines with this root disk are started by: bios or `uefi` (default: what an OVA says, else bios)")
+}
+
+// openUpload opens a file whose size is known.
+func openUpload(path string) (*os.File, seedbed.Bytes, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a file whose size is known: want a disk image or an .ova file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, seedbed.Bytes(st.Size()), nil
+}
+
+// uploadBar is a file that is sent, and shows on a terminal how much of it has been.
+type uploadBar struct {
+	a     *App
+	file  io.Reader
+	size  seedbed.Bytes
+	sent  seedbed.Bytes
+	began time.Time
+	drawn time.Time
+}
+
+func (a *App) newUploadBar(file io.Reader, size seedbed.Bytes) *uploadBar {
+	return &uploadBar{a: a, file: file, size: size, began: a.Now()}
+}
+
+// redraw is how often the bar is drawn at most.
+const redraw = 100 * time.Millisecond
+
+// Read implements io.Reader.
+func (b *uploadBar) Read(p []byte) (int, error) {
+	n, err := b.file.Read(p)
+	b.sent += seedbed.Bytes(n)
+	if now := b.a.Now(); b.shown() && now.Sub(b.drawn) >= redraw {
+		b.drawn = now
+		fmt.Fprint(b.a.Out, "\r\x1b[K"+b.line(now, columns()))
+	}
+	return n, err
+}
+
+func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.flags.quiet && !b.a.json() }
+
+// line is the bar in at most width columns.
+func (b *uploadBar) line(now time.Time, width int) string {
+	done := 1.0
+	if b.size > 0 {
+		done = min(1, float64(b.sent)/float64(b.size))
+	}
+	full := int(done * barWidth)
+	bar := strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+	took := now.Sub(b.began)
+	rate := seedbed.Bytes(float64(b.sent) / max(took.Seconds(), 0.001))
+	s := fmt.Sprintf("%s %3d%% upload %d of %d MiB, %d MiB/s, %s", bar, int(done*100), b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, span(took))
+	return text.Trim(s, max(20, width-1))
+}
+
+// end takes the bar away.
+func (b *uploadBar) end() {
+	if b.shown() && !b.drawn.IsZero() {
+		fmt.Fprint(b.a.Out, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) vmCmd() *cobra.Command {
+	c := group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
+	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(),
+		a.vmProtect(true), a.vmProtect(false), a.vmSnapshot(), a.vmResize(), a.vmFlatten(), a.vmLog(),
+		a.vmAdopt(), a.vmAdoptable(), a.vmForget(),
+		a.vmOptions(), a.vmTag(), a.vmSpot(), a.vmMaintenance(), a.vmPassword())
+	return c
+}
+
+func addresses(i seedbed.Instance) string {
+	var addrs []string
+	for _, n := range i.NICs {
+		if n.Addr.IsValid() {
+			addrs = append(addrs, n.Addr.String())
+		}
+	}
+	return strings.Join(addrs, ", ")
+}
+
+func (a *App) vmList() *cobra.Command {
+	var q seedbed.InstanceQuery
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List instances", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			none := "no instances yet: seedbed create NAME --profile PROFILE"
+			if q != (seedbed.InstanceQuery{Limit: q.Limit}) {
+				none = "no such instances"
+			}
+			all := func(c *client.Client, ctx context.Context) ([]seedbed.Instance, error) {
+				return c.ListInstances(ctx, q)
+			}
+			return list(ctx, a, all, none,
+				[]string{"name", "state", "address", "profile", "image", "node", "made"},
+				func(i seedbed.Instance) []string {
+					return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.ago(i.Created)}
+				})
+		}),
+	}
+	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: provisioning, running, stopped, removing, gone or failed")
+	c.Flags().StringVar(&q.Profile, "profile", "", "only those of that `PROFILE`")
+	c.Flags().StringVar(&q.Node, "node", "", "only those on that `NODE`")
+	c.Flags().StringVar(&q.Prefix, "name", "", "only those whose name starts with `TEXT`")
+	c.Flags().IntVar(&q.Limit, "limit", 0, "at most so `many`; 0 is all")
+	return c
+}
+
+// standing is an instance's state, with what keeps it from being treated as others.
+func standing(i seedbed.Instance) string {
+	state := string(i.State)
+	if i.Held {
+		state += ", held"
+	}
+	if i.Protected {
+		state += ", protected"
+	}
+	return state
+}
+
+func (a *App) vmShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an instance", Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			return show(ctx, a, (*client.Client).Instance, args[0], a.vmPairs)
+		}),
+	}
+}
+
+func (a *App) vmPairs(i seedbed.Instance) [][2]string {
+	var nics, volumes []string
+	for _, n := range i.NICs {
+		nics = append(nics, fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()))
+	}
+	for _, v := range i.Volumes {
+		line := fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size)
+		if v.Image != "" {
+			line += " from " + v.Image
+		}
+		volumes = append(volumes, line)
+	}
+	return [][2]string{
+		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", yesOnly(i.Held)}, {"protected", yesOnly(i.Protected)},
+		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
+		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", size(i.Memory)},
+		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
+		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", yesOnly(i.Follow == seedbed.FollowLive)},
+		{"datasource", string(i.Datasource)}, {"metadata options", optionLine(i.Metadata)}, {"tags", tagLine(i.Tags)}, {"notice", a.spotLine(i.Spot)},
+		{"made", a.moment(i.Created)}, {"made by token", i.Token},
+		{"user-data fetched", a.moment(i.Fetched)}, {"reported", a.moment(i.Reported)}, {"domain gone", a.moment(i.GoneSince)},
+	}
+}
+
+func (a *App) vmRemove() *cobra.Command {
+	var (
+		yes     bool
+		confirm string
+		w       waitFlags
+	)
+	c := &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance, its volumes included", Args: cobra.ExactArgs(1),
+		Long: `Remove an instance, its volumes included. While the job that makes it is under way,
+that is cancelled and undone first; any other job on it has to end before.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			said := confirm
+			if !yes && confirm == "" {
+				if said, err = a.confirm(ctx, api, args[0], "remove"); err != nil {
+					return err
+				}
+			}
+			receipt, err := api.RemoveInstance(ctx, args[0], said)
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
+	w.add(c)
+	return c
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// vmAdopt takes a domain over, or says what keeps it from that.
+func (a *App) vmAdopt() *cobra.Command {
+	var req seedbed.AdoptRequest
+	var w waitFlags
+	var dry bool
+	var tags []string
+	node := ""
+	c := &cobra.Command{
+		Use: "adopt DOMAIN", Short: "Take a domain of libvirt and its disks under management",
+		Long: `Take a domain that libvirt knows, and its disks, under management: it becomes an
+instance with its name, UUID, MAC addresses and size. The domain has to be off. Its disks
+get the names of volumes, in the pool on whose file system or in whose Ceph pool
+they are, and its NICs the taps that the filters know; all else of it stays. Its
+NICs must be on bridges of networks here.
+
+A guest that sets its own address needs it given with --address, in the order of
+the NICs: what it sends from another is dropped. "seedbed vm adoptable" lists the
+domains that there are, and --dry-run says what is in the way of one.`,
+		Example: "seedbed vm adopt old-web --address 10.7.0.12 --tag from=virt-manager\nseedbed vm start old-web",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if dry {
+				return a.adoptable(ctx, api, node, args[0])
+			}
+			for _, t := range tags {
+				key, value, ok := strings.Cut(t, "=")
+				if !ok {
+					return usagef("tag %q: want key=value", t)
+				}
+				if req.Tags == nil {
+					req.Tags = map[string]string{}
+				}
+				req.Tags[key] = value
+			}
+			receipt, err := api.Adopt(ctx, node, args[0], req)
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	c.Flags().StringSliceVar(&req.Addresses, "address", nil, "address of each NIC, in their order; left out: a free one")
+	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance, as key=value; may be repeated")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only say what the domain has, and what is in the way")
+	c.Flags().StringVar(&node, "node", "", "`node` that the domain is on, where several have one of that name")
+	w.addJob(c)
+	return c
+}
+
+// adoptable shows a domain that could be adopted.
+func (a *App) adoptable(ctx context.Context, api *client.Client, node, name string) error {
+	d, err := api.Domain(ctx, node, name)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(d)
+	}
+	pairs := [][2]string{{"name", d.Name}, {"uuid", string(d.ID)}, {"node", d.Node}, {"state", string(d.State)}, {"vcpus", fmt.Sprint(d.VCPUs)}, {"memory", d.Memory.String()}}
+	for _, disk := range d.Disks {
+		into := "in no pool"
+		if disk.Pool != "" {
+			into = fmt.Sprintf("%s in pool %s", disk.Size, disk.Pool)
+		}
+		pairs = append(pairs, [2]string{"disk " + disk.Target, disk.Source + ", " + into})
+	}
+	for _, n := range d.NICs {
+		pairs = append(pairs, [2]string{"nic " + n.MAC.String(), "bridge " + n.Bridge})
+	}
+	a.printPairs(pairs)
+	if len(d.Problems) == 0 {
+		a.say("nothing is in the way: seedbed vm adopt %s", d.Name)
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "in the way: %s", strings.Join(d.Problems, "; "))
+}
+
+// vmAdoptable lists the domains that are nobody's instances.
+func (a *App) vmAdoptable() *cobra.Command {
+	node := ""
+	c := &cobra.Command{
+		Use: "adoptable", Short: "List the domains of libvirt that are no instances", Args: cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			read := func(api *client.Client, ctx context.Context) ([]seedbed.ForeignDomain, error) {
+				return api.Domains(ctx, node)
+			}
+			return list(ctx, a, read, "libvirt knows no domain but the instances",
+				[]string{"name", "node", "state", "vcpus", "memory", "uuid"},
+				func(d seedbed.ForeignDomain) []string {
+					return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
+				})
+		}),
+	}
+	onNode(c, &node)
+	return c
+}
+
+func (a *App) vmForget() *cobra.Command {
+	c := a.vmJob("forget VM", "Let go of an instance; its domain and disks stay", 1,
+		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			return api.Forget(ctx, args[0])
+		})
+	c.Long = `Let go of an instance without deleting anything: its domain, which may run, and its
+disks stay where they are and are nobody's. It gets no metadata, addresses or
+filters any more, and "seedbed vm adopt" takes it back once it is off.`
+	return c
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// powerFlags say how an instance is switched off.
+type powerFlags struct {
+	force, soft bool
+	grace       time.Duration
+}
+
+func (p *powerFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&p.force, "force", false, "switch it off at once: the guest is not asked")
+	f.BoolVar(&p.soft, "soft", false, "fail if the guest does not shut down, and leave it on")
+	f.DurationVar(&p.grace, "grace", 0, "how `long` the guest has to shut down, 1s to 1h (default: as configured, jobs.stage_timeout.shutdown)")
+	c.MarkFlagsMutuallyExclusive("force", "soft")
+	c.MarkFlagsMutuallyExclusive("force", "grace")
+}
+
+func (p *powerFlags) power() client.Power {
+	return client.Power{Force: p.force, Soft: p.soft, Grace: p.grace}
+}
+
+func (a *App) vmStart() *cobra.Command {
+	return a.vmPower(&cobra.Command{Use: "start NAME", Short: "Start an instance"}, nil,
+		func(api *client.Client, ctx context.Context, name string, _ client.Power) (seedbed.Receipt, error) {
+			return api.StartInstance(ctx, name)
+		})
+}
+
+func (a *App) vmStop() *cobra.Command {
+	return a.vmPower(&cobra.Command{
+		Use: "stop NAME", Short: "Shut an instance down; it keeps its disks and addresses",
+		Long: `Shut an instance down. Its guest is asked, by its agent or as by its power button;
+one that has not shut down in time is switched off. It keeps its disks and addresses.`,
+	}, &powerFlags{}, (*client.Client).StopInstance)
+}
+
+func (a *App) vmReboot() *cobra.Command {
+	return a.vmPower(&cobra.Command{
+		Use: "reboot NAME", Short: "Shut an instance down, as stop does, and start it again",
+	}, &powerFlags{}, (*client.Client).RebootInstance)
+}
+
+func (a *App) vmPower(c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error)) *cobra.Command {
+	var w waitFlags
+	how := func() client.Power { return client.Power{} }
+	if p != nil {
+		how = p.power
+		p.add(c)
+	}
+	c.Args = cobra.ExactArgs(1)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		receipt, err := ask(api, ctx, args[0], how())
+		if err != nil {
+			return err
+		}
+		return a.finish(ctx, api, receipt, &w)
+	})
+	w.addJob(c)
+	return c
+}

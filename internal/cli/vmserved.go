@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+func (a *App) vmOptions() *cobra.Command {
+	var o optionFlags
+	c := &cobra.Command{
+		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service", Args: cobra.ExactArgs(1),
+		Long: `Show how an instance may use the metadata service or, with flags, change it: at
+once, and while it runs.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			i, err := a.changed(ctx, args[0], o.said(), client.InstanceChange{Metadata: &o.MetadataOptions})
+			if err != nil {
+				return err
+			}
+			return a.showPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), optionPairs(i.Metadata))
+		}),
+	}
+	o.add(c)
+	return c
+}
+
+// changed is the instance after a change, or as it is when none is asked for.
+func (a *App) changed(ctx context.Context, name string, asked bool, change client.InstanceChange) (seedbed.Instance, error) {
+	api, err := a.client()
+	if err != nil {
+		return seedbed.Instance{}, err
+	}
+	if !asked {
+		return api.Instance(ctx, name)
+	}
+	return api.ChangeInstance(ctx, name, change)
+}
+
+func (a *App) vmTag() *cobra.Command {
+	return &cobra.Command{
+		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags", Args: cobra.MinimumNArgs(1),
+		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets one and
+KEY- takes one away.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			tags := map[string]*string{}
+			for _, arg := range args[1:] {
+				k, v, set := strings.Cut(arg, "=")
+				key, drop := strings.CutSuffix(arg, "-")
+				if set {
+					key = k
+				}
+				if _, twice := tags[key]; twice || key == "" || !set && !drop {
+					return usagef("%q: want KEY=VALUE or KEY-, each key once", arg)
+				}
+				tags[key] = nil
+				if set {
+					tags[key] = &v
+				}
+			}
+			i, err := a.changed(ctx, args[0], len(tags) > 0, client.InstanceChange{Tags: tags})
+			if err != nil {
+				return err
+			}
+			if len(i.Tags) == 0 && !a.json() {
+				a.say("%s has no tags", i.Name)
+				return nil
+			}
+			return a.showPairs(i.Tags, tagPairs(i.Tags))
+		}),
+	}
+}
+
+func tagPairs(tags map[string]string) (pairs [][2]string) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		pairs = append(pairs, [2]string{k, tags[k]})
+	}
+	return pairs
+}
+
+func tagLine(tags map[string]string) string {
+	var all []string
+	for _, p := range tagPairs(tags) {
+		all = append(all, p[0]+"="+p[1])
+	}
+	return strings.Join(all, "\n")
+}
+
+// spotFlags are a notice of interruption.
+type spotFlags struct {
+	at               map[string]*string // by action
+	rebalance, clear bool
+}
+
+func (a *App) vmSpot() *cobra.Command {
+	f := spotFlags{at: map[string]*string{}}
+	c := &cobra.Command{
+		Use: "spot VM", Short: "Show or change an instance's notice of interruption", Args: cobra.ExactArgs(1),
+		Long: `Show the notice of interruption that an instance reads at spot/instance-action or,
+with a flag, change it. Nothing else happens: who gives notice carries it out.
+A TIME is RFC 3339, or from now on such as +2m.`,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			i, err := a.instance(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			spot, asked, err := f.notice(i.Spot, a.Now())
+			if err != nil {
+				return err
+			}
+			if i, err = a.changed(ctx, args[0], asked, client.InstanceChange{Spot: &spot}); err != nil {
+				return err
+			}
+			if i.Spot == nil && !a.json() {
+				a.say("%s has no notice", i.Name)
+				return nil
+			}
+			return a.showPairs(i.Spot, a.spotPairs(i.Spot))
+		}),
+	}
+	for _, action := range []string{"terminate", "stop", "hibernate"} {
+		f.at[action] = c.Flags().String(action+"-at", "", "notice that it will "+action+" at that `time`")
+	}
+	c.Flags().BoolVar(&f.rebalance, "rebalance", false, "recommend that its work goes elsewhere")
+	c.Flags().BoolVar(&f.clear, "clear", false, "take the notice away")
+	return c
+}
+
+// notice is the one that the flags make of the one before.
+func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot, asked bool, err error) {
+	var next seedbed.Spot
+	if was != nil {
+		next = *was
+	}
+	actions := 0
+	for _, action := range slices.Sorted(maps.Keys(f.at)) {
+		if *f.at[action] == "" {
+			continue
+		}
+		actions++
+		next.Action = action
+		if next.Time, err = parseMoment(action+"-at", *f.at[action], now); err != nil {
+			return nil, false, err
+		}
+	}
+	if f.rebalance {
+		next.Rebalance = now.UTC().Truncate(time.Second)
+	}
+	switch {
+	case actions > 1 || f.clear && (actions > 0 || f.rebalance):
+		return nil, false, usagef("want one of --terminate-at, --stop-at and --hibernate-at, or --clear alone")
+	case f.clear:
+		return nil, true, nil
+	}
+	return &next, actions > 0 || f.rebalance, nil
+}
+
+func (a *App) spotPairs(s *seedbed.Spot) [][2]string {
+	if s == nil {
+		return nil
+	}
+	return [][2]string{{"action", s.Action}, {"time", a.moment(s.Time)}, {"rebalance", a.moment(s.Rebalance)}}
+}
+
+// spotLine is a notice on one line.
+func (a *App) spotLine(s *seedbed.Spot) string {
+	if s == nil {
+		return ""
+	}
+	var said []string
+	if s.Action != "" {
+		said = append(said, s.Action+" at "+a.moment(s.Time))
+	}
+	if !s.Rebalance.IsZero() {
+		said = append(said, "rebalance since "+a.moment(s.Rebalance))
+	}
+	return strings.Join(said, "; ")
+}

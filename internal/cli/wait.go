@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// waitFlags are the flags of commands that start a job.
+type waitFlags struct {
+	wait, noWait bool
+	timeout      time.Duration
+	job          jobFlags
+}
+
+// addJob is add for a command whose job can be run in several ways.
+func (w *waitFlags) addJob(c *cobra.Command) {
+	w.add(c)
+	w.job.add(c)
+}
+
+func (w *waitFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&w.wait, "wait", true, "follow the job to its end")
+	f.BoolVar(&w.noWait, "no-wait", false, "only start the job; status 0 then means that it was accepted")
+	w.addTimeout(c)
+	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
+}
+
+func (w *waitFlags) addTimeout(c *cobra.Command) {
+	c.Flags().DurationVar(&w.timeout, "timeout", 0, "how `long` to follow the job, such as 10m (default: to its end)")
+}
+
+func (w *waitFlags) wanted() bool { return w.wait && !w.noWait }
+
+// finish ends a command that has started a job: it follows the job when that
+// is wanted, and else tells its ID.
+func (a *App) finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *waitFlags) error {
+	if r.Cancels != "" {
+		a.say("it is still being made: job %s is cancelled, and undone first", r.Cancels.Short())
+	}
+	if !w.wanted() {
+		if a.json() {
+			return a.printJSON(r)
+		}
+		a.say("job %s %s; follow it with: seedbed job watch %s", r.Job.Short(), r.State, r.Job.Short())
+		return nil
+	}
+	return a.follow(ctx, c, string(r.Job), w.timeout, false)
+}
+
+// follow shows a job until it ends. A job that does not succeed is an error.
+// With every, all of its events are shown, in JSON a line each.
+func (a *App) follow(ctx context.Context, c *client.Client, id string, timeout time.Duration, every bool) error {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	p := a.newProgress(every)
+	job, err := c.WaitJob(limited, id, p.seen)
+	p.end()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return timedOut{fmt.Sprintf("the job has not ended after %s and goes on: seedbed job watch %s", timeout, id)}
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted; the job goes on: seedbed job watch %s", id)
+	case err != nil:
+		return err
+	}
+	if a.json() {
+		print := a.printJSON
+		if every {
+			print = json.NewEncoder(a.Out).Encode
+		}
+		if err := print(job); err != nil {
+			return err
+		}
+	}
+	if err := outcome(job); err != nil {
+		return err
+	}
+	a.say("%s %s succeeded in %s (job %s)", job.Kind, printable(job.Subject), span(job.Ended.Sub(job.Created)), job.ID.Short())
+	return nil
+}
+
+// outcome is nil for a job that succeeded, and else what became of it.
+func outcome(j seedbed.Job) error {
+	cause := j.Error
+	if cause == "" && j.Cancel {
+		cause = "it was cancelled"
+	}
+	what := fmt.Sprintf("%s %s", j.Kind, j.Subject)
+	more := "seedbed job show " + j.ID.Short()
+	switch j.State {
+	case seedbed.JobSucceeded:
+		return nil
+	case seedbed.JobRolledBack:
+		return fmt.Errorf("%s was undone, nothing is left behind: %s (%s)", what, cause, more)
+	case seedbed.JobFailed:
+		return fmt.Errorf("%s failed, and was not undone: %s (%s; seedbed job retry %s goes on where it failed)", what, cause, more, j.ID.Short())
+	case seedbed.JobIncomplete:
+		return fmt.Errorf("%s failed, and something is left behind: %s (%s)", what, cause, more)
+	}
+	return fmt.Errorf("%s %s: %s (%s)", what, j.State, cause, more)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"seedbed/internal/config"
 	"seedbed/internal/mtls"
 )
+
+var quiet = slog.New(slog.DiscardHandler)
 
 // Where the feed comes from follows from feed.servers, and each server is to be the host of its address.
 func TestControlHosts(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 
+	"seedbed/guestplane"
 	"seedbed/internal/config"
 	"seedbed/internal/run"
 )
@@ -24,7 +25,7 @@ func main() {
 		},
 		Run: func(ctx context.Context, c config.Config, log *slog.Logger) error {
 			if cleanup {
-				return takeDown(ctx, c.Metadata.Health, log, force)
+				return guestplane.TakeDown(ctx, c.Metadata.Health, log, force)
 			}
 			return serve(ctx, c, log)
 		},

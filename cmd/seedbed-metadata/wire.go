@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/feed"
+	"seedbed/guestplane"
 	"seedbed/internal/config"
 	"seedbed/internal/mtls"
 	"seedbed/internal/run"
@@ -18,7 +19,7 @@ import (
 
 // serve runs the guest plane until ctx ends, and leaves the network as it is.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
-	saveMemory()
+	guestplane.SaveMemory()
 	network, err := netcfg.Open(log)
 	if err != nil {
 		return err
@@ -40,9 +41,9 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		Directory: directory, Neighbour: network.Neighbour, HasLink: network.HasLink,
 		OnEvent: spool.Add, OnReport: spool.AddDurable, Log: log,
 	})
-	p := newPlane(network, network, directory, guests, spool, c.Metadata, log)
+	p := guestplane.New(network, network, directory, guests, spool, c.Metadata, log)
 	client := feed.NewClient(feed.ClientConfig{
-		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.held, Log: log,
+		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,
 	})
 	health, err := run.ListenLoopback(ctx, c.Metadata.Health)
 	if err != nil {
@@ -51,17 +52,17 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	defer health.Close()
 
 	registry := run.NewRegistry()
-	registry.MustRegister(newCollector(guests, client, spool, network, c.Metadata.State))
+	registry.MustRegister(guestplane.NewCollector(guests, client, spool, network, c.Metadata.State))
 	group := run.NewGroup(log)
 	group.Add("spool", spool.Run)
 	group.Add("feed", client.Run)
-	group.Add("bridges", p.run)
-	group.Add("upkeep", p.upkeep)
+	group.Add("bridges", p.Run)
+	group.Add("upkeep", p.Upkeep)
 	group.Add("health", func(ctx context.Context) error {
 		return run.Health{Checks: checks(p, client, certificate), Registry: registry}.Serve(ctx, health)
 	})
-	group.Add("watchdog", run.Watchdog(log, p.alive))
-	log.Info("listening", "port", p.port, "health", c.Metadata.Health)
+	group.Add("watchdog", run.Watchdog(log, p.Alive))
+	log.Info("listening", "port", c.Metadata.Port(), "health", c.Metadata.Health)
 	return group.Run(ctx)
 }
 
@@ -87,27 +88,8 @@ func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(contex
 }
 
 // checks is the guest plane's health: the kernel's part, the feed, and its certificate.
-func checks(p *plane, client *feed.Client, certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
+func checks(p *guestplane.Plane, client *feed.Client, certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {
-		return slices.Concat(p.checks(ctx), feedChecks(client.Status()), certificate(ctx))
+		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()), certificate(ctx))
 	}
-}
-
-// feedChecks tell whether seedbedd answers, and whether it is told what is applied.
-func feedChecks(s feed.Status) []seedbed.Check {
-	check := seedbed.Check{Name: "feed", OK: s.Connected, Detail: s.Problem}
-	switch {
-	case s.Connected:
-		check.Detail = fmt.Sprintf("seedbedd answers; revision %d with %d instance(s) is applied", s.Revision, s.Guests)
-	case check.Detail == "":
-		check.Detail = "seedbedd has not answered yet"
-	}
-	if !s.Connected {
-		check.Hint = "guests are served from the last feed; start seedbedd"
-	}
-	if s.Held == "" {
-		return []seedbed.Check{check}
-	}
-	return []seedbed.Check{check, {Name: "acknowledgement", Detail: s.Held,
-		Hint: "jobs on this node wait until that instance is taken back: give the network another bridge name, or remove the interface that has it"}}
 }

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 // records, which last, and a request leaves next to nothing behind.
 const gcPercent = 32
 
-// saveMemory sets the collector up for a process that holds much and makes
+// SaveMemory sets the collector up for a process that holds much and makes
 // little. The operator's GOGC goes first.
-func saveMemory() {
+func SaveMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestFeedChecks(t *testing.T) {
 			[]string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied", "acknowledgement: false: instance x is on network lab"}},
 	} {
 		var have []string
-		for _, c := range feedChecks(tt.status) {
+		for _, c := range FeedChecks(tt.status) {
 			ok := "false"
 			if c.OK {
 				ok = "true"

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"os"
@@ -22,7 +22,7 @@ type collector struct {
 	state   string // the directory of the feed's snapshot
 }
 
-func newCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager, state string) prometheus.Collector {
+func NewCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager, state string) prometheus.Collector {
 	return collector{guests, client, spool, network, state}
 }
 

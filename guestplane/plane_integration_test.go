@@ -1,6 +1,6 @@
 //go:build integration
 
-package main
+package guestplane
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
 
 // kernelPlane is a plane on the namespace's kernel; what it made is gone after the test.
-func kernelPlane(t *testing.T) *plane {
+func kernelPlane(t *testing.T) *Plane {
 	t.Helper()
 	k, err := netcfg.Open(quiet)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestDeletedBridge(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := p.alive(ctx); err != nil {
+	if err := p.Alive(ctx); err != nil {
 		t.Error(err)
 	}
 	if err := stop(); err != nil {
@@ -214,11 +214,11 @@ func TestForeignBridge(t *testing.T) {
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.held(); err == nil || !strings.Contains(err.Error(), "another installation of Seedbed") {
+	if err := p.Held(); err == nil || !strings.Contains(err.Error(), "another installation of Seedbed") {
 		t.Errorf("held because of %v", err)
 	}
 	found := false
-	for _, c := range p.checks(t.Context()) {
+	for _, c := range p.Checks(t.Context()) {
 		if c.Name == "bridge seedbed1" {
 			found = !c.OK && strings.Contains(c.Detail, "another installation of Seedbed")
 		}
@@ -231,7 +231,7 @@ func TestForeignBridge(t *testing.T) {
 	both := append(served("seedbed0"), served("seedbed1")...)
 	slices.Sort(both)
 	wantSockets(t, both)
-	if err := p.held(); err != nil {
+	if err := p.Held(); err != nil {
 		t.Errorf("held when the network is there: %v", err)
 	}
 }
@@ -246,12 +246,12 @@ func TestTakeDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := takeDown(t.Context(), "127.0.0.1:7372", quiet, true); !errors.Is(err, seedbed.ErrInUse) {
+	if err := TakeDown(t.Context(), "127.0.0.1:7372", quiet, true); !errors.Is(err, seedbed.ErrInUse) {
 		t.Errorf("while the daemon runs: %v", err)
 	}
 	number(t)
 	daemon.Close()
-	if err := takeDown(t.Context(), "127.0.0.1:7372", quiet, false); err != nil {
+	if err := TakeDown(t.Context(), "127.0.0.1:7372", quiet, false); err != nil {
 		t.Error(err)
 	}
 	if _, err := net.InterfaceByName("seedbed0"); err == nil {

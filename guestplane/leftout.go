@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // settle has the kernel changed, and notes which networks were left out. That
 // alone is no error.
-func (p *plane) settle(change func() error) error {
+func (p *Plane) settle(change func() error) error {
 	p.settling.Lock()
 	defer p.settling.Unlock()
 	err := change()
@@ -39,13 +39,13 @@ func (p *plane) settle(change func() error) error {
 }
 
 // restore puts right what somebody changed on the host.
-func (p *plane) restore(ctx context.Context) error {
+func (p *Plane) restore(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Restore(ctx) })
 }
 
 // await notes the instances that came between two states, and are on a network
 // that is left out. What the first state of a process has did not come.
-func (p *plane) await(before, after feed.State) {
+func (p *Plane) await(before, after feed.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before.Guest == nil || len(p.left) == 0 {
@@ -70,7 +70,7 @@ func (p *plane) await(before, after feed.State) {
 }
 
 // onLeftOut is why a NIC of the guest has no bridge; nil when each has. p.mu is held.
-func (p *plane) onLeftOut(g seedbed.Guest) error {
+func (p *Plane) onLeftOut(g seedbed.Guest) error {
 	for _, nic := range g.NICs {
 		if err := p.left[nic.Network]; err != nil {
 			return fmt.Errorf("instance %s is on network %s, which this node leaves out: %w", g.ID, nic.Network, err)
@@ -79,11 +79,11 @@ func (p *plane) onLeftOut(g seedbed.Guest) error {
 	return nil
 }
 
-// held is why the last state must not be acknowledged: an instance came with it,
+// Held is why the last state must not be acknowledged: an instance came with it,
 // or before, that has no bridge here. Its job waits then, and takes it back when
 // its time is over; those of later instances wait as long. An instance that was
 // acknowledged once holds nothing back, whatever becomes of its bridge.
-func (p *plane) held() error {
+func (p *Plane) Held() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(p.awaited)) {

@@ -1,13 +1,13 @@
-package main
+package guestplane
 
 import (
 	"context"
 	"fmt"
 )
 
-// alive asks the loop that keeps the servers, which looks a guest up, and gives
+// Alive asks the loop that keeps the servers, which looks a guest up, and gives
 // an error when there is no answer before ctx ends, or a wrong one.
-func (p *plane) alive(ctx context.Context) error {
+func (p *Plane) Alive(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
 	case p.asked <- answer:
@@ -23,7 +23,7 @@ func (p *plane) alive(ctx context.Context) error {
 }
 
 // check looks up one of the guests that were applied, as DHCP does.
-func (p *plane) check() error {
+func (p *Plane) check() error {
 	state := p.last()
 	if state.Guests == nil {
 		return nil

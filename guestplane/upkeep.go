@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"context"
@@ -19,9 +19,9 @@ const (
 	verifyEvery = 10 * time.Minute
 )
 
-// upkeep puts right what somebody changed on the host (a switch, an address, a
+// Upkeep puts right what somebody changed on the host (a switch, an address, a
 // rule), and tells of each new problem with its fix, until ctx ends.
-func (p *plane) upkeep(ctx context.Context) error {
+func (p *Plane) Upkeep(ctx context.Context) error {
 	look := time.NewTimer(lookAfter)
 	defer look.Stop()
 	verify := time.NewTimer(verifyAfter)
@@ -43,18 +43,18 @@ func (p *plane) upkeep(ctx context.Context) error {
 			check.OK, check.Detail, check.Hint = false, err.Error(), "it is tried again by itself"
 		}
 		if ctx.Err() == nil {
-			p.tell(append(p.checks(ctx), check), told)
+			p.tell(append(p.Checks(ctx), check), told)
 		}
 	}
 }
 
-func (p *plane) verify(ctx context.Context) error {
+func (p *Plane) verify(ctx context.Context) error {
 	defer returnMemory()
 	return p.settle(func() error { return p.kernel.Verify(ctx) })
 }
 
 // tell logs the checks that fail, each once until it passes again or fails otherwise.
-func (p *plane) tell(checks []seedbed.Check, told map[string]string) {
+func (p *Plane) tell(checks []seedbed.Check, told map[string]string) {
 	for _, c := range checks {
 		switch {
 		case c.OK:
@@ -66,14 +66,14 @@ func (p *plane) tell(checks []seedbed.Check, told map[string]string) {
 	}
 }
 
-// checks are the kernel's part of the guest plane's health, and who has its port.
-func (p *plane) checks(ctx context.Context) []seedbed.Check {
+// Checks are the kernel's part of the guest plane's health, and who has its port.
+func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
 	return append(p.host.Check(ctx), p.portChecks()...)
 }
 
 // portChecks tell who keeps a metadata address from being bound. On an address
 // that is there on any bridge that is one process on all of them.
-func (p *plane) portChecks() []seedbed.Check {
+func (p *Plane) portChecks() []seedbed.Check {
 	networks, _ := p.networks()
 	if len(networks) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const ipv6Wait = 5 * time.Second
 // serveNetwork serves metadata and DHCP on the bridge of a network, the
 // interface of that number, until ctx ends; a server that fails, as on a port
 // that is taken, is tried again every second.
-func (p *plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
+func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
 	var servers sync.WaitGroup
 	defer servers.Wait()
 	if network.DHCP {
@@ -45,7 +45,7 @@ func (p *plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 
 // addrs are where metadata is served on the interface of that number. The zone
 // is the number: package net keeps the names of interfaces for a minute.
-func (p *plane) addrs(index int) []netip.AddrPort {
+func (p *Plane) addrs(index int) []netip.AddrPort {
 	return []netip.AddrPort{
 		netip.AddrPortFrom(netcfg.MetadataAddr, p.port),
 		netip.AddrPortFrom(netcfg.MetadataAddr6, p.port),
@@ -54,7 +54,7 @@ func (p *plane) addrs(index int) []netip.AddrPort {
 }
 
 // awaitIPv6 is true once the bridge has IPv6, and false when ctx ends before that.
-func (p *plane) awaitIPv6(ctx context.Context, bridge string) bool {
+func (p *Plane) awaitIPv6(ctx context.Context, bridge string) bool {
 	for ctx.Err() == nil {
 		if p.host.HasIPv6(bridge) {
 			return true
@@ -64,7 +64,7 @@ func (p *plane) awaitIPv6(ctx context.Context, bridge string) bool {
 	return false
 }
 
-func (p *plane) serveMetadata(ctx context.Context, bridge string, addr netip.AddrPort) error {
+func (p *Plane) serveMetadata(ctx context.Context, bridge string, addr netip.AddrPort) error {
 	ln, err := metadata.Listen(ctx, bridge, addr)
 	if err != nil {
 		return p.explain(addr, err)
@@ -73,7 +73,7 @@ func (p *plane) serveMetadata(ctx context.Context, bridge string, addr netip.Add
 }
 
 // persist runs one server again and again until ctx ends, and logs each new problem once.
-func (p *plane) persist(ctx context.Context, what, bridge string, serve func(context.Context) error) {
+func (p *Plane) persist(ctx context.Context, what, bridge string, serve func(context.Context) error) {
 	var last string
 	for ctx.Err() == nil {
 		err := serve(ctx)
@@ -92,7 +92,7 @@ func (p *plane) persist(ctx context.Context, what, bridge string, serve func(con
 }
 
 // explain adds who has the port to an error of listening.
-func (p *plane) explain(addr netip.AddrPort, err error) error {
+func (p *Plane) explain(addr netip.AddrPort, err error) error {
 	holder, lookErr := p.host.PortHolder(addr)
 	if lookErr != nil || holder == "" {
 		return err
@@ -101,7 +101,7 @@ func (p *plane) explain(addr netip.AddrPort, err error) error {
 }
 
 // serveDHCP answers DHCP on the bridge of a network.
-func (p *plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
+func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 	server := dhcp.Server{
 		Lookup: func(mac seedbed.MAC) (dhcp.Offer, bool) {
 			guest, nic, ok := p.directory.Find(network.Bridge, mac)

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"bytes"
@@ -166,16 +166,16 @@ func stateWith(networks []seedbed.Network, guests ...seedbed.Guest) feed.State {
 func testPlane(k interface {
 	kernel
 	surroundings
-}) *plane {
+}) *Plane {
 	directory := metadata.NewDirectory()
-	return newPlane(k, k, directory, metadata.New(metadata.Config{Directory: directory, Log: quiet}), nil, config.Metadata{Listen: config.MetadataAddr}, quiet)
+	return New(k, k, directory, metadata.New(metadata.Config{Directory: directory, Log: quiet}), nil, config.Metadata{Listen: config.MetadataAddr}, quiet)
 }
 
 // start runs the plane until stop or the end of the test; stop gives what run returned.
-func start(t *testing.T, p *plane) (stop func() error) {
+func start(t *testing.T, p *Plane) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- p.run(ctx) }()
+	go func() { done <- p.Run(ctx) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() { stop() })
 	return stop
@@ -222,7 +222,7 @@ func TestAlive(t *testing.T) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := p.alive(ctx); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			if err := p.Alive(ctx); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("alive gives %v, want %q", err, want)
 			}
 		}
@@ -313,7 +313,7 @@ func TestUpkeep(t *testing.T) {
 		p.log = slog.New(slog.NewTextHandler(&log, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- p.upkeep(ctx) }()
+		go func() { done <- p.Upkeep(ctx) }()
 		look := func(checks ...seedbed.Check) int {
 			k.mu.Lock()
 			k.told = checks

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"net/netip"
@@ -45,7 +45,7 @@ func TestLeftOut(t *testing.T) {
 		if err := p.Apply(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		err := p.held()
+		err := p.Held()
 		if (err == nil) != (held == "") || err != nil && (!strings.Contains(err.Error(), held) || !strings.Contains(err.Error(), "somebody else's")) {
 			t.Errorf("%s: held because of %v, want %q", name, err, held)
 		}

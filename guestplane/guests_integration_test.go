@@ -1,6 +1,6 @@
 //go:build integration
 
-package main
+package guestplane
 
 import (
 	"fmt"
@@ -258,7 +258,7 @@ func TestPortIsTaken(t *testing.T) {
 	}
 	want := fmt.Sprintf("it is held by python3 (pid %d)", python.PID)
 	found := 0
-	for _, c := range p.checks(t.Context()) {
+	for _, c := range p.Checks(t.Context()) {
 		if strings.HasPrefix(c.Name, "port ") {
 			found++
 			if c.OK || c.Detail != want || !strings.Contains(c.Hint, "metadata.listen") {
@@ -274,7 +274,7 @@ func TestPortIsTaken(t *testing.T) {
 	}
 	python.Stop()
 	wantSockets(t, served("seedbed0"))
-	for _, c := range p.checks(t.Context()) {
+	for _, c := range p.Checks(t.Context()) {
 		if strings.HasPrefix(c.Name, "port ") && !c.OK {
 			t.Errorf("%+v after the port was free", c)
 		}

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestTakeDownRefuses(t *testing.T) {
 	defer daemon.Close()
 	health := daemon.Addr().String()
 	for _, force := range []bool{false, true} {
-		err := takeDown(t.Context(), health, quiet, force)
+		err := TakeDown(t.Context(), health, quiet, force)
 		want := "seedbed-metadata is running (it answers on " + health + "): stop it first"
 		if !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), want) {
 			t.Errorf("force %v: %v, want ErrInUse: %s", force, err, want)

@@ -1,6 +1,6 @@
 //go:build integration
 
-package main
+package guestplane
 
 import (
 	"bufio"
@@ -32,7 +32,7 @@ const (
 var everywhere = []string{ask4, ask6, ask6link}
 
 // realPlane is the whole guest plane but the feed: the kernel's part, the servers and the directory.
-func realPlane(t *testing.T) *plane {
+func realPlane(t *testing.T) *Plane {
 	t.Helper()
 	k, err := netcfg.Open(quiet)
 	if err != nil {
@@ -61,7 +61,7 @@ func newGuests(d *metadata.Directory, k *netcfg.Manager) *metadata.Server {
 }
 
 // serveState applies a state and waits until its bridges are served.
-func serveState(t *testing.T, p *plane, state feed.State) {
+func serveState(t *testing.T, p *Plane, state feed.State) {
 	t.Helper()
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"seedbed/netcfg"
 )
 
-// takeDown removes what the guest plane made in the kernel. The daemon itself
+// TakeDown removes what the guest plane made in the kernel. The daemon itself
 // never does: stopping or upgrading it does not touch guests. While it runs it
 // would make everything again, so seedbed.ErrInUse refuses then. Holding the
 // daemon's health address keeps it from starting meanwhile.
-func takeDown(ctx context.Context, health string, log *slog.Logger, force bool) error {
+func TakeDown(ctx context.Context, health string, log *slog.Logger, force bool) error {
 	ln, err := run.ListenLoopback(ctx, health)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return seedbed.Errorf(seedbed.ErrInUse, "seedbed-metadata is running (it answers on %s): stop it first", health)

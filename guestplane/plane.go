@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type surroundings interface {
 	Check(ctx context.Context) []seedbed.Check
 }
 
-// plane makes the kernel and the servers follow the feed: it is the feed's Applier.
-type plane struct {
+// Plane makes the kernel and the servers follow the feed: it is the feed's Applier.
+type Plane struct {
 	kernel    kernel
 	host      surroundings
 	directory *metadata.Directory
@@ -60,8 +60,8 @@ type plane struct {
 	asked   chan chan<- error // by alive
 }
 
-func newPlane(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool, c config.Metadata, log *slog.Logger) *plane {
-	return &plane{
+func New(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool, c config.Metadata, log *slog.Logger) *Plane {
+	return &Plane{
 		kernel: k, host: host, directory: directory, guests: guests, spool: spool, port: c.Port(), log: log, whole: true,
 		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), asked: make(chan chan<- error),
 	}
@@ -70,7 +70,7 @@ func newPlane(k kernel, host surroundings, directory *metadata.Directory, guests
 // Apply serves state: first the filters, so that no frame of a guest passes
 // unproven, then the records. It returns once a guest that starts now is served,
 // but for those on networks that are left out.
-func (p *plane) Apply(ctx context.Context, state feed.State) error {
+func (p *Plane) Apply(ctx context.Context, state feed.State) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	before := p.last()
@@ -99,13 +99,13 @@ func (p *plane) Apply(ctx context.Context, state feed.State) error {
 	return nil
 }
 
-func (p *plane) last() feed.State {
+func (p *Plane) last() feed.State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state
 }
 
-func (p *plane) take(state feed.State) {
+func (p *Plane) take(state feed.State) {
 	state.Changed = nil // it is of use once
 	p.mu.Lock()
 	p.state = state
@@ -114,17 +114,17 @@ func (p *plane) take(state feed.State) {
 }
 
 // signal has the loop look at the state again.
-func (p *plane) signal() {
+func (p *Plane) signal() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
 	}
 }
 
-// run keeps one set of servers on each bridge until ctx ends. A bridge that
+// Run keeps one set of servers on each bridge until ctx ends. A bridge that
 // someone deletes is made again; its servers start anew, because a listener is
 // bound to the interface that it was made for.
-func (p *plane) run(ctx context.Context) error {
+func (p *Plane) Run(ctx context.Context) error {
 	servers := newBridges(p.serveNetwork, ifindex, p.log)
 	defer servers.stop()
 	repair := repair{restore: p.restore, failed: func(err error) {
@@ -161,7 +161,7 @@ func (p *plane) run(ctx context.Context) error {
 
 // networks are those of the last state that are not left out, and the names of
 // the bridges of all, sorted: that of somebody else may go.
-func (p *plane) networks() ([]seedbed.Network, []string) {
+func (p *Plane) networks() ([]seedbed.Network, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var networks []seedbed.Network

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (f *follower) stop() {
 
 // follow sends the present state and every change of the bridges to events.
 // A subscription that breaks is made again.
-func (p *plane) follow(ctx context.Context, names []string, events chan<- linkEvent) *follower {
+func (p *Plane) follow(ctx context.Context, names []string, events chan<- linkEvent) *follower {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{names: names, cancel: cancel, done: make(chan struct{})}
 	go func() {

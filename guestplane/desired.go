@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"crypto/sha256"
@@ -55,7 +55,7 @@ func bridgeNames(state feed.State) map[string]string {
 	return bridges
 }
 
-func (p *plane) options(state feed.State) netcfg.Options {
+func (p *Plane) options(state feed.State) netcfg.Options {
 	return netcfg.Options{MetadataPort: int(p.port), Installation: installation(state.TokenKey)}
 }
 

@@ -1,4 +1,4 @@
-package main
+package guestplane
 
 import (
 	"net/http/httptest"
@@ -68,7 +68,7 @@ func TestFeedAge(t *testing.T) {
 	client := feed.NewClient(feed.ClientConfig{Socket: filepath.Join(dir, "feed.sock"), Node: "node1", Dir: dir, Applier: p, Log: quiet})
 	value := func(name string) float64 {
 		t.Helper()
-		v, err := strconv.ParseFloat(scrape(t, newCollector(p.guests, client, spool, k, dir))[name], 64)
+		v, err := strconv.ParseFloat(scrape(t, NewCollector(p.guests, client, spool, k, dir))[name], 64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -1,6 +1,6 @@
 //go:build integration
 
-package main
+package guestplane
 
 import (
 	"context"
@@ -75,7 +75,7 @@ func TestRestart(t *testing.T) {
 	g := c.page.Changes[47].Guest
 	dir, socket := t.TempDir(), filepath.Join(t.TempDir(), "feed.sock")
 	t.Cleanup(func() { cleanUp(t) })
-	run := func(until func(p *plane, k *netcfg.Manager, client *feed.Client)) {
+	run := func(until func(p *Plane, k *netcfg.Manager, client *feed.Client)) {
 		t.Helper()
 		k, err := netcfg.Open(quiet)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestRestart(t *testing.T) {
 		client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: "node1", Dir: dir, Applier: p, Log: quiet})
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 2)
-		go func() { done <- p.run(ctx) }()
+		go func() { done <- p.Run(ctx) }()
 		go func() { done <- client.Run(ctx) }()
 		until(p, k, client)
 		cancel()
@@ -106,7 +106,7 @@ func TestRestart(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- feed.NewServer(c, quiet).ServeNode(server, ln, "node1", c) }()
 	start := time.Now()
-	run(func(_ *plane, _ *netcfg.Manager, client *feed.Client) {
+	run(func(_ *Plane, _ *netcfg.Manager, client *feed.Client) {
 		eventually(t, func() string {
 			if s := client.Status(); s.Acked != 7 {
 				return fmt.Sprintf("status %+v", s)
@@ -127,7 +127,7 @@ func TestRestart(t *testing.T) {
 			netnstest.Run(t, "nft", "flush ruleset") // what nobody counts on, and the guest is filtered all the same
 		}
 		start := time.Now()
-		run(func(p *plane, k *netcfg.Manager, _ *feed.Client) {
+		run(func(p *Plane, k *netcfg.Manager, _ *feed.Client) {
 			for {
 				if got := request(t, guest.ns, 20*time.Millisecond, "GET", ask4, idPath); got.status == 200 {
 					took := time.Since(start)

@@ -1,0 +1,27 @@
+package guestplane
+
+import (
+	"fmt"
+
+	"seedbed"
+	"seedbed/feed"
+)
+
+// FeedChecks tell whether seedbedd answers, and whether it is told what is applied.
+func FeedChecks(s feed.Status) []seedbed.Check {
+	check := seedbed.Check{Name: "feed", OK: s.Connected, Detail: s.Problem}
+	switch {
+	case s.Connected:
+		check.Detail = fmt.Sprintf("seedbedd answers; revision %d with %d instance(s) is applied", s.Revision, s.Guests)
+	case check.Detail == "":
+		check.Detail = "seedbedd has not answered yet"
+	}
+	if !s.Connected {
+		check.Hint = "guests are served from the last feed; start seedbedd"
+	}
+	if s.Held == "" {
+		return []seedbed.Check{check}
+	}
+	return []seedbed.Check{check, {Name: "acknowledgement", Detail: s.Held,
+		Hint: "jobs on this node wait until that instance is taken back: give the network another bridge name, or remove the interface that has it"}}
+}

@@ -171,12 +171,13 @@ type Profile struct {
 	// both become further parts of the user-data: EC2's datasource reads no vendor-data.
 	VendorData           []byte            `json:"vendor_data"`
 	VendorDataInUserData bool              `json:"vendor_data_in_user_data"`
-	Datasource           Datasource        `json:"datasource"`
+	Datasource           Datasource        `json:"datasource,omitempty"`
 	Metadata             MetadataOptions   `json:"metadata"`
 	Tags                 map[string]string `json:"tags"`
-	Ready                Ready             `json:"ready"`
-	// Params are what a request may say besides; nil lets it say whatever a template reads.
-	Params []Param `json:"params,omitempty"`
+	Ready                Ready             `json:"ready,omitempty"`
+	// Params are what a request may say besides. Nil lets it say whatever a template reads;
+	// an empty list, nothing.
+	Params []Param `json:"params,omitzero"`
 	// Expressions are text with expressions in place of fields, by the fields' names:
 	// image, vcpus, memory, disk, network and the names that follow.
 	Expressions map[string]string `json:"expressions,omitempty"`
@@ -190,14 +191,15 @@ type Profile struct {
 	Document string `json:"userdata_document,omitempty"`
 	// Follow, Protected and Hold are for the instances that are made from it;
 	// Hold has them defined and not started.
-	Follow    Follow `json:"userdata"`
+	Follow    Follow `json:"userdata,omitempty"`
 	Protected bool   `json:"protected"`
 	Hold      bool   `json:"hold"`
 	// OnFailure is what becomes of a create job that fails, unless its request says otherwise.
 	OnFailure OnFailure `json:"on_failure,omitzero"`
-	Revision  int64     `json:"revision"`
-	Created   time.Time `json:"created"`
-	Changed   time.Time `json:"changed"`
+	// Revision, Created and Changed are set by the server: a request does not have them.
+	Revision int64     `json:"revision,omitzero"`
+	Created  time.Time `json:"created,omitzero"`
+	Changed  time.Time `json:"changed,omitzero"`
 }
 
 // Network is one bridge that Seedbed manages: its addresses, DHCP and NAT.

@@ -40,28 +40,19 @@ func checkImage(req imageRequest) error {
 	return nil
 }
 
-// checkProfile fills in what has a default and refuses what no host could run.
-func (s *Server) checkProfile(ctx context.Context, req profileRequest) (seedbed.Profile, error) {
-	ready, err := seedbed.ParseReady(string(req.Ready))
-	if err != nil {
-		return seedbed.Profile{}, err
+// checkProfile sets the defaults of p, and refuses what no host could run.
+func (s *Server) checkProfile(ctx context.Context, p *seedbed.Profile) (err error) {
+	if p.Ready, err = seedbed.ParseReady(string(p.Ready)); err != nil {
+		return err
 	}
-	source, err := seedbed.ParseDatasource(string(req.Datasource))
-	if err != nil {
-		return seedbed.Profile{}, err
-	}
-	p := seedbed.Profile{
-		Name: req.Name, Image: req.Image, VCPUs: req.VCPUs, Memory: req.Memory, DiskSize: req.DiskSize,
-		Network: req.Network, SSHKeys: req.SSHKeys, UserData: req.UserData, Ready: ready,
-		VendorData: req.VendorData, VendorDataInUserData: req.VendorDataInUserData, Datasource: source, Metadata: req.Metadata, Tags: req.Tags,
-		Params: req.Params, Expressions: req.Expressions, System: req.System, NetworkTemplate: req.NetworkTemplate, Storage: req.Storage,
-		Document: req.Document, Follow: req.Follow, Protected: req.Protected, Hold: req.Hold, OnFailure: req.OnFailure,
+	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
+		return err
 	}
 	if p.Follow, err = seedbed.ParseFollow(string(p.Follow), seedbed.FollowPinned); err != nil {
-		return p, err
+		return err
 	}
 	if err := seedbed.CheckParams(p.Params); err != nil {
-		return p, err
+		return err
 	}
 	if p.Network == "" && p.NetworkTemplate == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
 		p.Network = s.DefaultNetwork
@@ -72,7 +63,7 @@ func (s *Server) checkProfile(ctx context.Context, req profileRequest) (seedbed.
 	if len(p.VendorData) == 0 {
 		p.VendorData = nil
 	}
-	return p, s.refuseProfile(ctx, p)
+	return s.refuseProfile(ctx, *p)
 }
 
 func (s *Server) refuseProfile(ctx context.Context, p seedbed.Profile) error {

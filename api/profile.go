@@ -33,43 +33,23 @@ func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "profile", r.Store.DeleteProfile)
 }
 
-// profileRequest is a profile without what the store sets.
-type profileRequest struct {
-	Name     string        `json:"name"`
-	Image    string        `json:"image"`
-	VCPUs    int           `json:"vcpus"`
-	Memory   seedbed.Bytes `json:"memory"`
-	DiskSize seedbed.Bytes `json:"disk_size"`
-	Network  string        `json:"network"`
-	SSHKeys  []string      `json:"ssh_keys"`
-	UserData []byte        `json:"user_data"`
-	Ready    seedbed.Ready `json:"ready"`
-
-	VendorData           []byte                  `json:"vendor_data"`
-	VendorDataInUserData bool                    `json:"vendor_data_in_user_data"`
-	Datasource           seedbed.Datasource      `json:"datasource"`
-	Metadata             seedbed.MetadataOptions `json:"metadata"`
-	Tags                 map[string]string       `json:"tags"`
-
-	Params          []seedbed.Param   `json:"params"`
-	Expressions     map[string]string `json:"expressions"`
-	System          string            `json:"system_template"`
-	NetworkTemplate string            `json:"network_template"`
-	Storage         string            `json:"storage_template"`
-	Document        string            `json:"userdata_document"`
-	Follow          seedbed.Follow    `json:"userdata"`
-	Protected       bool              `json:"protected"`
-	Hold            bool              `json:"hold"`
-	OnFailure       seedbed.OnFailure `json:"on_failure"`
+// receiveProfile reads a profile, which must not have what the server sets.
+func (r *router) receiveProfile(c *fiber.Ctx) (p seedbed.Profile, err error) {
+	if err := receive(c, &p, r.maxDocuments()); err != nil {
+		return p, err
+	}
+	if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
+		return p, badJSON("members revision, created and changed are set by the server: leave them out")
+	}
+	return p, nil
 }
 
 func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
-	var req profileRequest
-	if err := receive(c, &req, r.maxDocuments()); err != nil {
+	p, err := r.receiveProfile(c)
+	if err != nil {
 		return err
 	}
-	p, err := r.checkProfile(ctx, req)
-	if err != nil {
+	if err := r.checkProfile(ctx, &p); err != nil {
 		return err
 	}
 	if p, err = r.Store.CreateProfile(ctx, p); err != nil {
@@ -85,16 +65,15 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	var req profileRequest
-	if err := receive(c, &req, r.maxDocuments()); err != nil {
+	next, err := r.receiveProfile(c)
+	if err != nil {
 		return err
 	}
-	if req.Name != "" && req.Name != n {
-		return invalid("name %q: a profile keeps its name, which is %s", seedbed.Clip(req.Name), n)
+	if next.Name != "" && next.Name != n {
+		return invalid("name %q: a profile keeps its name, which is %s", seedbed.Clip(next.Name), n)
 	}
-	req.Name = n
-	next, err := r.checkProfile(ctx, req)
-	if err != nil {
+	next.Name = n
+	if err := r.checkProfile(ctx, &next); err != nil {
 		return err
 	}
 	p, err := r.Store.ChangeProfile(ctx, n, func(p *seedbed.Profile) error {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/api/client"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A profile with params and expressions goes through the API whole, is changed
@@ -163,5 +166,51 @@ func TestTokenQuota(t *testing.T) {
 	}
 	if r := s.do(t, "PUT", "/api/v1/tokens/none/quota", `{}`); r.status != 404 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What the client reads of a profile and sends back leaves it as it is: what
+// becomes of a failed job, and whether no params are declared or any may be given.
+func TestProfileComesBackWhole(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	c, err := client.New(client.Options{URL: s.url, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range map[string]string{
+		"on-failure": `"on_failure":"retry:5:30s"`,
+		"no-params":  `"params":[]`,
+		"any-params": `"hold":true`,
+	} {
+		r := s.do(t, "POST", "/api/v1/profiles", `{"name":"`+name+`","image":"debian","vcpus":1,"memory":"1GiB",`+body+`}`)
+		if r.status != 201 {
+			t.Fatalf("%+v", r)
+		}
+		was, err := c.Profile(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (was.Params == nil) != (name != "no-params") || (was.OnFailure == seedbed.OnFailure{}) != (name != "on-failure") {
+			t.Errorf("%s: read %+v", name, was)
+		}
+		is, err := c.ChangeProfile(t.Context(), was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was.Revision, was.Changed = is.Revision, is.Changed
+		if diff := cmp.Diff(was, is); diff != "" || is.Revision != 2 {
+			t.Errorf("%s: revision %d (-was +is)\n%s", name, is.Revision, diff)
+		}
+		stored, err := s.db.Profile(t.Context(), name)
+		if err != nil || (stored.Params == nil) != (was.Params == nil) || stored.OnFailure != was.OnFailure {
+			t.Errorf("%s: stored %+v, error %v", name, stored, err)
+		}
+	}
+	for _, member := range []string{`"revision":2`, `"created":"2026-01-02T15:04:05Z"`, `"changed":"2026-01-02T15:04:05Z"`} {
+		r := s.do(t, "POST", "/api/v1/profiles", `{"name":"mine","image":"debian","vcpus":1,"memory":"1GiB",`+member+`}`)
+		if r.status != 400 {
+			t.Errorf("%s: %+v", member, r)
+		}
 	}
 }

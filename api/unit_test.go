@@ -95,11 +95,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"memory":"1` + strings.Repeat("0", 100) + `"}`))
 	s := New(Config{DefaultNetwork: "default", CheckProfile: func(context.Context, seedbed.Profile) error { return nil }})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var req profileRequest
-		err := decode(body, &req)
+		var p seedbed.Profile
+		err := decode(body, &p)
 		if err == nil {
-			var p seedbed.Profile
-			if p, err = s.checkProfile(t.Context(), req); err == nil && (p.Network == "" || p.Ready == "" || p.VCPUs < 1) {
+			if err = s.checkProfile(t.Context(), &p); err == nil && (p.Network == "" || p.Ready == "" || p.VCPUs < 1) {
 				t.Errorf("accepted %+v", p)
 			}
 		}

@@ -49,7 +49,7 @@ func TestRoutes(t *testing.T) {
 		{"profile add", func(c *client.Client) error {
 			_, err := c.CreateProfile(ctx, seedbed.Profile{Name: "p", Image: "i", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("x")})
 			return err
-		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","ready":"","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null}`},
+		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null,"protected":false,"hold":false}`},
 		{"change", func(c *client.Client) error {
 			v, none := "x", (*seedbed.Spot)(nil)
 			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: &none})

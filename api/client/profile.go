@@ -4,57 +4,27 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"seedbed"
 )
 
-// profileBody is a profile without what the server sets.
-type profileBody struct {
-	Name     string        `json:"name"`
-	Image    string        `json:"image"`
-	VCPUs    int           `json:"vcpus"`
-	Memory   seedbed.Bytes `json:"memory"`
-	DiskSize seedbed.Bytes `json:"disk_size"`
-	Network  string        `json:"network"`
-	SSHKeys  []string      `json:"ssh_keys"`
-	UserData []byte        `json:"user_data"`
-	Ready    seedbed.Ready `json:"ready"`
-
-	VendorData           []byte                  `json:"vendor_data"`
-	VendorDataInUserData bool                    `json:"vendor_data_in_user_data"`
-	Datasource           seedbed.Datasource      `json:"datasource,omitempty"`
-	Metadata             seedbed.MetadataOptions `json:"metadata"`
-	Tags                 map[string]string       `json:"tags"`
-
-	Params          []seedbed.Param   `json:"params,omitempty"`
-	Expressions     map[string]string `json:"expressions,omitempty"`
-	System          string            `json:"system_template,omitempty"`
-	NetworkTemplate string            `json:"network_template,omitempty"`
-	Storage         string            `json:"storage_template,omitempty"`
-	Document        string            `json:"userdata_document,omitempty"`
-	Follow          seedbed.Follow    `json:"userdata,omitempty"`
-	Protected       bool              `json:"protected,omitempty"`
-	Hold            bool              `json:"hold,omitempty"`
-}
-
-func bodyOf(p seedbed.Profile) profileBody {
-	return profileBody{
-		p.Name, p.Image, p.VCPUs, p.Memory, p.DiskSize, p.Network, p.SSHKeys, p.UserData, p.Ready,
-		p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags,
-		p.Params, p.Expressions, p.System, p.NetworkTemplate, p.Storage, p.Document, p.Follow, p.Protected, p.Hold,
-	}
+// settings are p without what the server sets.
+func settings(p seedbed.Profile) seedbed.Profile {
+	p.Revision, p.Created, p.Changed = 0, time.Time{}, time.Time{}
+	return p
 }
 
 // CreateProfile makes a profile; seedbed.ErrExists when the name is taken.
 func (c *Client) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
-	return post[seedbed.Profile](ctx, c, "/profiles", bodyOf(p))
+	return post[seedbed.Profile](ctx, c, "/profiles", settings(p))
 }
 
 // ChangeProfile makes a profile what p says, in all but its name. p is one that
 // was read before: seedbed.ErrConflict when it was changed since.
 func (c *Client) ChangeProfile(ctx context.Context, p seedbed.Profile) (made seedbed.Profile, err error) {
 	tag := fmt.Sprintf(`"%d-%d"`, p.Revision, p.Created.UnixMicro())
-	err = c.do(ctx, call{method: http.MethodPut, path: at("/profiles", p.Name), body: bodyOf(p), match: tag, answer: &made})
+	err = c.do(ctx, call{method: http.MethodPut, path: at("/profiles", p.Name), body: settings(p), match: tag, answer: &made})
 	return made, err
 }
 

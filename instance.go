@@ -157,6 +157,8 @@ type Image struct {
 
 // Profile is what instances are made from.
 type Profile struct {
+	// ID numbers the profiles, from 1; it is never given again.
+	ID     int64  `json:"-"`
 	Name   string `json:"name"`
 	Image  string `json:"image"`
 	VCPUs  int    `json:"vcpus"`
@@ -189,6 +191,13 @@ type Profile struct {
 	Storage         string `json:"storage_template,omitempty"`
 	// Document is a userdata document that is served in place of UserData.
 	Document string `json:"userdata_document,omitempty"`
+	// OVA is an OVA image whose disks come before those of Storage.
+	OVA string `json:"ova,omitempty"`
+	// Script makes the disks where a blank disk is to be formatted or mounted; it is
+	// skipped where none is, unless it always runs.
+	Script string `json:"script,omitempty"`
+	// Arguments are the script's, each as key=value. With Params, they may hold expressions.
+	Arguments []string `json:"arguments,omitempty"`
 	// Follow, Protected and Hold are for the instances that are made from it;
 	// Hold has them defined and not started.
 	Follow    Follow `json:"userdata,omitempty"`

@@ -38,7 +38,7 @@ func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, er
 		}
 		return tx.QueryRowContext(ctx, `
 			SELECT (SELECT COUNT(*) FROM job WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= $1), (SELECT COUNT(*) FROM image WHERE dropped = 0),
-				(SELECT COUNT(*) FROM profile) + (SELECT COUNT(*) FROM provisioner_profile), (SELECT COUNT(*) FROM network)`,
+				(SELECT COUNT(*) FROM profile), (SELECT COUNT(*) FROM network)`,
 			micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
 	})
 	return c, err

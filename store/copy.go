@@ -23,18 +23,13 @@ var tables = []string{
 	"instance", "nic", "volume", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "guest_event", "cron_run",
 	"endpoint", "endpoint_key", "outbox", "token", "audit",
-	"provisioner_profile", "profile_name",
 }
-
-// derived are the tables that triggers fill as others are copied: their rows of
-// the source go in their place.
-var derived = map[string]bool{"profile_name": true}
 
 // numbered are the tables that give numbers, which are never given again.
 var numbered = []string{
 	"nic", "guest_event", "audit",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk",
-	"userdata", "script", "provisioner_profile", "ova",
+	"userdata", "script", "profile", "ova",
 }
 
 // Copied is how many rows a table had.
@@ -161,11 +156,6 @@ func copyTable(ctx context.Context, src *sql.Tx, dst pgx.Tx, table string) (int6
 		return 0, err
 	}
 	defer rows.Close()
-	if derived[table] {
-		if _, err := dst.Exec(ctx, `DELETE FROM `+table); err != nil {
-			return 0, err
-		}
-	}
 	if _, err := dst.CopyFrom(ctx, pgx.Identifier{table}, columns, &source{rows: rows, values: make([]any, len(columns))}); err != nil {
 		return 0, err
 	}

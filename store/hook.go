@@ -90,27 +90,21 @@ func writeProfiles(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
 	return nil
 }
 
-// holdProfile keeps a profile of either kind from being removed meanwhile.
+// holdProfile keeps a profile from being removed meanwhile.
 func holdProfile(ctx context.Context, tx *sql.Tx, name string, missing error) error {
-	for _, table := range []string{"profile", "provisioner_profile"} {
-		n, err := affect(ctx, tx, `UPDATE `+table+` SET name = name WHERE name = $1`, name)
-		if err != nil && unstorable(err) {
-			return missing
-		}
-		if err != nil || n > 0 {
-			return err
-		}
+	n, err := affect(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name)
+	if err != nil && unstorable(err) || err == nil && n == 0 {
+		return missing
 	}
-	return missing
+	return err
 }
 
-// unhooked refuses to remove a profile that hooks name, if it is the only one of the name.
-func unhooked(ctx context.Context, tx *sql.Tx, table, other, name string) error {
-	if err := exec(ctx, tx, `UPDATE `+table+` SET name = name WHERE name = $1`, name); err != nil {
+// unhooked refuses to remove a profile that hooks name.
+func unhooked(ctx context.Context, tx *sql.Tx, name string) error {
+	if err := exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
 		return err
 	}
-	users, err := list(ctx, tx, value[string], `
-		SELECT hook FROM hook_profile WHERE profile = $1 AND NOT EXISTS (SELECT 1 FROM `+other+` WHERE name = $1) ORDER BY hook LIMIT 6`, name)
+	users, err := list(ctx, tx, value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
 	if err == nil && len(users) > 0 {
 		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, quoted(users))
 	}

@@ -51,12 +51,7 @@ func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveD
 		}, `
 			SELECT i.id, i.kind, i.source, CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text) FROM instance i
 				JOIN profile p ON p.name = i.profile LEFT JOIN userdata u ON u.name = p.document
-				WHERE i.follow = 'live' AND i.kind = 'native' AND i.state <> 'removing'
-					AND i.source <> CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text)
-			UNION ALL
-			SELECT i.id, i.kind, i.source, CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text) FROM instance i
-				JOIN provisioner_profile p ON p.name = i.profile LEFT JOIN userdata u ON u.name = p.userdata
-				WHERE i.follow = 'live' AND i.kind = 'provisioner' AND i.state <> 'removing'
+				WHERE i.follow = 'live' AND i.kind = CASE WHEN p.script IS NULL THEN 'native' ELSE 'provisioner' END AND i.state <> 'removing'
 					AND i.source <> CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text)
 			LIMIT $1`, limit)
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 // schema is the last migration that this program knows.
-const schema = 20
+const schema = 21
 
 //go:embed migrations
 var migrations embed.FS

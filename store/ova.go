@@ -153,9 +153,8 @@ func dropOVA(ctx context.Context, tx *sql.Tx, name string) error {
 		return err
 	}
 	for _, query := range []string{
-		`DELETE FROM provisioner_profile WHERE ova = $1`,
-		`DELETE FROM system_template WHERE ova = $1 AND NOT EXISTS (SELECT 1 FROM provisioner_profile WHERE system = system_template.name)
-			AND NOT EXISTS (SELECT 1 FROM profile WHERE profile.system = system_template.name)`,
+		`DELETE FROM profile WHERE ova = $1`,
+		`DELETE FROM system_template WHERE ova = $1 AND NOT EXISTS (SELECT 1 FROM profile WHERE profile.system = system_template.name)`,
 		`UPDATE system_template SET ova = NULL WHERE ova = $1`,
 		`DELETE FROM ova_volume WHERE ova = $1`,
 		`DELETE FROM ova WHERE name = $1`,
@@ -218,9 +217,8 @@ func acceptOVARemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 // unusedSystem refuses with ErrInUse an OVA image whose system template the profiles of others use.
 func unusedSystem(ctx context.Context, tx *sql.Tx, ova string) error {
 	users, err := list(ctx, tx, value[string], `
-		SELECT p.name FROM provisioner_profile p JOIN system_template s ON s.name = p.system
+		SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system
 		WHERE s.ova = $1 AND (p.ova IS NULL OR p.ova <> $1)
-		UNION SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system WHERE s.ova = $1
 		ORDER BY 1 LIMIT 6`, ova)
 	if err != nil || len(users) == 0 {
 		return err

@@ -9,19 +9,25 @@ import (
 )
 
 // profileColumns are those of a profile: first its name and what is set once, then what a change sets.
-const profileColumns = `name, created, ` + profileChanges
+const profileColumns = `id, ` + newProfileColumns
 
-const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure`
+const newProfileColumns = `name, created, ` + profileChanges
+
+const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
 
 func scanProfile(r row) (p seedbed.Profile, err error) {
-	var image, network, system, nics, storage, document sql.NullString
-	err = r.Scan(&p.Name, toTime{&p.Created}, &p.Revision, toTime{&p.Changed}, &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
+	var image, network, system, nics, storage, document, script, ova sql.NullString
+	err = r.Scan(&p.ID, &p.Name, toTime{&p.Created}, &p.Revision, toTime{&p.Changed}, &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
 		&p.Ready, toBlob{&p.VendorData}, &p.VendorDataInUserData, &p.Datasource, toJSON{&p.Metadata}, toJSON{&p.Tags},
-		toJSON{&p.Params}, toJSON{&p.Expressions}, &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, toText{&p.OnFailure})
+		toJSON{&p.Params}, toJSON{&p.Expressions}, &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, toText{&p.OnFailure}, &script, toJSON{&p.Arguments}, &ova)
 	p.Image, p.Network = image.String, network.String
 	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
+	p.Script, p.OVA = script.String, ova.String
 	if len(p.Expressions) == 0 {
 		p.Expressions = nil
+	}
+	if len(p.Arguments) == 0 {
+		p.Arguments = nil
 	}
 	return p, err
 }
@@ -30,7 +36,8 @@ func scanProfile(r row) (p seedbed.Profile, err error) {
 func profileValues(p seedbed.Profile) []any {
 	return []any{p.Revision, micros(p.Changed), null(p.Image), p.VCPUs, p.Memory, p.DiskSize, null(p.Network), asJSON{p.SSHKeys}, blob(p.UserData), p.Ready,
 		blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON{p.Metadata}, asJSON{p.Tags},
-		asJSON{p.Params}, asJSON{orEmptyMap(p.Expressions)}, null(p.System), null(p.NetworkTemplate), null(p.Storage), null(p.Document), p.Follow, flag(p.Protected), flag(p.Hold), p.OnFailure.String()}
+		asJSON{p.Params}, asJSON{orEmptyMap(p.Expressions)}, null(p.System), null(p.NetworkTemplate), null(p.Storage), null(p.Document), p.Follow, flag(p.Protected), flag(p.Hold), p.OnFailure.String(),
+		null(p.Script), asJSON{orEmpty(p.Arguments)}, null(p.OVA)}
 }
 
 // CreateProfile adds a profile and returns it with its revision and times. What
@@ -50,11 +57,8 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 		if err := freeProfileName(ctx, tx, p.Name, seedbed.KindNative); err != nil {
 			return err
 		}
-		args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
-		made, err := affect(ctx, tx, insertRows(`profile (`+profileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING`, args...)
-		if err == nil && made == 0 {
-			err = seedbed.Errorf(seedbed.ErrExists, "profile %q exists already", p.Name)
-		}
+		var err error
+		p.ID, err = insertProfile(ctx, tx, p, seedbed.Errorf(seedbed.ErrExists, "profile %q exists already", p.Name))
 		return err
 	})
 	if err != nil {
@@ -63,13 +67,25 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	return p, nil
 }
 
+// insertProfile adds the row of a profile, and gives its number; exists is for a name that is taken.
+func insertProfile(ctx context.Context, tx *sql.Tx, p seedbed.Profile, exists error) (int64, error) {
+	args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
+	return one(ctx, tx, value[int64], exists, insertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+}
+
+// changeProfile writes what a change of a profile sets.
+func changeProfile(ctx context.Context, tx *sql.Tx, p seedbed.Profile) error {
+	values := profileValues(p)
+	return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
+}
+
 // ChangeProfile changes anything but the name of a profile in change, which may
 // be called more than once. Instances that were made from it stay as they are,
 // but for the user-data of those that follow it. Errors: ErrNotFound, ErrInvalid,
 // and what change returns.
 func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
 	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *sql.Tx) error {
-		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
+		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1 AND script IS NULL`, name)
 		if err != nil && unstorable(err) || err == nil && n == 0 {
 			return noProfile(name)
 		}
@@ -83,7 +99,7 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 		if err := change(&p); err != nil {
 			return err
 		}
-		p.Name, p.Created, p.Revision, p.Changed = was.Name, was.Created, was.Revision+1, now()
+		p.ID, p.Name, p.Created, p.Revision, p.Changed = was.ID, was.Name, was.Created, was.Revision+1, now()
 		if err := checkProfile(&p); err != nil {
 			return err
 		}
@@ -91,8 +107,7 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
-		values := profileValues(p)
-		return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, name)...)
+		return changeProfile(ctx, tx, p)
 	})
 	if err != nil {
 		return seedbed.Profile{}, err
@@ -108,7 +123,7 @@ func within(place string, err error) error { return fmt.Errorf("%s: %w", place, 
 func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	return memoized(ctx, db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
 		err = db.view(ctx, "read profile", func(tx *sql.Tx) error {
-			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
+			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1 AND script IS NULL`, name)
 			return err
 		})
 		return p, err
@@ -122,7 +137,7 @@ func noProfile(name string) error {
 // Profiles returns all profiles by name.
 func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list profiles", func(tx *sql.Tx) error {
-		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile ORDER BY name`)
+		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile WHERE script IS NULL ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -132,14 +147,14 @@ func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 // they are; a hook that names it is ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 	return db.update(ctx, "delete profile", func(tx *sql.Tx) error {
-		err := unhooked(ctx, tx, "profile", "provisioner_profile", name)
+		err := unhooked(ctx, tx, name)
 		if err != nil && unstorable(err) {
 			return noProfile(name)
 		}
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
+		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1 AND script IS NULL`, name)
 		if err == nil && n == 0 {
 			err = noProfile(name)
 		}

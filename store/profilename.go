@@ -9,10 +9,9 @@ import (
 )
 
 // freeProfileName refuses, with ErrExists, a name that a profile of either kind
-// has, and says of which. That two who make one at the same time do not both get
-// it is up to the unique key of profile_name, which triggers fill.
+// has, and says of which.
 func freeProfileName(ctx context.Context, tx *sql.Tx, name string, kind seedbed.ProfileKind) error {
-	holder, err := one(ctx, tx, value[seedbed.ProfileKind], nil, `SELECT kind FROM profile_name WHERE name = $1`, name)
+	holder, err := one(ctx, tx, value[seedbed.ProfileKind], nil, `SELECT CASE WHEN script IS NULL THEN 'native' ELSE 'provisioner' END FROM profile WHERE name = $1`, name)
 	if err != nil || holder == "" {
 		return err
 	}
@@ -32,10 +31,9 @@ func freeProfileName(ctx context.Context, tx *sql.Tx, name string, kind seedbed.
 func (db *DB) ProfileEntries(ctx context.Context) (all []seedbed.ProfileEntry, err error) {
 	err = db.view(ctx, "list profiles of both kinds", func(tx *sql.Tx) error {
 		all, err = list(ctx, tx, scanEntry, `
-			SELECT name, 'native', system, network_template, storage, document, NULL, image, vcpus, memory, disk_size, network, ready, follow, protected, hold, revision FROM profile
-			UNION ALL
-			SELECT name, 'provisioner', system, network, storage, userdata, script, NULL, 0, 0, 0, NULL, '', follow, protected, hold, revision FROM provisioner_profile
-			ORDER BY 1, 2`)
+			SELECT name, CASE WHEN script IS NULL THEN 'native' ELSE 'provisioner' END, system, network_template, storage, document, script, image, vcpus, memory, disk_size,
+				network, CASE WHEN script IS NULL THEN ready ELSE '' END, follow, protected, hold, revision FROM profile
+			ORDER BY name`)
 		return err
 	})
 	return all, err

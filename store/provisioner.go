@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// The kinds of object that provisioner profiles are composed of, as messages call them.
+// The kinds of object that profiles are composed of, as messages call them.
 const (
 	kindSystem   = "system template"
 	kindNetwork  = "network template"
@@ -46,22 +46,10 @@ func touchObject(ctx context.Context, tx *sql.Tx, kind, table, name string) (id 
 		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, micros(now()), name)
 }
 
-// nativeColumns are where native profiles name the objects of a table.
-var nativeColumns = map[string]string{"system_template": "system", "network_template": "network_template", "storage_template": "storage", "userdata": "document"}
-
-// usersOf asks for the profiles of both kinds that use an object of that table.
-func usersOf(table, column string) string {
-	query := `SELECT name FROM provisioner_profile WHERE ` + column + ` = $1`
-	if native := nativeColumns[table]; native != "" {
-		query += ` UNION SELECT name FROM profile WHERE ` + native + ` = $1`
-	}
-	return query + ` ORDER BY 1 LIMIT 6`
-}
-
 // deleteObject deletes an object unless a profile uses it, in which column.
 func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string) error {
 	return db.update(ctx, "delete "+kind+" "+clean(name, 80), func(tx *sql.Tx) error {
-		users, err := list(ctx, tx, value[string], usersOf(table, column), name)
+		users, err := list(ctx, tx, value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
 		if err != nil && unstorable(err) {
 			return noObject(kind, name)
 		}

@@ -10,20 +10,33 @@ import (
 	"seedbed"
 )
 
-const provisionerColumns = `id, name, type, system, network, storage, userdata, script, ova, arguments, params, follow, protected, hold, revision, created, changed`
-
-func scanProvisioner(r row) (p seedbed.ProvisionerProfile, err error) {
-	var network, storage, userData, ova sql.NullString
-	err = r.Scan(&p.ID, &p.Name, &p.Type, &p.System, &network, &storage, &userData, &p.Script, &ova, toJSON{&p.Arguments},
-		toJSON{&p.Params}, &p.Follow, &p.Protected, &p.Hold, &p.Revision, toTime{&p.Created}, toTime{&p.Changed})
-	p.Network, p.Storage, p.UserData, p.OVA = network.String, storage.String, userData.String, ova.String
-	return p, err
+// composedOf is a profile with a script in the form of PVC's.
+func composedOf(p seedbed.Profile) seedbed.ProvisionerProfile {
+	made := seedbed.ProvisionerProfile{
+		Stored: seedbed.Stored{ID: p.ID, Revision: p.Revision, Created: p.Created, Changed: p.Changed}, Name: p.Name, Type: seedbed.ProfileProvisioner,
+		System: p.System, Network: p.NetworkTemplate, Storage: p.Storage, UserData: p.Document, Script: p.Script, OVA: p.OVA, Arguments: orEmpty(p.Arguments),
+		Params: p.Params, Follow: p.Follow, Protected: p.Protected, Hold: p.Hold,
+	}
+	if p.OVA != "" {
+		made.Type = seedbed.ProfileOVA
+	}
+	return made
 }
 
-// provisionerValues are a profile's own columns that may change, after its name.
-func provisionerValues(p seedbed.ProvisionerProfile) []any {
-	return []any{p.Name, p.System, null(p.Network), null(p.Storage), null(p.UserData), p.Script, asJSON{orEmpty(p.Arguments)},
-		asJSON{p.Params}, p.Follow, flag(p.Protected), flag(p.Hold)}
+// profileOf is the profile that p describes. PVC's guests find their UUID, and an
+// empty document where there is none; a job ends once the domain is started.
+func profileOf(p seedbed.ProvisionerProfile) seedbed.Profile {
+	return seedbed.Profile{
+		ID: p.ID, Name: p.Name, Revision: p.Revision, Created: p.Created, Changed: p.Changed, SSHKeys: []string{}, UserData: []byte{}, Tags: map[string]string{},
+		Datasource: seedbed.DatasourceEC2, Metadata: seedbed.MetadataOptions{InstanceID: seedbed.InstanceIDUUID}, Ready: seedbed.ReadyStarted,
+		System: p.System, NetworkTemplate: p.Network, Storage: p.Storage, Document: p.UserData, Script: p.Script, OVA: p.OVA, Arguments: p.Arguments,
+		Params: p.Params, Follow: p.Follow, Protected: p.Protected, Hold: p.Hold,
+	}
+}
+
+func scanProvisioner(r row) (seedbed.ProvisionerProfile, error) {
+	p, err := scanProfile(r)
+	return composedOf(p), err
 }
 
 const (
@@ -110,16 +123,13 @@ func insertProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerPro
 	if err := freeProfileName(ctx, tx, p.Name, seedbed.KindProvisioner); err != nil {
 		return 0, err
 	}
-	args := append(provisionerValues(p), null(p.OVA), p.Type, p.Revision, micros(p.Created), micros(p.Changed))
-	return insertObject(ctx, tx, kindProfile, p.Name, `
-		INSERT INTO provisioner_profile (name, system, network, storage, userdata, script, arguments, params, follow, protected, hold, ova, type, revision, created, changed)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+	return insertProfile(ctx, tx, profileOf(p), objectExists(kindProfile, p.Name))
 }
 
 // ProvisionerProfiles returns the profiles whose names match, by name.
 func (db *DB) ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.ProvisionerProfile, err error) {
 	err = db.view(ctx, "list provisioner profiles", func(tx *sql.Tx) error {
-		all, err = matched(ctx, tx, scanProvisioner, m, "name", `SELECT `+provisionerColumns+` FROM provisioner_profile WHERE %s ORDER BY name`)
+		all, err = matched(ctx, tx, scanProvisioner, m, "name", `SELECT `+profileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -130,23 +140,21 @@ func (db *DB) ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) (all
 // from it stay as they are, but for user-data that follows. Errors: ErrNotFound, ErrInvalid.
 func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) (p seedbed.ProvisionerProfile, err error) {
 	err = db.update(ctx, "change provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
-		if _, err := touchObject(ctx, tx, kindProfile, "provisioner_profile", name); err != nil {
+		if err := exec(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name); err != nil && !unstorable(err) {
 			return err
 		}
-		p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, name), `SELECT `+provisionerColumns+` FROM provisioner_profile WHERE name = $1`, name)
+		p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, name), `SELECT `+profileColumns+` FROM profile WHERE name = $1 AND script IS NOT NULL`, name)
 		if err != nil {
 			return err
 		}
 		kept := p
 		change(&p)
-		p.Name, p.Type, p.OVA = kept.Name, kept.Type, kept.OVA
+		p.Name, p.Type, p.OVA, p.Stored = kept.Name, kept.Type, kept.OVA, kept.Stored
+		p.Revision, p.Changed = kept.Revision+1, now()
 		if err := checkProvisioner(ctx, tx, p); err != nil {
 			return err
 		}
-		return exec(ctx, tx, `
-			UPDATE provisioner_profile SET system = $2, network = $3, storage = $4, userdata = $5, script = $6, arguments = $7,
-				params = $8, follow = $9, protected = $10, hold = $11 WHERE name = $1`,
-			provisionerValues(p)...)
+		return changeProfile(ctx, tx, profileOf(p))
 	})
 	if err == nil {
 		db.revised.ring()
@@ -157,14 +165,14 @@ func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change 
 // DeleteProvisionerProfile removes a profile. Machines that were made from it stay as they are.
 func (db *DB) DeleteProvisionerProfile(ctx context.Context, name string) error {
 	return db.update(ctx, "delete provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
-		err := unhooked(ctx, tx, "provisioner_profile", "profile", name)
+		err := unhooked(ctx, tx, name)
 		if err != nil && unstorable(err) {
 			return noObject(kindProfile, name)
 		}
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM provisioner_profile WHERE name = $1`, name)
+		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1 AND script IS NOT NULL`, name)
 		if err == nil && n == 0 || err != nil && unstorable(err) {
 			err = noObject(kindProfile, name)
 		}
@@ -177,7 +185,7 @@ func (db *DB) Composition(ctx context.Context, profile string) (c seedbed.Compos
 	err = db.view(ctx, "read provisioner profile", func(tx *sql.Tx) error {
 		c = seedbed.Composition{}
 		p := &c.Profile
-		*p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, profile), `SELECT `+provisionerColumns+` FROM provisioner_profile WHERE name = $1`, profile)
+		*p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, profile), `SELECT `+profileColumns+` FROM profile WHERE name = $1 AND script IS NOT NULL`, profile)
 		if err != nil {
 			return err
 		}

@@ -114,5 +114,5 @@ func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) e
 // DeleteNetworkTemplate removes a network template with its networks; ErrInUse
 // names the profiles that use it.
 func (db *DB) DeleteNetworkTemplate(ctx context.Context, name string) error {
-	return db.deleteObject(ctx, kindNetwork, "network_template", "network", name)
+	return db.deleteObject(ctx, kindNetwork, "network_template", "network_template", name)
 }

@@ -30,3 +30,18 @@ func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 	}
 	checkFirstRelease(t, s.use(t, name))
 }
+
+// The profiles of both kinds become one kind on PostgreSQL, too.
+func TestPostgresUpgradeToOneKindOfProfile(t *testing.T) {
+	s := server{PostgresServer: lab.Postgres(t)}
+	name := s.Database(t, "")
+	pool := do(openPool(do(parseDSN(s.DSN(name)))(t), nil))(t)
+	fillTwoKinds(t, postgres, pool)
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Migrate(t.Context(), s.config(name)); err != nil {
+		t.Fatal(err)
+	}
+	checkOneKind(t, s.use(t, name))
+}

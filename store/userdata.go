@@ -19,11 +19,12 @@ func scanDocument(r row) (d sheet, err error) {
 }
 
 // shelf is one of the tables that hold documents.
-type shelf struct{ kind, table, into string }
+// column is where a profile names one.
+type shelf struct{ kind, table, column, into string }
 
 var (
-	userDataShelf = shelf{kindUserData, "userdata", intoUserData}
-	scriptShelf   = shelf{kindScript, "script", intoScript}
+	userDataShelf = shelf{kindUserData, "userdata", "document", intoUserData}
+	scriptShelf   = shelf{kindScript, "script", "script", intoScript}
 )
 
 // always has every database hold the documents that are always there.
@@ -87,7 +88,7 @@ func (s shelf) remove(ctx context.Context, db *DB, name string) error {
 	if name == seedbed.Empty {
 		return s.fixed()
 	}
-	return db.deleteObject(ctx, s.kind, s.table, s.table, name)
+	return db.deleteObject(ctx, s.kind, s.table, s.column, name)
 }
 
 // fixed refuses to change what is always there.

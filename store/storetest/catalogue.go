@@ -69,7 +69,7 @@ func testProfiles(b *bench) {
 	made := get(b.CreateProfile(ctx, webProfile()))(b)
 	wanted := webProfile()
 	wanted.Ready, wanted.Revision, wanted.Datasource, wanted.Follow = seedbed.ReadyMetadata, 1, seedbed.DatasourceEC2, seedbed.FollowPinned
-	b.equal(made, wanted, cmpopts.IgnoreFields(seedbed.Profile{}, "Created", "Changed"))
+	b.equal(made, wanted, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
 	if made.Created.IsZero() || !made.Created.Equal(made.Changed) {
 		b.Fatalf("created %v, changed %v", made.Created, made.Changed)
 	}

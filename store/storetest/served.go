@@ -41,7 +41,7 @@ func testNewFields(b *bench) {
 	p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags = []byte("#cloud-config\n\x00"), true, seedbed.DatasourceNoCloud, options, tagged
 	made := get(b.CreateProfile(ctx, p))(b)
 	p.Ready, p.Revision, p.Follow = seedbed.ReadyMetadata, 1, seedbed.FollowPinned
-	b.equal(made, p, cmpopts.IgnoreFields(seedbed.Profile{}, "Created", "Changed"))
+	b.equal(made, p, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
 	b.equal(get(b.Profile(ctx, "web"))(b), made)
 	a := createOf("web1")
 	a.Instance.VendorData, a.Instance.Datasource, a.Instance.Metadata, a.Instance.Tags = p.VendorData, p.Datasource, options, tagged

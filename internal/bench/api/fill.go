@@ -34,8 +34,8 @@ func fill(ctx context.Context, s setup, at place) error {
 		n         int
 		values    map[string]string // of the columns that differ; empty leaves one out
 	}{
-		{"profile", "name = 'small'", s.profiles, map[string]string{"name": "'profile-' || CAST(10000 + i AS text)"}},
-		{"provisioner_profile", "name = 'composed'", s.profiles, map[string]string{"id": "", "name": "'composed-' || CAST(10000 + i AS text)"}},
+		{"profile", "name = 'small'", s.profiles, map[string]string{"id": "", "name": "'profile-' || CAST(10000 + i AS text)"}},
+		{"profile", "name = 'composed'", s.profiles, map[string]string{"id": "", "name": "'composed-' || CAST(10000 + i AS text)"}},
 		{"instance", "name = 'first'", s.instances, map[string]string{
 			"id": instanceID, "name": "'vm-' || CAST(100000 + i AS text)", "profile": fmt.Sprintf("'profile-' || CAST(10000 + i %% %d AS text)", s.profiles),
 			"state": "CASE i % 10 WHEN 0 THEN 'stopped' WHEN 1 THEN 'failed' ELSE 'running' END"}},

@@ -23,21 +23,21 @@ type Adopters interface {
 // adoptPlan takes a domain that is off, and its disks, for an instance. Until the
 // second stage the domain names disks that are elsewhere by then, which is why
 // it has to be off.
-func adoptPlan() []stage {
+func (t *task) adoptPlan() []stage {
 	return []stage{
-		{name: "take-volumes", run: takeVolumes, undo: giveVolumesBack},
-		{name: "take-domain", run: takeDomain, undo: giveDomainBack, guards: "not undone, because the domain could not be given back"},
-		{name: "publish", run: publish, undo: retract, state: seedbed.InstanceStopped},
+		{name: "take-volumes", run: t.takeVolumes, undo: t.giveVolumesBack},
+		{name: "take-domain", run: t.takeDomain, undo: t.giveDomainBack, guards: "not undone, because the domain could not be given back"},
+		{name: "publish", run: t.publish, undo: t.retract, state: seedbed.InstanceStopped},
 	}
 }
 
 // forgetPlan lets go of an instance. It only goes forward, as a removal does:
 // what was let go may be another's by then.
-func forgetPlan() []stage {
+func (t *task) forgetPlan() []stage {
 	return []stage{
-		{name: "retract", run: retract},
-		{name: "release-domain", run: releaseDomain},
-		{name: "release-volumes", run: releaseVolumes},
+		{name: "retract", run: t.retract},
+		{name: "release-domain", run: t.releaseDomain},
+		{name: "release-volumes", run: t.releaseVolumes},
 	}
 }
 
@@ -59,7 +59,7 @@ func (t *task) adoption(ctx context.Context) (inst seedbed.Instance, volumes []s
 	return inst, volumes, nil
 }
 
-func takeVolumes(t *task, ctx context.Context) error {
+func (t *task) takeVolumes(ctx context.Context) error {
 	_, volumes, err := t.adoption(ctx)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoptio
 	return disks, nil
 }
 
-func giveVolumesBack(t *task, ctx context.Context) error {
+func (t *task) giveVolumesBack(ctx context.Context) error {
 	_, volumes, err := t.adoption(ctx)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func giveVolumesBack(t *task, ctx context.Context) error {
 	return t.letGo(ctx, volumes)
 }
 
-func takeDomain(t *task, ctx context.Context) error {
+func (t *task) takeDomain(ctx context.Context) error {
 	a, err := t.domainAdoption(ctx)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func takeDomain(t *task, ctx context.Context) error {
 	return nil
 }
 
-func giveDomainBack(t *task, ctx context.Context) error {
+func (t *task) giveDomainBack(ctx context.Context) error {
 	a, err := t.domainAdoption(ctx) // its volumes are all taken
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 	return a, nil
 }
 
-func releaseDomain(t *task, ctx context.Context) error {
+func (t *task) releaseDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.worker().ReleaseDomain(ctx, call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
 	})
@@ -152,7 +152,7 @@ func releaseDomain(t *task, ctx context.Context) error {
 	return nil
 }
 
-func releaseVolumes(t *task, ctx context.Context) error {
+func (t *task) releaseVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 )
 
 // stopDomain switches the domain off once the guest was told (instance-action).
-func stopDomain(t *task, ctx context.Context) error {
-	if err := announce(t, ctx, seedbed.ActionShutdown); err != nil {
+func (t *task) stopDomain(ctx context.Context) error {
+	if err := t.announce(ctx, seedbed.ActionShutdown); err != nil {
 		return err
 	}
-	err := destroyDomain(t, ctx)
+	err := t.destroyDomain(ctx)
 	if err != nil && ctx.Err() == nil {
 		// It runs on. Where it is to be removed, its state says so all the same.
 		_, back := t.engine.store.Refresh(ctx, t.node(), t.job.Instance, t.engine.cfg.Renderer.Of)
@@ -24,16 +24,16 @@ func stopDomain(t *task, ctx context.Context) error {
 }
 
 // restartDomain starts a domain that was off, whose guest is no longer about to end.
-func restartDomain(t *task, ctx context.Context) error {
-	if err := announce(t, ctx, ""); err != nil {
+func (t *task) restartDomain(ctx context.Context) error {
+	if err := t.announce(ctx, ""); err != nil {
 		return err
 	}
-	return startDomain(t, ctx)
+	return t.startDomain(ctx)
 }
 
 // announce has the guest plane serve the instance as it is now and, unless that
 // is empty, with the action. A guest plane that is down does not hold it up.
-func announce(t *task, ctx context.Context, action string) error {
+func (t *task) announce(ctx context.Context, action string) error {
 	renderer := t.engine.cfg.Renderer
 	revision, err := t.engine.store.Refresh(ctx, t.node(), t.job.Instance, func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g := renderer.Of(i, old)

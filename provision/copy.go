@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"time"
 
 	"seedbed"
 )
@@ -28,7 +29,16 @@ func (t *task) stopCopies(ctx context.Context, inst seedbed.Instance) {
 	}
 }
 
-// copies tells whether the job copies disks. An error is for the stage to find.
+// volumesLimit is the time of a stage that makes volumes: copying them takes as long as flattening.
+func (t *task) volumesLimit(ctx context.Context) time.Duration {
+	limit := t.stageLimit("volumes")
+	if t.copies(ctx) {
+		limit = max(limit, t.stageLimit("flatten"))
+	}
+	return limit
+}
+
+// copies reports whether the job copies disks. An error is for the stage to find.
 func (t *task) copies(ctx context.Context) bool {
 	if t.job.Kind == seedbed.JobRebuild {
 		r, err := t.rebuild(ctx)

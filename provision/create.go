@@ -11,33 +11,46 @@ import (
 	"seedbed"
 )
 
-// createPlan makes an instance and starts it. The guest plane knows it before
+// createPlan makes an instance, as its job was asked for.
+func (t *task) createPlan() []stage {
+	switch how := composedBy(t.job); {
+	case how.Scripted && how.Undefined:
+		return t.undefinedScriptedPlan()
+	case how.Scripted:
+		return t.scriptedPlan()
+	case how.Undefined:
+		return t.undefinedPlan()
+	}
+	return t.definedPlan()
+}
+
+// definedPlan makes an instance and starts it. The guest plane knows it before
 // its first packet. On the way back a guest that may still be running keeps its
 // filter, its definition and its disk: removing the instance later takes them in order.
-func createPlan() []stage {
+func (t *task) definedPlan() []stage {
 	return []stage{
-		{name: "volumes", run: makeVolumes, undo: undoVolumes, copies: true},
-		{name: "define", run: defineDomain, undo: undefineDomain},
-		{name: "publish", run: publish, undo: retract},
-		{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
+		{name: "volumes", run: t.makeVolumes, undo: t.undoVolumes, limit: t.volumesLimit},
+		{name: "define", run: t.defineDomain, undo: t.undefineDomain},
+		{name: "publish", run: t.publish, undo: t.retract},
+		{name: "start", run: t.startUnlessHeld, undo: t.destroyDomain, state: seedbed.InstanceRunning,
 			guards: "not undone, because the domain could not be switched off"},
-		{name: "ready", run: awaitGuest},
+		{name: "ready", run: t.awaitGuest},
 	}
 }
 
-func makeVolumes(t *task, ctx context.Context) error {
+func (t *task) makeVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.makeVolumes(ctx, inst); err != nil {
+	if err := t.cloneVolumes(ctx, inst); err != nil {
 		return err
 	}
 	t.flattened = inst.System.DiskCopy
 	return nil
 }
 
-func (t *task) makeVolumes(ctx context.Context, inst seedbed.Instance) error {
+func (t *task) cloneVolumes(ctx context.Context, inst seedbed.Instance) error {
 	t.event("info", 0, "making %d volume(s)", len(inst.Volumes))
 	_, err := t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
 		t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
@@ -89,7 +102,7 @@ func makingOf(v seedbed.Volume) string {
 }
 
 // undoVolumes removes the volumes of an instance that has not come to be.
-func undoVolumes(t *task, ctx context.Context) error {
+func (t *task) undoVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
@@ -119,7 +132,7 @@ func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	return errors.Join(failed...)
 }
 
-func defineDomain(t *task, ctx context.Context) error {
+func (t *task) defineDomain(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
@@ -171,7 +184,7 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	return spec, nil
 }
 
-func undefineDomain(t *task, ctx context.Context) error {
+func (t *task) undefineDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.worker().UndefineDomain(ctx, call, t.job.Instance)
 	})
@@ -183,16 +196,17 @@ func undefineDomain(t *task, ctx context.Context) error {
 }
 
 // publish has the node's guest plane serve the instance, and waits until it does.
-func publish(t *task, ctx context.Context) error {
+func (t *task) publish(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
 	}
-	revision, err := t.publish(ctx, inst)
+	revision, err := t.publishInstance(ctx, inst)
 	if err != nil {
 		return err
 	}
-	defer t.aside()()
+	done := t.aside()
+	defer done()
 	if err := t.applied(ctx, inst.Node, revision); err != nil {
 		return err
 	}
@@ -201,7 +215,7 @@ func publish(t *task, ctx context.Context) error {
 }
 
 // publish hands the instance to the node's guest plane, as the revision that it gives.
-func (t *task) publish(ctx context.Context, inst seedbed.Instance) (revision int64, err error) {
+func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revision int64, err error) {
 	renderer := t.engine.cfg.Renderer
 	docs := seedbed.Documents{UserData: inst.UserData, VendorData: inst.VendorData}
 	guest := renderer.Of(inst, seedbed.Guest{})
@@ -257,13 +271,14 @@ func (t *task) worker() Worker { return t.engine.fleet.Of(t.node()) }
 // retract has the guest plane forget the instance. A guest plane that is down
 // does not hold it up: the tombstone is the first thing that it will read, and
 // by then no domain is left that could ask.
-func retract(t *task, ctx context.Context) error {
+func (t *task) retract(ctx context.Context) error {
 	node := t.node()
 	revision, err := t.engine.store.Retract(ctx, t.ref, node, t.job.Instance)
 	if err != nil {
 		return fmt.Errorf("retract: %w", fromStore(err))
 	}
-	defer t.aside()()
+	done := t.aside()
+	defer done()
 	short, cancel := context.WithTimeout(ctx, t.engine.pace.retract)
 	defer cancel()
 	err = t.applied(short, node, revision)
@@ -276,7 +291,7 @@ func retract(t *task, ctx context.Context) error {
 
 // startDomain starts the domain, and looks at it once more: a guest that dies at
 // once was not started.
-func startDomain(t *task, ctx context.Context) error {
+func (t *task) startDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.worker().StartDomain(ctx, call, t.job.Instance)
 	})
@@ -290,7 +305,7 @@ func startDomain(t *task, ctx context.Context) error {
 	return nil
 }
 
-func destroyDomain(t *task, ctx context.Context) error {
+func (t *task) destroyDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return t.worker().DestroyDomain(ctx, call, t.job.Instance)
 	})

@@ -50,7 +50,7 @@ type Engine struct {
 	// strangers are kept by resync, which goes by roll.
 	strangers strangers
 	roll      roll
-	plan      func(*seedbed.Job) []stage
+	plan      func(*task) []stage
 	pace      pace
 	seats     *seats
 }
@@ -107,7 +107,7 @@ func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: planOf, pace: defaultPace(), seats: newSeats(cfg.Workers)}
+	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: stages, pace: defaultPace(), seats: newSeats(cfg.Workers)}
 }
 
 // Run claims and runs jobs, and follows the domains, until ctx ends. Then

@@ -10,16 +10,16 @@ import (
 
 // flattenPlan makes an instance's volumes independent of their image. That is
 // recorded last, so that the image counts as used as long as anything names it.
-func flattenPlan() []stage {
+func (t *task) flattenPlan() []stage {
 	return []stage{
-		{name: "flatten", run: flattenVolumes, undo: stopFlatten},
-		{name: "redefine", run: redefineDomain, undo: defineFlat, flattens: true},
+		{name: "flatten", run: t.flattenVolumes, undo: t.stopFlatten},
+		{name: "redefine", run: t.redefineDomain, undo: t.defineFlat},
 	}
 }
 
 // flattenVolumes flattens one volume after the other. What an earlier attempt
 // has begun is gone on with.
-func flattenVolumes(t *task, ctx context.Context) error {
+func (t *task) flattenVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.Instanc
 }
 
 // stopFlatten ends what goes on. A volume that is flat already stays so: it is the same disk.
-func stopFlatten(t *task, ctx context.Context) error {
+func (t *task) stopFlatten(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
@@ -100,7 +100,8 @@ func (t *task) flatDisks(ctx context.Context, inst seedbed.Instance) (disks []se
 }
 
 // redefineDomain defines the domain anew where its definition names the image's file.
-func redefineDomain(t *task, ctx context.Context) error {
+func (t *task) redefineDomain(ctx context.Context) error {
+	t.flattened = true // once the stage is done
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func redefineDomain(t *task, ctx context.Context) error {
 	if err != nil || !named {
 		return err
 	}
-	err = undefineDomain(t, ctx)
+	err = t.undefineDomain(ctx)
 	if errors.Is(err, seedbed.ErrInUse) {
 		return seedbed.Errorf(seedbed.ErrInUse, "domain %s was started meanwhile, and its definition still names the image: switch it off and flatten it again", inst.Name)
 	}
@@ -120,7 +121,7 @@ func redefineDomain(t *task, ctx context.Context) error {
 }
 
 // defineFlat gives a domain back that redefineDomain may have left undefined.
-func defineFlat(t *task, ctx context.Context) error {
+func (t *task) defineFlat(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err

@@ -8,13 +8,13 @@ import (
 
 // startUnlessHeld starts the domain of a new instance, unless it is to be
 // defined and no more.
-func startUnlessHeld(t *task, ctx context.Context) error {
+func (t *task) startUnlessHeld(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
 	}
 	if !inst.Held {
-		return startDomain(t, ctx)
+		return t.startDomain(ctx)
 	}
 	t.state = seedbed.InstanceStopped
 	t.event("info", 100, "the domain stays off, as was asked for: seedbed vm start %s starts it", inst.Name)

@@ -11,8 +11,8 @@ import (
 
 // imageRemovePlan takes an image away that nothing uses any more. It only goes
 // forward, and can be asked for again.
-func imageRemovePlan() []stage {
-	return []stage{{name: "delete-image", run: deleteImage}}
+func (t *task) imageRemovePlan() []stage {
+	return []stage{{name: "delete-image", run: t.deleteImage}}
 }
 
 func (t *task) imageRemoval() (r seedbed.ImageRemoval, err error) {
@@ -22,12 +22,12 @@ func (t *task) imageRemoval() (r seedbed.ImageRemoval, err error) {
 	return r, err
 }
 
-func deleteImage(t *task, ctx context.Context) error {
+func (t *task) deleteImage(ctx context.Context) error {
 	removal, err := t.imageRemoval()
 	if err != nil {
 		return err
 	}
-	if err := dropImage(t, ctx, removal.Import); err != nil {
+	if err := t.dropImage(ctx, removal.Import); err != nil {
 		return err
 	}
 	t.event("info", 100, "image %s is removed", t.job.Subject)

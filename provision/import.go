@@ -11,11 +11,11 @@ import (
 )
 
 // importPlan makes an image from a file on the worker's host.
-func importPlan() []stage {
-	return []stage{{name: "import", run: importImage, undo: removeImage}}
+func (t *task) importPlan() []stage {
+	return []stage{{name: "import", run: t.importImage, undo: t.removeImage}}
 }
 
-func importImage(t *task, ctx context.Context) error {
+func (t *task) importImage(ctx context.Context) error {
 	spec, err := t.importSpec()
 	if err != nil {
 		return err
@@ -80,10 +80,10 @@ func roundSize(b seedbed.Bytes) string {
 	return (b / seedbed.MiB * seedbed.MiB).String()
 }
 
-func removeImage(t *task, ctx context.Context) error { return dropImage(t, ctx, t.ref.ID) }
+func (t *task) removeImage(ctx context.Context) error { return t.dropImage(ctx, t.ref.ID) }
 
 // dropImage removes the job's image from its pool, if the job of made it.
-func dropImage(t *task, ctx context.Context, of seedbed.JobID) error {
+func (t *task) dropImage(ctx context.Context, of seedbed.JobID) error {
 	image, err := t.engine.store.Image(ctx, t.job.Subject)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))

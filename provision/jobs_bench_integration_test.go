@@ -29,10 +29,10 @@ const (
 )
 
 // noopPlan has stages that do nothing.
-func noopPlan(*seedbed.Job) []stage {
+func noopPlan(t *task) []stage {
 	plan := make([]stage, noops)
 	for i := range plan {
-		plan[i] = stage{name: "stage" + strconv.Itoa(i), run: func(t *task, _ context.Context) error {
+		plan[i] = stage{name: "stage" + strconv.Itoa(i), run: func(context.Context) error {
 			t.event("info", 100, "nothing is done")
 			return nil
 		}}

@@ -230,7 +230,8 @@ func TestMatrixIsWhole(t *testing.T) {
 	if d := cmp.Diff(slices.Sorted(maps.Keys(possible)), slices.Sorted(maps.Keys(cases))); d != "" {
 		t.Errorf("plans (-possible +cases):\n%s", d)
 	}
-	if n := len(scriptedPlan()); n != 12 || len(scriptedRebuildPlan()) != 16 {
-		t.Errorf("a script's plans have %d and %d stages", n, len(scriptedRebuildPlan()))
+	none := &task{job: &seedbed.Job{}}
+	if n := len(none.scriptedPlan()); n != 12 || len(none.scriptedRebuildPlan()) != 16 {
+		t.Errorf("a script's plans have %d and %d stages", n, len(none.scriptedRebuildPlan()))
 	}
 }

@@ -17,13 +17,13 @@ type Uploads interface {
 }
 
 // ovaPlan makes an image of each disk of an OVA.
-func ovaPlan() []stage {
-	return []stage{{name: "import", run: importOVA, undo: removeOVAImages}}
+func (t *task) ovaPlan() []stage {
+	return []stage{{name: "import", run: t.importOVA, undo: t.removeOVAImages}}
 }
 
 // ovaRemovePlan removes them. It only goes forward, and can be asked for again.
-func ovaRemovePlan() []stage {
-	return []stage{{name: "delete-image", run: deleteOVA}}
+func (t *task) ovaRemovePlan() []stage {
+	return []stage{{name: "delete-image", run: t.deleteOVA}}
 }
 
 func (t *task) ovaJob() (spec seedbed.OVAJob, err error) {
@@ -33,7 +33,7 @@ func (t *task) ovaJob() (spec seedbed.OVAJob, err error) {
 	return spec, err
 }
 
-func importOVA(t *task, ctx context.Context) error {
+func (t *task) importOVA(ctx context.Context) error {
 	spec, err := t.ovaJob()
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func removes(k seedbed.JobKind) bool {
 }
 
 // removeOVAImages removes the images that the job made, as many as it can.
-func removeOVAImages(t *task, ctx context.Context) error {
+func (t *task) removeOVAImages(ctx context.Context) error {
 	spec, err := t.ovaJob()
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedb
 }
 
 // deleteOVA removes the images of an OVA. ErrInUse means that all are still there.
-func deleteOVA(t *task, ctx context.Context) error {
+func (t *task) deleteOVA(ctx context.Context) error {
 	spec, err := t.ovaJob()
 	if err != nil {
 		return err

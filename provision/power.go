@@ -12,25 +12,25 @@ import (
 )
 
 // startPlan starts the domain of an instance that is there.
-func startPlan() []stage {
-	return []stage{{name: "start", run: restartDomain, state: seedbed.InstanceRunning}}
+func (t *task) startPlan() []stage {
+	return []stage{{name: "start", run: t.restartDomain, state: seedbed.InstanceRunning}}
 }
 
 // stopPlan shuts the guest of an instance down, or switches it off; it stays
 // defined, and keeps its addresses and volumes.
-func stopPlan() []stage {
+func (t *task) stopPlan() []stage {
 	return []stage{
-		{name: "shutdown", asks: true, run: shutdownGuest, undo: reassure},
-		{name: "stop", run: switchOff, state: seedbed.InstanceStopped},
+		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: t.reassure},
+		{name: "stop", run: t.switchOff, state: seedbed.InstanceStopped},
 	}
 }
 
 // rebootPlan does the same, and starts it again.
-func rebootPlan() []stage {
+func (t *task) rebootPlan() []stage {
 	return []stage{
-		{name: "shutdown", asks: true, run: shutdownGuest, undo: strict(reassure)},
-		{name: "stop", run: switchOff, undo: strict(switchOn), state: seedbed.InstanceStopped},
-		{name: "start", run: restartDomain, state: seedbed.InstanceRunning},
+		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: strict(t.reassure)},
+		{name: "stop", run: t.switchOff, undo: strict(t.switchOn), state: seedbed.InstanceStopped},
+		{name: "start", run: t.restartDomain, state: seedbed.InstanceRunning},
 	}
 }
 
@@ -51,9 +51,15 @@ func (t *task) grace() time.Duration {
 	return cmp.Or(p.Grace, t.engine.cfg.StageTimeout["shutdown"], time.Minute)
 }
 
+// shutdownLimit is the time of a stage that waits for a guest to shut down: the
+// guest's time, and what it takes to ask.
+func (t *task) shutdownLimit(context.Context) time.Duration {
+	return t.grace() + 2*t.engine.pace.call
+}
+
 // shutdownGuest tells the guest of its end, asks it to shut down, and waits until
 // it has. One that does not is left to the next stage.
-func shutdownGuest(t *task, ctx context.Context) error {
+func (t *task) shutdownGuest(ctx context.Context) error {
 	p, err := t.power()
 	if err != nil {
 		return err
@@ -62,7 +68,7 @@ func shutdownGuest(t *task, ctx context.Context) error {
 	if t.job.Kind == seedbed.JobReboot {
 		action = seedbed.ActionReboot
 	}
-	if err := announce(t, ctx, action); err != nil {
+	if err := t.announce(ctx, action); err != nil {
 		return err
 	}
 	if p.Force {
@@ -99,7 +105,8 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 	defer over.Stop()
 	again := time.NewTicker(t.engine.pace.ask)
 	defer again.Stop()
-	defer t.aside()()
+	done := t.aside()
+	defer done()
 	due, asked := true, false
 	for {
 		off, err := t.isOff(ctx)
@@ -167,7 +174,7 @@ func (t *task) isOff(ctx context.Context) (bool, error) {
 }
 
 // switchOff makes sure that the domain is off.
-func switchOff(t *task, ctx context.Context) error {
+func (t *task) switchOff(ctx context.Context) error {
 	off, err := t.isOff(ctx)
 	if err != nil {
 		return err
@@ -175,44 +182,44 @@ func switchOff(t *task, ctx context.Context) error {
 	if !off {
 		t.event("info", 0, "the domain is switched off")
 	}
-	return destroyDomain(t, ctx)
+	return t.destroyDomain(ctx)
 }
 
 // reassure has the guest told of no end any more. One that went off because it
 // was asked to, and was to come back, is started; one that is still about to
 // shut down cannot be held.
-func reassure(t *task, ctx context.Context) error {
+func (t *task) reassure(ctx context.Context) error {
 	if t.job.Kind == seedbed.JobStop {
-		return announce(t, ctx, "")
+		return t.announce(ctx, "")
 	}
 	off, err := t.isOff(ctx)
 	if err != nil {
 		return err
 	}
 	if off {
-		return switchOn(t, ctx)
+		return t.switchOn(ctx)
 	}
 	t.event("warn", 0, "the domain runs: its guest may still shut down, if it was asked to")
-	return announce(t, ctx, "")
+	return t.announce(ctx, "")
 }
 
 // switchOn starts the domain again if it ran when the job came.
-func switchOn(t *task, ctx context.Context) error {
+func (t *task) switchOn(ctx context.Context) error {
 	p, err := t.power()
 	if err != nil {
 		return err
 	}
 	if p.Was == seedbed.InstanceStopped {
-		return announce(t, ctx, "")
+		return t.announce(ctx, "")
 	}
-	return restartDomain(t, ctx)
+	return t.restartDomain(ctx)
 }
 
 // strict is an undo that brings something back: what is absent, or stands in its
 // place, does not mean that all is undone, as it does where something is taken away.
-func strict(undo func(*task, context.Context) error) func(*task, context.Context) error {
-	return func(t *task, ctx context.Context) error {
-		err := undo(t, ctx)
+func strict(undo func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := undo(ctx)
 		if errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrConflict) {
 			return errors.New(err.Error())
 		}

@@ -11,12 +11,13 @@ import (
 
 // awaitGuest waits for what the instance's policy calls ready. It fails as soon
 // as the domain does not run any more, since nothing would come then.
-func awaitGuest(t *task, ctx context.Context) error {
+func (t *task) awaitGuest(ctx context.Context) error {
 	nudged, stop := t.engine.domains.listen(t.job.Instance)
 	defer stop()
 	look := time.NewTicker(t.engine.pace.domain)
 	defer look.Stop()
-	defer t.aside()()
+	done := t.aside()
+	defer done()
 	due, waitingFor := true, ""
 	for {
 		hint := t.engine.store.Hint()

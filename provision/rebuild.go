@@ -12,17 +12,24 @@ import (
 // rebuildPlan gives an instance fresh disks. Until the last stage the former
 // ones are there, and so is the way back to them: the instance then runs on as
 // it did. From the last stage on there is none.
-func rebuildPlan() []stage {
+func (t *task) rebuildPlan() []stage {
+	if rebuildBy(t.job).Scripted {
+		return t.scriptedRebuildPlan()
+	}
+	return t.diskRebuildPlan()
+}
+
+func (t *task) diskRebuildPlan() []stage {
 	return []stage{
-		{name: "shutdown", asks: true, run: shutdownGuest, undo: strict(reassure)},
-		{name: "stop", run: switchOff, undo: strict(switchOn), state: seedbed.InstanceStopped},
-		{name: "volumes", run: makeNext, undo: dropNext, copies: true},
-		{name: "redefine", run: defineNext, undo: strict(defineFormer)},
-		{name: "publish", run: publishNext, undo: strict(publishFormer)},
-		{name: "start", run: startDomain, undo: destroyDomain, state: seedbed.InstanceRunning,
+		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: strict(t.reassure)},
+		{name: "stop", run: t.switchOff, undo: strict(t.switchOn), state: seedbed.InstanceStopped},
+		{name: "volumes", run: t.makeNext, undo: t.dropNext, limit: t.volumesLimit},
+		{name: "redefine", run: t.defineNext, undo: strict(t.defineFormer)},
+		{name: "publish", run: t.publishNext, undo: strict(t.publishFormer)},
+		{name: "start", run: t.startDomain, undo: t.destroyDomain, state: seedbed.InstanceRunning,
 			guards: "not undone, because the domain could not be switched off: it runs from its new disks"},
-		{name: "ready", run: awaitGuest},
-		{name: "delete", run: removeFormer, final: true},
+		{name: "ready", run: t.awaitGuest},
+		{name: "delete", run: t.removeFormer, final: true},
 	}
 }
 
@@ -41,15 +48,15 @@ func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.In
 }
 
 // makeNext makes the new volumes beside the ones that there are.
-func makeNext(t *task, ctx context.Context) error {
+func (t *task) makeNext(ctx context.Context) error {
 	r, err := t.rebuild(ctx)
 	if err != nil {
 		return err
 	}
-	return t.makeVolumes(ctx, r.Next)
+	return t.cloneVolumes(ctx, r.Next)
 }
 
-func dropNext(t *task, ctx context.Context) error {
+func (t *task) dropNext(ctx context.Context) error {
 	r, err := t.rebuild(ctx)
 	if err != nil {
 		return err
@@ -59,7 +66,7 @@ func dropNext(t *task, ctx context.Context) error {
 
 // defineNext defines the domain anew, with the new volumes. One that this job
 // has defined stays as it is.
-func defineNext(t *task, ctx context.Context) error {
+func (t *task) defineNext(ctx context.Context) error {
 	inst, err := t.exchange(ctx, seedbed.RebuildNext)
 	if err != nil {
 		return err
@@ -89,14 +96,14 @@ func (t *task) definedHere(ctx context.Context) (bool, error) {
 }
 
 func (t *task) redefine(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
-	if err := undefineDomain(t, ctx); err != nil {
+	if err := t.undefineDomain(ctx); err != nil {
 		return err
 	}
 	return t.defineAsMade(ctx, inst, disks)
 }
 
 // defineFormer defines the domain as it was, unless it still is.
-func defineFormer(t *task, ctx context.Context) error {
+func (t *task) defineFormer(ctx context.Context) error {
 	inst, err := t.exchange(ctx, seedbed.RebuildBefore)
 	if err != nil {
 		return err
@@ -145,8 +152,8 @@ func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []
 
 // publishNext has the guest plane serve the new documents. What the guest before
 // has fetched and reported until then does not make the new one ready.
-func publishNext(t *task, ctx context.Context) error {
-	if err := publish(t, ctx); err != nil {
+func (t *task) publishNext(ctx context.Context) error {
+	if err := t.publish(ctx); err != nil {
 		return err
 	}
 	_, err := t.exchange(ctx, seedbed.RebuildNext)
@@ -155,12 +162,12 @@ func publishNext(t *task, ctx context.Context) error {
 
 // publishFormer has it serve the former ones again. A guest plane that is down
 // does not hold it up: the guest that comes back was served before.
-func publishFormer(t *task, ctx context.Context) error {
+func (t *task) publishFormer(ctx context.Context) error {
 	inst, err := t.exchange(ctx, seedbed.RebuildBefore)
 	if err != nil {
 		return err
 	}
-	revision, err := t.publish(ctx, inst)
+	revision, err := t.publishInstance(ctx, inst)
 	if err != nil {
 		return err
 	}
@@ -168,7 +175,7 @@ func publishFormer(t *task, ctx context.Context) error {
 }
 
 // removeFormer takes the volumes away that the instance had.
-func removeFormer(t *task, ctx context.Context) error {
+func (t *task) removeFormer(ctx context.Context) error {
 	r, err := t.rebuild(ctx)
 	if err != nil {
 		return err
@@ -183,7 +190,8 @@ func removeFormer(t *task, ctx context.Context) error {
 // appliedSoon waits for the revision, at most that long; after that it is told
 // what happens instead.
 func (t *task) appliedSoon(ctx context.Context, node string, revision int64, most time.Duration, instead string) error {
-	defer t.aside()()
+	done := t.aside()
+	defer done()
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := t.applied(short, node, revision)

@@ -10,10 +10,10 @@ import (
 
 // scriptedRebuildPlan gives an instance fresh disks that a provisioning script
 // makes. While that runs the guest runs on, from its former disks.
-func scriptedRebuildPlan() []stage {
-	plan := scriptStages()
-	plan = append(plan, stage{name: "general-cleanup", run: endRebuildScript})
-	for _, s := range rebuildPlan() {
+func (t *task) scriptedRebuildPlan() []stage {
+	plan := t.scriptStages()
+	plan = append(plan, stage{name: "general-cleanup", run: t.endRebuildScript})
+	for _, s := range t.diskRebuildPlan() {
 		if s.name != "volumes" { // the script has made them
 			plan = append(plan, s)
 		}
@@ -50,8 +50,8 @@ func (t *task) suffix() string {
 
 // endRebuildScript lets the script go, whose disks are complete, and looks
 // whether its domain could be defined from them, while the former one still runs.
-func endRebuildScript(t *task, ctx context.Context) error {
-	if err := closeScript(t, ctx); err != nil {
+func (t *task) endRebuildScript(ctx context.Context) error {
+	if err := t.closeScript(ctx); err != nil {
 		return err
 	}
 	if err := t.dropShown(ctx); err != nil {

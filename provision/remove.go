@@ -2,11 +2,11 @@ package provision
 
 // removePlan takes an instance away, volumes included. It only goes forward: a
 // half-removed instance is no use to anyone, and removing can be asked for again.
-func removePlan() []stage {
+func (t *task) removePlan() []stage {
 	return []stage{
-		{name: "stop", run: stopDomain},
-		{name: "retract", run: retract},
-		{name: "undefine", run: undefineDomain},
-		{name: "delete", run: removeVolumes},
+		{name: "stop", run: t.stopDomain},
+		{name: "retract", run: t.retract},
+		{name: "undefine", run: t.undefineDomain},
+		{name: "delete", run: t.removeVolumes},
 	}
 }

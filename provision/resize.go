@@ -12,10 +12,10 @@ import (
 // resizePlan gives an instance other vcpus and memory, and makes one of its disks
 // larger. The former can be taken back until the latter is begun; a disk that has
 // grown stays so, since its guest may use the new room at once.
-func resizePlan() []stage {
+func (t *task) resizePlan() []stage {
 	return []stage{
-		{name: "redefine", run: resizeMachine, undo: strict(restoreMachine)},
-		{name: "grow", run: growVolume, final: true},
+		{name: "redefine", run: t.resizeMachine, undo: strict(t.restoreMachine)},
+		{name: "grow", run: t.growVolume, final: true},
 	}
 }
 
@@ -28,7 +28,7 @@ func (t *task) resizing(ctx context.Context) (spec seedbed.ResizeSpec, inst seed
 }
 
 // resizeMachine gives the domain, which is off, its new size.
-func resizeMachine(t *task, ctx context.Context) error {
+func (t *task) resizeMachine(ctx context.Context) error {
 	spec, inst, err := t.resizing(ctx)
 	if err != nil || !spec.Machine() {
 		return err
@@ -59,7 +59,7 @@ func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instanc
 
 // restoreMachine gives the domain the size back that the instance has: that
 // changes with the stage's end alone.
-func restoreMachine(t *task, ctx context.Context) error {
+func (t *task) restoreMachine(ctx context.Context) error {
 	spec, inst, err := t.resizing(ctx)
 	if err != nil || !spec.Machine() {
 		return err
@@ -86,7 +86,7 @@ func (t *task) resizeDomain(ctx context.Context, vcpus int, memory seedbed.Bytes
 }
 
 // growVolume makes the disk larger, and has the guest served what it is by now.
-func growVolume(t *task, ctx context.Context) error {
+func (t *task) growVolume(ctx context.Context) error {
 	spec, inst, err := t.resizing(ctx)
 	if err != nil {
 		return err

@@ -180,16 +180,18 @@ func trailing(name string) json.Number {
 
 // scriptLimit is the time of a stage in which a script may begin anew: that of
 // its steps up to there.
-func (t *task) scriptLimit(stage string) time.Duration {
-	limit := t.stageLimit("prepare-script")
-	for _, step := range scriptSteps {
-		if stage == "prepare-script" {
-			break
+func (t *task) scriptLimit(stage string) func(context.Context) time.Duration {
+	return func(context.Context) time.Duration {
+		limit := t.stageLimit("prepare-script")
+		for _, step := range scriptSteps {
+			if stage == "prepare-script" {
+				break
+			}
+			limit += t.stageLimit(step)
+			if step == stage {
+				break
+			}
 		}
-		limit += t.stageLimit(step)
-		if step == stage {
-			break
-		}
+		return limit
 	}
-	return limit
 }

@@ -19,27 +19,27 @@ var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
 // with this engine's lease and with any turn that is cut off. Then all that it
 // made is taken back, and whatever step was due comes after those before it have
 // been run anew. The domain is defined when its disks are complete.
-func scriptedPlan() []stage {
-	return append(scriptStages(),
-		stage{name: "general-cleanup", run: endScript, undo: undefineDomain},
-		stage{name: "publish", run: publish, undo: retract},
-		stage{name: "start", run: startUnlessHeld, undo: destroyDomain, state: seedbed.InstanceRunning,
+func (t *task) scriptedPlan() []stage {
+	return append(t.scriptStages(),
+		stage{name: "general-cleanup", run: t.endScript, undo: t.undefineDomain},
+		stage{name: "publish", run: t.publish, undo: t.retract},
+		stage{name: "start", run: t.startUnlessHeld, undo: t.destroyDomain, state: seedbed.InstanceRunning,
 			guards: "not undone, because the domain could not be switched off"},
-		stage{name: "finish", run: awaitGuest},
+		stage{name: "finish", run: t.awaitGuest},
 	)
 }
 
 // scriptStages are those in which a script makes disks, from nothing to complete.
-func scriptStages() []stage {
+func (t *task) scriptStages() []stage {
 	plan := []stage{
-		{name: "collect", run: collectScript},
-		{name: "verify", run: verifyScript},
-		{name: "prepare-script", run: prepareScript, undo: closeScript, scripted: true},
+		{name: "collect", run: t.collectScript},
+		{name: "verify", run: t.verifyScript},
+		{name: "prepare-script", run: t.prepareScript, undo: t.closeScript, limit: t.scriptLimit("prepare-script")},
 	}
 	for i, step := range scriptSteps {
-		s := stage{name: step, scripted: true, run: func(t *task, ctx context.Context) error { return t.scriptStep(ctx, i) }}
+		s := stage{name: step, limit: t.scriptLimit(step), run: func(ctx context.Context) error { return t.scriptStep(ctx, i) }}
 		if i == 0 { // before it there is nothing that a script could have made
-			s.undo = undoScript
+			s.undo = t.undoScript
 		}
 		plan = append(plan, s)
 	}
@@ -112,7 +112,7 @@ func (t *task) scriptRun(ctx context.Context) (*scriptSide, error) {
 	return t.script, nil
 }
 
-func collectScript(t *task, ctx context.Context) error {
+func (t *task) collectScript(ctx context.Context) error {
 	s, err := t.scriptRun(ctx)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func collectScript(t *task, ctx context.Context) error {
 }
 
 // prepareScript loads the script, which is where it fails that is no Python.
-func prepareScript(t *task, ctx context.Context) error {
+func (t *task) prepareScript(ctx context.Context) error {
 	if err := t.beginScript(ctx); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (t *task) beginScript(ctx context.Context) error {
 
 // takeBack ends the job's script, whoever began it, and removes what it made.
 func (t *task) takeBack(ctx context.Context) error {
-	if err := closeScript(t, ctx); err != nil {
+	if err := t.closeScript(ctx); err != nil {
 		return err
 	}
 	inst, err := t.scripting(ctx)
@@ -235,7 +235,7 @@ func (t *task) forgetVolumes(ctx context.Context, inst seedbed.Instance) error {
 }
 
 // closeScript ends the job's script, with its mounts and mappings.
-func closeScript(t *task, ctx context.Context) error {
+func (t *task) closeScript(ctx context.Context) error {
 	if t.script != nil {
 		t.script.live = false
 	}
@@ -248,11 +248,11 @@ func closeScript(t *task, ctx context.Context) error {
 	return nil
 }
 
-func undoScript(t *task, ctx context.Context) error { return t.takeBack(ctx) }
+func (t *task) undoScript(ctx context.Context) error { return t.takeBack(ctx) }
 
 // endScript lets the script go, whose disks are complete, and defines its domain.
-func endScript(t *task, ctx context.Context) error {
-	if err := closeScript(t, ctx); err != nil {
+func (t *task) endScript(ctx context.Context) error {
+	if err := t.closeScript(ctx); err != nil {
 		return err
 	}
 	if err := t.dropShown(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // verifyScript looks whether all is there that the script will need, while
 // nothing is made yet. The messages are PVC's.
-func verifyScript(t *task, ctx context.Context) error {
+func (t *task) verifyScript(ctx context.Context) error {
 	s, err := t.scriptRun(ctx)
 	if err != nil {
 		return err

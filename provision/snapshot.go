@@ -10,13 +10,13 @@ import (
 )
 
 // snapshotPlan takes a snapshot of every volume of an instance, or of none.
-func snapshotPlan() []stage {
-	return []stage{{name: "snapshot", run: takeSnapshots, undo: undoSnapshots}}
+func (t *task) snapshotPlan() []stage {
+	return []stage{{name: "snapshot", run: t.takeSnapshots, undo: t.undoSnapshots}}
 }
 
 // snapshotRemovePlan removes one from every volume that has it.
-func snapshotRemovePlan() []stage {
-	return []stage{{name: "delete-snapshot", run: removeSnapshots}}
+func (t *task) snapshotRemovePlan() []stage {
+	return []stage{{name: "delete-snapshot", run: t.removeSnapshots}}
 }
 
 // eachSnapshot calls do for the job's snapshot of every volume, whatever happens
@@ -43,7 +43,7 @@ func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Co
 	return errors.Join(failed...)
 }
 
-func takeSnapshots(t *task, ctx context.Context) error {
+func (t *task) takeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is taken", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		_, err := t.worker().CreateSnapshot(ctx, call, spec)
 		return err
@@ -52,7 +52,7 @@ func takeSnapshots(t *task, ctx context.Context) error {
 
 // undoSnapshots removes what this job has taken. A snapshot of that name that
 // was there before stays.
-func undoSnapshots(t *task, ctx context.Context) error {
+func (t *task) undoSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		err := t.worker().RemoveSnapshot(ctx, call, spec, t.ref.ID)
 		if errors.Is(err, seedbed.ErrConflict) {
@@ -62,7 +62,7 @@ func undoSnapshots(t *task, ctx context.Context) error {
 	})
 }
 
-func removeSnapshots(t *task, ctx context.Context) error {
+func (t *task) removeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		return t.worker().RemoveSnapshot(ctx, call, spec, "")
 	})

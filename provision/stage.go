@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -16,86 +17,56 @@ type stage struct {
 	name string
 	// state is the instance's state once the stage is done; empty leaves it.
 	state seedbed.InstanceState
-	run   func(*task, context.Context) error
+	run   func(context.Context) error
 	// undo takes back what run may have done; nil when that leaves nothing behind.
-	undo func(*task, context.Context) error
+	undo func(context.Context) error
 	// guards is set where the stages before this one must not be undone unless
 	// this one was: it says why they were not.
 	guards string
-	// asks is set where the stage waits for a guest that was asked to shut down: its
-	// time is the guest's, and what it takes to ask comes on top.
-	asks bool
 	// final is set for a last stage from which there is no way back: it is not
 	// cancelled, is tried again after any error, and failing leaves the job failed.
 	final bool
-	// scripted is set where a script runs, and its time is that of its steps until then.
-	scripted bool
-	// flattens is set where the instance's volumes are clones of no image once the stage is done.
-	flattens bool
-	// copies is set where the instance's system may have disks copied, which takes its time.
-	copies bool
+	// limit is how long one attempt may take; nil takes the time that is configured for
+	// the stage's name.
+	limit func(context.Context) time.Duration
+}
+
+// plans are the kinds of job that there is a plan for: the stages in order.
+var plans = map[seedbed.JobKind]func(*task) []stage{
+	seedbed.JobCreate:         (*task).createPlan,
+	seedbed.JobRemove:         (*task).removePlan,
+	seedbed.JobImport:         (*task).importPlan,
+	seedbed.JobStart:          (*task).startPlan,
+	seedbed.JobStop:           (*task).stopPlan,
+	seedbed.JobReboot:         (*task).rebootPlan,
+	seedbed.JobRebuild:        (*task).rebuildPlan,
+	seedbed.JobResize:         (*task).resizePlan,
+	seedbed.JobFlatten:        (*task).flattenPlan,
+	seedbed.JobSnapshot:       (*task).snapshotPlan,
+	seedbed.JobSnapshotRemove: (*task).snapshotRemovePlan,
+	seedbed.JobImageRemove:    (*task).imageRemovePlan,
+	seedbed.JobOVA:            (*task).ovaPlan,
+	seedbed.JobOVARemove:      (*task).ovaRemovePlan,
+	seedbed.JobAdopt:          (*task).adoptPlan,
+	seedbed.JobForget:         (*task).forgetPlan,
 }
 
 // plannable are the kinds of job that there is a plan for: an engine claims no
 // other, which a newer one of the same installation may run.
-func plannable() (kinds []seedbed.JobKind) {
-	for _, k := range seedbed.JobKinds() {
-		if planOf(&seedbed.Job{Kind: k}) != nil {
-			kinds = append(kinds, k)
-		}
-	}
-	return kinds
+func plannable() []seedbed.JobKind {
+	return slices.DeleteFunc(seedbed.JobKinds(), func(k seedbed.JobKind) bool { return plans[k] == nil })
 }
 
-// planOf is the stages of a job in order; nil for an unknown kind.
-func planOf(job *seedbed.Job) []stage {
-	switch job.Kind {
-	case seedbed.JobCreate:
-		switch how := composedBy(job); {
-		case how.Scripted && how.Undefined:
-			return undefinedScriptedPlan()
-		case how.Scripted:
-			return scriptedPlan()
-		case how.Undefined:
-			return undefinedPlan()
-		}
-		return createPlan()
-	case seedbed.JobRemove:
-		return removePlan()
-	case seedbed.JobImport:
-		return importPlan()
-	case seedbed.JobStart:
-		return startPlan()
-	case seedbed.JobStop:
-		return stopPlan()
-	case seedbed.JobReboot:
-		return rebootPlan()
-	case seedbed.JobRebuild:
-		if rebuildBy(job).Scripted {
-			return scriptedRebuildPlan()
-		}
-		return rebuildPlan()
-	case seedbed.JobResize:
-		return resizePlan()
-	case seedbed.JobFlatten:
-		return flattenPlan()
-	case seedbed.JobSnapshot:
-		return snapshotPlan()
-	case seedbed.JobSnapshotRemove:
-		return snapshotRemovePlan()
-	case seedbed.JobImageRemove:
-		return imageRemovePlan()
-	case seedbed.JobOVA:
-		return ovaPlan()
-	case seedbed.JobOVARemove:
-		return ovaRemovePlan()
-	case seedbed.JobAdopt:
-		return adoptPlan()
-	case seedbed.JobForget:
-		return forgetPlan()
+// stages are the stages of a task's job in order; nil for an unknown kind.
+func stages(t *task) []stage {
+	if plan := plans[t.job.Kind]; plan != nil {
+		return plan(t)
 	}
 	return nil
 }
+
+// planOf is the stages of a job in order, to be read; nil for an unknown kind.
+func planOf(job *seedbed.Job) []stage { return stages(&task{job: job}) }
 
 // storeError is a failure of the store that has no kind: a disk error, a broken
 // connection. The job is left to its lease rather than judged by it.
@@ -121,13 +92,13 @@ type panicError struct {
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // guarded calls do and turns a panic into an error.
-func guarded(t *task, ctx context.Context, do func(*task, context.Context) error) (err error) {
+func guarded(ctx context.Context, do func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{v, debug.Stack()}
 		}
 	}()
-	return do(t, ctx)
+	return do(ctx)
 }
 
 // errTimeout is the cause of a stage's context that ended by its own time limit.
@@ -136,7 +107,7 @@ var errTimeout = errors.New("stage timeout")
 // perform runs do until it succeeds, trying again after errors that retry takes,
 // for at most limit. It returns the cause when ctx ends for another reason. A job that
 // has given its seat away gets one first.
-func (t *task) perform(ctx context.Context, limit time.Duration, do func(*task, context.Context) error, retry func(error) bool) error {
+func (t *task) perform(ctx context.Context, limit time.Duration, do func(context.Context) error, retry func(error) bool) error {
 	if t.seat.back(ctx); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -144,7 +115,7 @@ func (t *task) perform(ctx context.Context, limit time.Duration, do func(*task, 
 	defer cancel()
 	var last error
 	for wait := t.engine.pace.retryMin; ; wait = min(2*wait, t.engine.pace.retryMax) {
-		err := guarded(t, ctx, do)
+		err := guarded(ctx, do)
 		switch {
 		case err == nil:
 			return nil

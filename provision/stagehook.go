@@ -56,7 +56,7 @@ func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 		return fmt.Errorf("encode hook: %w", err)
 	}
 	event := seedbed.Outgoing{ID: id, Type: seedbed.EventJobHook, Subject: t.job.Subject, Data: data, At: t.job.Created}
-	post := func(_ *task, ctx context.Context) error { return t.engine.cfg.Trigger(ctx, h.Endpoint, event) }
+	post := func(ctx context.Context) error { return t.engine.cfg.Trigger(ctx, h.Endpoint, event) }
 	return t.perform(ctx, h.Limit(), post, func(error) bool { return true })
 }
 
@@ -64,7 +64,7 @@ func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 // was in hand when the job was claimed may have run it before.
 func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.HookRun) error {
 	run.Attempt, run.Again = max(1, t.job.Attempts), t.resumed == run.Stage
-	once := func(t *task, ctx context.Context) error {
+	once := func(ctx context.Context) error {
 		machine, err := t.hookMachine(ctx)
 		if err != nil {
 			return err

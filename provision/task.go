@@ -119,7 +119,7 @@ func (t *task) run() error {
 
 // forward runs the stages that are not done yet, and ends the job.
 func (t *task) forward(ctx context.Context) error {
-	plan := t.engine.plan(t.job)
+	plan := t.engine.plan(t)
 	n := t.job.Done
 	switch {
 	case plan == nil:
@@ -148,7 +148,7 @@ func (t *task) forward(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: plan[n].flattens || t.flattened, Resized: t.resized}
+		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: t.flattened, Resized: t.resized}
 		if n+1 < len(plan) {
 			step.Next, step.Final = plan[n+1].name, plan[n+1].final
 		}
@@ -161,12 +161,9 @@ func (t *task) forward(ctx context.Context) error {
 }
 
 // limit is the time of one attempt of a stage.
-func (t *task) limit(s stage) time.Duration {
-	if s.asks {
-		return t.grace() + 2*t.engine.pace.call
-	}
-	if s.scripted {
-		return t.scriptLimit(s.name)
+func (t *task) limit(ctx context.Context, s stage) time.Duration {
+	if s.limit != nil {
+		return s.limit(ctx)
 	}
 	return t.stageLimit(s.name)
 }
@@ -181,10 +178,7 @@ func (t *task) stageLimit(name string) time.Duration {
 // pass runs one stage. What does not answer is tried again until the stage's
 // time is over; a removal, which has no way back, tries again after any error.
 func (t *task) pass(ctx context.Context, s stage) error {
-	limit := t.limit(s)
-	if s.copies && t.copies(ctx) {
-		limit = max(limit, t.stageLimit("flatten"))
-	}
+	limit := t.limit(ctx, s)
 	for tries, wait := max(1, t.job.Attempts), t.engine.pace.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.pace.retryMax) {
 		err := t.perform(ctx, limit, s.run, unavailable)
 		var broken *storeError

@@ -11,7 +11,7 @@ import (
 
 // removeVolumes takes the instance's volumes away: into the trash of pools that
 // keep one. It tries each, whatever happens to the others.
-func removeVolumes(t *task, ctx context.Context) error {
+func (t *task) removeVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err

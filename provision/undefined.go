@@ -15,19 +15,21 @@ func undefined(job *seedbed.Job) bool {
 
 // releaseStage lets the disks go. There is no way back from it: what was let go
 // may be another's by then.
-var releaseStage = stage{name: "release-volumes", run: releaseVolumes, final: true}
+func (t *task) releaseStage() stage {
+	return stage{name: "release-volumes", run: t.releaseVolumes, final: true}
+}
 
-// undefinedPlan is createPlan without a domain.
-func undefinedPlan() []stage {
-	return []stage{createPlan()[0], releaseStage}
+// undefinedPlan is definedPlan without a domain.
+func (t *task) undefinedPlan() []stage {
+	return []stage{t.definedPlan()[0], t.releaseStage()}
 }
 
 // undefinedScriptedPlan is scriptedPlan without one.
-func undefinedScriptedPlan() []stage {
+func (t *task) undefinedScriptedPlan() []stage {
 	var plan []stage
-	for _, s := range scriptedPlan() {
+	for _, s := range t.scriptedPlan() {
 		if s.name == "general-cleanup" {
-			return append(plan, stage{name: s.name, run: endUndefined}, releaseStage)
+			return append(plan, stage{name: s.name, run: t.endUndefined}, t.releaseStage())
 		}
 		plan = append(plan, s)
 	}
@@ -35,8 +37,8 @@ func undefinedScriptedPlan() []stage {
 }
 
 // endUndefined is endScript without a domain.
-func endUndefined(t *task, ctx context.Context) error {
-	if err := closeScript(t, ctx); err != nil {
+func (t *task) endUndefined(ctx context.Context) error {
+	if err := t.closeScript(ctx); err != nil {
 		return err
 	}
 	return t.dropShown(ctx)

@@ -66,7 +66,7 @@ func (t *task) backward(ctx context.Context) error {
 
 // planned is the stage of that name in the job's plan.
 func (t *task) planned(name string) (s stage, ok bool) {
-	plan := t.engine.plan(t.job)
+	plan := t.engine.plan(t)
 	i := slices.IndexFunc(plan, func(s stage) bool { return s.name == name })
 	if i < 0 {
 		return stage{}, false
@@ -88,7 +88,7 @@ func (t *task) revert(ctx context.Context, name string) (problem string, orphans
 	if s.undo == nil {
 		return "", nil, nil
 	}
-	err = t.perform(ctx, min(t.engine.pace.undo, t.limit(s)), s.undo, func(err error) bool {
+	err = t.perform(ctx, min(t.engine.pace.undo, t.limit(ctx, s)), s.undo, func(err error) bool {
 		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
 	})
 	t.flush(name)

@@ -85,7 +85,8 @@ func (p *Pool) convert(ctx context.Context, from *image.Private, t tag, report f
 // fill makes the RBD image of the file, its snapshot, and its name.
 func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
 	from, to := buildingName(p.cfg.Node), t.Role.rbdName(t.Name)
-	defer p.making(from)()
+	done := p.making(from)
+	defer done()
 	defer func() {
 		if errors.Is(err, seedbed.ErrUnavailable) || err != nil && ctx.Err() != nil {
 			p.soil() // a killed qemu-img stays the image's user for a while

@@ -40,7 +40,8 @@ func (p *Pool) give(ctx context.Context, s *session, from string, h header, t ta
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	defer p.making(to)()
+	done := p.making(to)
+	defer done()
 	if err := s.rename(h, from, to); err != nil {
 		if is(err, eexist) {
 			return nil, fmt.Errorf("%w: RBD image %s/%s", errTaken, p.cfg.Pool, to)

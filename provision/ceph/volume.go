@@ -108,7 +108,8 @@ func (p *Pool) makeVolume(ctx context.Context, s *session, t tag) (*tag, error) 
 		return nil, err
 	}
 	from := buildingName(p.cfg.Node)
-	defer p.making(from)()
+	done := p.making(from)
+	defer done()
 	made, err := p.cloneTo(ctx, s, from, t)
 	if err != nil {
 		p.undo(s, from, t, err)

@@ -90,7 +90,7 @@ func TestScripted(t *testing.T) {
 		t.Errorf("arguments (-want +got):\n%s", d)
 	}
 	history := l.history(receipt.Job)
-	for _, want := range []string{"info setup: checking", "52:54:01:00:c0:00 in place of the script's 52:54:00:99:99:99", "vhostmd0 is left out", "volume web12_sda is there"} {
+	for _, want := range []string{"info setup: checking", "52:54:01:00:c0:00, to which its IP address belongs, instead of the script's 52:54:00:99:99:99", "vhostmd0 is left out", "volume web12_sda is there"} {
 		if !strings.Contains(history, want) {
 			t.Errorf("history without %q:\n%s", want, history)
 		}
@@ -186,7 +186,7 @@ func TestScriptedFails(t *testing.T) {
 		"install":             {steps("install: fail no mirror"), "stage install: Error in script install() step: no mirror"},
 		"cleanup":             {steps("cleanup: fail no"), "stage cleanup: Error in script cleanup() step: no"},
 		"death":               {steps("install: die"), "the script did not come to its end: killed"},
-		"no XML":              {steps("create: xml <domain"), "it is no XML of a libvirt domain"},
+		"no XML":              {steps("create: xml <domain"), "it is not the XML of a libvirt domain"},
 		"another name":        {strings.Replace(steps(), "<name>NAME", "<name>other", 1), `its name is "other"`},
 		"another's disk":      {strings.Replace(steps(), "default/NAME_sda'", "default/secret'", 1), "the disk default/secret is not the instance's own"},
 		"a disk never made":   {strings.Replace(steps(), "default/NAME_sda'", "default/NAME_sdq'", 1), "is not one that the script has made"},

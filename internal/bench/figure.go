@@ -22,7 +22,7 @@ func AtLeast(v float64) Mark { return Mark{Limit: v, AtLeast: true} }
 // AtMost is the mark of a figure that shall be small.
 func AtMost(v float64) Mark { return Mark{Limit: v} }
 
-// Met tells whether v reaches the mark.
+// Met reports whether v reaches the mark.
 func (m Mark) Met(v float64) bool {
 	if m.AtLeast {
 		return v >= m.Limit

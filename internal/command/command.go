@@ -201,7 +201,7 @@ func (l Limits) args() []string {
 	return args
 }
 
-// Installed tells whether the program is in PATH; if not, the error is ErrUnavailable and says so.
+// Installed reports whether the program is in PATH; if not, the error is ErrUnavailable and says so.
 func Installed(name string) error {
 	_, err := find(name)
 	return err

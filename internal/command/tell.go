@@ -113,7 +113,7 @@ func (t *teller) end(c Command, out Output, err error) {
 	t.note(fmt.Sprintf("%s: ended well after %s", c.program(), took))
 }
 
-// forPrograms tells whether a command was asked for JSON.
+// forPrograms reports whether a command was asked for JSON.
 func forPrograms(out []byte) bool {
 	text := bytes.TrimSpace(out)
 	return bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("["))

@@ -22,7 +22,7 @@ type KeyPair struct {
 	Key  string `yaml:"key"`
 }
 
-// Given tells whether there is a pair.
+// Given reports whether there is a pair.
 func (p KeyPair) Given() bool { return p.Cert != "" }
 
 // cluster checks the certificates, and that there are those that other keys need.

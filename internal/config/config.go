@@ -26,7 +26,7 @@ type Config struct {
 	// Group is the group that may use the sockets, besides their daemon's own
 	// user; empty means that user's group.
 	Group string `yaml:"group"`
-	// Hypervisor tells whether guests run on this host; false for one that only controls others.
+	// Hypervisor reports whether guests run on this host; false for one that only controls others.
 	Hypervisor bool `yaml:"hypervisor"`
 
 	Store        Store        `yaml:"store"`
@@ -162,7 +162,7 @@ type Network struct {
 // first start and kept. The zero value is auto.
 type Prefix struct{ netip.Prefix }
 
-// Auto tells whether the subnet is to be chosen.
+// Auto reports whether the subnet is to be chosen.
 func (p Prefix) Auto() bool { return !p.IsValid() }
 
 // MarshalText implements encoding.TextMarshaler.

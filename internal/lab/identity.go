@@ -43,7 +43,7 @@ func identify(pid int) (started, error) {
 	return started{PID: pid, Began: strings.TrimSpace(string(boot)) + " " + fields[19]}, nil
 }
 
-// alive tells whether the process still runs.
+// alive reports whether the process still runs.
 func (s started) alive() bool {
 	now, err := identify(s.PID)
 	return err == nil && now == s

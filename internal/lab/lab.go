@@ -117,7 +117,7 @@ func (p *Process) Stop(sig syscall.Signal) {
 	<-p.done
 }
 
-// Alive tells whether the program still runs.
+// Alive reports whether the program still runs.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.done:

@@ -56,7 +56,7 @@ func (m *Machine) copy(from, to string, mode os.FileMode) {
 }
 
 // Run boots the machine, has its shell run a command, and gives what was written to its
-// console until the command ended: ok tells whether with status 0. The machine ends then.
+// console until the command ended: ok reports whether with status 0. The machine ends then.
 func (m *Machine) Run(timeout time.Duration, command string) (console string, ok bool) {
 	m.t.Helper()
 	root, initrd := filepath.Join(m.dir, "root"), filepath.Join(m.dir, "initrd")

@@ -94,7 +94,7 @@ func (z *Zoo) AwaitServing() {
 	})
 }
 
-// Serving tells whether the server serves clients now.
+// Serving reports whether the server serves clients now.
 func (z *Zoo) Serving() bool { return strings.Contains(z.ask("srvr"), "Mode:") }
 
 // ask sends one of ZooKeeper's four letter words; no answer is empty.

@@ -83,7 +83,7 @@ func addHosts(template *x509.Certificate, node string, hosts []string) error {
 	return nil
 }
 
-// hostName tells whether a certificate can be for that name (RFC 1123, 2.1), wildcards aside.
+// hostName reports whether a certificate can be for that name (RFC 1123, 2.1), wildcards aside.
 func hostName(name string) bool {
 	if len(name) > 253 {
 		return false

@@ -116,7 +116,7 @@ func newDatabase(t testing.TB, dsn string) string {
 	return dsn + " dbname=" + name
 }
 
-// Again tells whether the tests run again, on PostgreSQL.
+// Again reports whether the tests run again, on PostgreSQL.
 func Again() bool { return os.Getenv(dsnVar) != "" }
 
 // OnPostgres runs the tests of this binary whose names match run again, on a

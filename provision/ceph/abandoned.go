@@ -9,13 +9,13 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 )
 
-// A node that never comes back leaves what it was making. No other can tell that
-// it does not, nor which nodes there are. So what nobody has open counts as
-// abandoned a day after it was begun: nothing is made for so long without being
-// open, but for moments. A node that wakes up even later finds the name gone, and
-// its own step fails: no other thing ever has a building name.
+// A node that never comes back leaves unfinished images behind. The other nodes do not know which
+// nodes exist, and cannot tell that it is gone. So an unfinished image counts as abandoned a day
+// after it was begun, if no client has it open: an image that is being made is closed for moments
+// only. A node that wakes up even later finds the name gone, and its own step fails, because
+// building names are never reused.
 
-// abandoned tells whether what has that name, and is another node's and unfinished, may be removed.
+// abandoned reports whether another node's unfinished image of that name may be removed.
 func (p *Pool) abandoned(s *session, name string) (bool, error) {
 	begun, err := s.io.Stat(idObject + name)
 	if err != nil {
@@ -28,7 +28,7 @@ func (p *Pool) abandoned(s *session, name string) (bool, error) {
 	return err == nil && user == "", err
 }
 
-// due tells whether the sweep removes what node has left unfinished.
+// due reports whether the sweep removes what node has left unfinished.
 func (p *Pool) due(s *session, name, node string) (bool, error) {
 	if node == p.cfg.Node {
 		return true, nil
@@ -36,8 +36,8 @@ func (p *Pool) due(s *session, name, node string) (bool, error) {
 	return p.abandoned(s, name)
 }
 
-// takeBack removes what node was giving that final name. A rename that was cut
-// off before the directory had the new name is taken back first.
+// takeBack removes the image that node was renaming to that final name. It first undoes a rename
+// that was cut off before the directory had the new name.
 func (p *Pool) takeBack(ctx context.Context, s *session, to, node string) error {
 	names, err := rbd.GetImageNames(s.io)
 	if err != nil {

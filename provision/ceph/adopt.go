@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// Locate implements worker.Adopter: an image of the same Ceph pool, so that it
-// becomes a volume by its name alone.
+// Locate implements worker.Adopter. The disk must be an image of the same Ceph pool, so that
+// renaming it makes it a volume.
 func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.ForeignDisk, error) {
 	name, ok := strings.CutPrefix(d.Source, p.cfg.Pool+"/")
 	if d.Type != "rbd" || !ok || strings.Contains(name, "/") {
@@ -30,17 +30,17 @@ func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.Forei
 	})
 }
 
-// adoptable looks at an RBD image that is to become a volume, and gives the tag
-// that it would have, without a name.
+// adoptable inspects an RBD image that is to become a volume and returns the tag that it would
+// have, without a name.
 func (p *Pool) adoptable(s *session, name string) (t tag, err error) {
 	have, there, err := s.readTag(name)
 	switch {
 	case err != nil:
 		return t, err
 	case !there:
-		return t, seedbed.Errorf(seedbed.ErrNotFound, "there is no RBD image %s/%s", p.cfg.Pool, name)
+		return t, seedbed.Errorf(seedbed.ErrNotFound, "RBD image %s/%s does not exist", p.cfg.Pool, name)
 	case have.names(name) || strings.HasPrefix(name, building):
-		return t, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s is Seedbed's already", p.cfg.Pool, name)
+		return t, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s already belongs to Seedbed", p.cfg.Pool, name)
 	}
 	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
 	if err != nil {
@@ -59,15 +59,16 @@ func (p *Pool) adoptable(s *session, name string) (t tag, err error) {
 	if err != nil {
 		return t, err
 	}
-	// A clone of one of ours keeps that in use; of another's, that is not for us to know.
+	// A clone of one of our images keeps that image in use. Parents that are not ours are not
+	// tracked.
 	if role, image, ok := split(parent.Image.ImageName); ok && role == roleImage && parent.Image.PoolName == p.cfg.Pool {
 		t.Image = image
 	}
 	return t, nil
 }
 
-// AdoptVolume implements worker.Adopter. The tag comes first and names what the
-// image is to be called, so that it counts only once it is called that.
+// AdoptVolume implements worker.Adopter. The tag is written first. It names the image's final name,
+// so that it takes effect only with the rename.
 func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
 	if err := seedbed.CheckName("volume", a.Name); err != nil {
 		return seedbed.VolumeInfo{}, err
@@ -85,7 +86,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 		case there && have.names(final) && have.Instance == a.Instance:
 			return p.volume(s, have), nil
 		case there && name != final:
-			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists already: it is left alone", p.cfg.Pool, final)
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s already exists and is not changed", p.cfg.Pool, final)
 		}
 		t, err := p.adoptable(s, name)
 		if err != nil {
@@ -126,7 +127,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 		if err != nil {
 			return struct{}{}, err
 		}
-		if !there || !have.names(final) { // released, or never taken: of that only the tag may be there
+		if !there || !have.names(final) { // released, or never adopted: then at most the tag is there
 			left, _, err := s.readTag(back)
 			if err != nil || left == nil || left.Name != a.Name || left.Instance != a.Instance {
 				return struct{}{}, err
@@ -142,7 +143,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 				err = s.rename(h, final, back)
 			}
 			if err != nil {
-				return struct{}{}, fmt.Errorf("give RBD image %s/%s its name back: %w", p.cfg.Pool, back, err)
+				return struct{}{}, fmt.Errorf("rename RBD image %s/%s back: %w", p.cfg.Pool, back, err)
 			}
 		}
 		return struct{}{}, s.dropTag(back)

@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// parseRoom reads the answer of the monitors' "df detail": the room in a pool, as its
-// users count it, and no more than its quota leaves. known is false until a manager has reported.
+// parseRoom reads the monitors' answer to "df detail": the size of a pool and its free space, after
+// replication and within the pool's quota. known is false until a manager has reported.
 func parseRoom(answer []byte, pool string) (size, free seedbed.Bytes, known bool, err error) {
 	var a struct {
 		Pools []struct {
@@ -38,8 +38,8 @@ func parseRoom(answer []byte, pool string) (size, free seedbed.Bytes, known bool
 	return 0, 0, false, nil
 }
 
-// parseMonitors reads the answer of the monitors' "mon dump": every monitor's
-// address, host:port, separated by commas; that of the newer protocol (v2) where it has one.
+// parseMonitors reads the monitors' answer to "mon dump" and returns each monitor's address as
+// host:port, separated by commas. It prefers addresses of the newer protocol (v2).
 func parseMonitors(answer []byte) (string, error) {
 	var a struct {
 		Mons []struct {

@@ -18,7 +18,7 @@ import (
 // Type is the pool type that this package implements.
 const Type = "ceph"
 
-// What Config has unless it says otherwise.
+// Defaults of Config.
 const (
 	DefaultConfFile   = "/etc/ceph/ceph.conf"
 	DefaultTimeout    = 15 * time.Second
@@ -28,7 +28,7 @@ const (
 	DefaultAbandoned  = 24 * time.Hour
 )
 
-// Config is one pool.
+// Config configures one pool.
 type Config struct {
 	// Name is the pool's name in Seedbed.
 	Name string
@@ -36,40 +36,43 @@ type Config struct {
 	Pool string
 	// ConfFile is the cluster's ceph.conf; empty means DefaultConfFile.
 	ConfFile string
-	// User is the Ceph user, without "client.". It needs the caps "profile rbd" of
-	// monitors, of the pool, and of managers.
+	// User is the Ceph user, without "client.". It needs the caps "profile rbd" for monitors, for
+	// the pool and for managers.
 	User string
 	// Keyring is the file with the user's key; empty means /etc/ceph/ceph.client.<user>.keyring.
 	Keyring string
-	// Node is this host's name. What it left unfinished is swept when it opens the pool; others' once it is abandoned.
+	// Node is this host's name. Opening the pool sweeps what this node left unfinished, and other
+	// nodes' images once they are abandoned.
 	Node string
-	// Lock is the path of a file that is held while the pool is open, so that one
-	// process of the node has it. It is made when it is missing.
+	// Lock is the path of a file that is locked while the pool is open, so that only one process of
+	// the node has it open. It is created if it is missing.
 	Lock string
-	// Scratch is a directory for the private copy of a file that is imported; empty means DefaultScratch.
+	// Scratch is a directory for private copies of files during imports; empty means
+	// DefaultScratch.
 	Scratch string
-	// Timeout is how long one operation of the cluster may take, and a connection
-	// to be made; zero means DefaultTimeout. It is rounded up to seconds.
+	// Timeout bounds one operation of the cluster, and connecting to it; zero means DefaultTimeout.
+	// It is rounded up to seconds.
 	Timeout time.Duration
-	// WatcherFor is how long a removal waits for an image's last user to go;
-	// zero means DefaultWatcherFor. Ceph keeps a dead client for 30 s.
+	// WatcherFor is how long a removal waits for an image's last user to close it; zero means
+	// DefaultWatcherFor. Ceph keeps a dead client for 30 s.
 	WatcherFor time.Duration
-	// Abandoned is how long after it began something unfinished of another node counts as
-	// abandoned, when nobody has it open; zero means DefaultAbandoned.
+	// Abandoned is the age at which another node's unfinished image counts as abandoned if no
+	// client has it open; zero means DefaultAbandoned.
 	Abandoned time.Duration
-	// Reserve is the free space below which nothing new is made; zero means DefaultReserve.
+	// Reserve is the free space below which nothing new is created; zero means DefaultReserve.
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept in RBD's trash; zero removes it at once.
 	Trash time.Duration
-	// Mapper maps volumes; nil for a pool that maps none.
+	// Mapper maps volumes; nil if the pool cannot map any.
 	Mapper *mapper.Host
 	Log    *slog.Logger
 }
 
-// word is what pools and users are named: nothing that librados' or QEMU's option syntax reads otherwise.
+// word matches names of pools and users. It excludes all characters with a meaning in librados' or
+// QEMU's option syntax.
 var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
 
-// complete fills in what is left out and refuses with ErrInvalid what cannot be used.
+// complete fills in defaults. It returns ErrInvalid for values that cannot be used.
 func (c Config) complete() (Config, error) {
 	if err := seedbed.CheckName("pool", c.Name); err != nil {
 		return c, err
@@ -97,24 +100,24 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
-// seconds is the timeout as Ceph's options take it.
+// seconds is the timeout in the form that Ceph's options take.
 func (c Config) seconds() int {
 	return int((c.Timeout + time.Second - 1) / time.Second)
 }
 
-// SecretID is the UUID of the libvirt secret that holds the key of a pool's
-// user: the same on every node, so that a domain can move.
+// SecretID is the UUID of the libvirt secret that holds the key of a pool's user. It is the same on
+// every node, so that a domain can move.
 func SecretID(pool, user string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("seedbed:ceph:"+pool+":"+user)).String()
 }
 
-// qemuTarget is the name by which QEMU's rbd driver writes to an image
-// (block/rbd.c, qemu_rbd_parse_filename). It names the keyring and holds no key. librbd's
-// writes stay copied (rbd_disable_zero_copy_writes): a write without a copy that has
-// timed out does not end as long as a connection to an OSD that is stuck holds its bytes.
+// qemuTarget is the target by which QEMU's rbd driver writes to an image (block/rbd.c,
+// qemu_rbd_parse_filename). It names the keyring and contains no key. librbd must copy the data
+// that it writes (rbd_disable_zero_copy_writes): a zero-copy write that has timed out does not end
+// as long as a connection to a stuck OSD holds its bytes.
 func (c Config) qemuTarget(image string) string {
 	esc := strings.NewReplacer(`\`, `\\`, ":", `\:`, "=", `\=`, "@", `\@`).Replace
-	// What is written in bulk waits for its turn: it has more time than a single operation.
+	// Bulk writes queue up, and so get more time than a single operation.
 	return fmt.Sprintf("rbd:%s/%s:id=%s:conf=%s:keyring=%s:client_mount_timeout=%[6]d:rados_mon_op_timeout=%[6]d:rados_osd_op_timeout=%[7]d",
 		c.Pool, esc(image), c.User, esc(c.ConfFile), esc(c.Keyring), c.seconds(), 2*c.seconds())
 }

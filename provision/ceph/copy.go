@@ -13,9 +13,9 @@ import (
 	"seedbed/provision/image"
 )
 
-// private gives the source where nobody changes it. A copy is in the scratch
-// directory, has no name, and is gone with its last opening. What cannot be an
-// image is refused before anything is copied.
+// private returns the source in a form that no other process can change. A copy goes to the scratch
+// directory, has no name, and disappears when it is closed. Files that cannot be images are refused
+// before anything is copied.
 func (p *Pool) private(ctx context.Context, src *image.Source, progress func(seedbed.Progress)) (context.Context, *image.Private, error) {
 	ctx, from, err := src.Private(ctx, func() (*os.File, error) {
 		f, err := os.CreateTemp(p.cfg.Scratch, "seedbed-import-*")

@@ -20,7 +20,7 @@ func errno(err error) syscall.Errno {
 	return syscall.Errno(max(c.ErrorCode(), -c.ErrorCode()))
 }
 
-// is tells whether err has one of the codes.
+// is reports whether err has one of the codes.
 func is(err error, codes ...syscall.Errno) bool {
 	e := errno(err)
 	for _, c := range codes {
@@ -31,17 +31,17 @@ func is(err error, codes ...syscall.Errno) bool {
 	return false
 }
 
-// shutDown is what a client gets for ever once the cluster has shut it out (blocklist).
+// shutDown is the error of every operation once the cluster has blocklisted the client.
 const shutDown = syscall.ESHUTDOWN
 
-// kindOf are the codes that mean one of our kinds. The rest are of no kind.
+// kindOf maps errnos to our kinds of errors. Other errnos have no kind.
 var kindOf = map[syscall.Errno]error{
 	syscall.ETIMEDOUT:    seedbed.ErrUnavailable,
 	syscall.ESHUTDOWN:    seedbed.ErrUnavailable,
 	syscall.ENOTCONN:     seedbed.ErrUnavailable,
 	syscall.ECONNREFUSED: seedbed.ErrUnavailable,
 	syscall.EHOSTUNREACH: seedbed.ErrUnavailable,
-	syscall.EROFS:        seedbed.ErrUnavailable, // the exclusive lock is with a client that does not answer
+	syscall.EROFS:        seedbed.ErrUnavailable, // a client that does not answer holds the exclusive lock
 	syscall.EPERM:        seedbed.ErrForbidden,
 	syscall.EACCES:       seedbed.ErrForbidden,
 	syscall.ENOSPC:       seedbed.ErrFull,
@@ -50,7 +50,7 @@ var kindOf = map[syscall.Errno]error{
 	syscall.ENOTEMPTY:    seedbed.ErrInUse,
 }
 
-// explain turns an error of Ceph's into one of ours, with what was being done.
+// explain translates an error of Ceph's into one of ours. what is the operation that failed.
 func explain(what string, err error) error {
 	code := errno(err)
 	if code == 0 {

@@ -200,7 +200,8 @@ func TestLeftovers(t *testing.T) {
 			}
 		}
 		set(tagged, "tagged", stateBuilding)
-		// Cut off in the middle of the rename: the new name has its object, the directory has the old one.
+		// Cut off in the middle of the rename: the new name has its object, the directory has the
+		// old one.
 		set(early, "early", stateBuilding)
 		id := make([]byte, 256)
 		n, err := s.io.Read(idObject+early, id, 0)

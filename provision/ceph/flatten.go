@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// taskPoll is how often a task of the managers' is looked at.
+	// taskPoll is the interval at which a task of the managers is polled.
 	taskPoll = 500 * time.Millisecond
-	// taskTries is how often a task is queued that ends without having done its work.
+	// taskTries is how often a task is queued again that ended without doing its work.
 	taskTries = 3
 )
 
-// FlattenVolume implements worker.Flattener. The managers do the work, in their
-// queue of RBD tasks, also while a domain uses the volume; this waits for them. It goes on
-// when the call ends, and a later call finds it.
+// FlattenVolume implements worker.Flattener. The managers do the work in their queue of RBD tasks,
+// even while a domain uses the volume; this call only waits. The task continues when the call ends,
+// and a later call finds it.
 func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
 	if progress == nil {
 		progress = func(seedbed.Progress) {}
@@ -54,7 +54,7 @@ func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.Instan
 				return st, err
 			}
 			if queued++; queued > taskTries {
-				return st, fmt.Errorf("the managers' task has ended %d times without doing it: look at their log (ceph log last)", taskTries)
+				return st, fmt.Errorf("the managers' task ended %d times without flattening it: look at their log (ceph log last)", taskTries)
 			}
 			st.task, err = p.queueFlatten(s, rbdName)
 			return st, err
@@ -68,7 +68,7 @@ func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.Instan
 		}
 		if now.task.Retry != told {
 			told = now.task.Retry
-			p.log.Warn("a manager has to try again to flatten", "pool", p.cfg.Name, "volume", name, "err", told)
+			p.log.Warn("a manager retries to flatten a volume", "pool", p.cfg.Name, "volume", name, "err", told)
 		}
 		done = max(done, seedbed.Bytes(now.task.Progress*float64(now.info.Size)))
 		progress(seedbed.Progress{Done: done, Total: now.info.Size})
@@ -80,7 +80,7 @@ func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.Instan
 	}
 }
 
-// flat notes in the tag of a clone that has no parent any more that it is none.
+// flat records in the tag of a clone without a parent that it is no longer a clone.
 func (p *Pool) flat(s *session, rbdName string, t *tag) (*tag, error) {
 	if !t.clone() {
 		return t, nil
@@ -100,7 +100,7 @@ func (p *Pool) flat(s *session, rbdName string, t *tag) (*tag, error) {
 	return t, s.setTag(rbdName, *t)
 }
 
-// flattening is the managers' task for the RBD image; nil when there is none.
+// flattening returns the managers' task for the RBD image, or nil.
 func (p *Pool) flattening(s *session, rbdName string) (*task, error) {
 	answer, err := s.ask(map[string]string{"prefix": "rbd task list", "format": "json"})
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *Pool) flattening(s *session, rbdName string) (*task, error) {
 	return findTask(answer, p.cfg.Pool, rbdName)
 }
 
-// managers checks that a manager takes tasks from this user.
+// managers checks that a manager accepts tasks from this user.
 func (p *Pool) managers(ctx context.Context) seedbed.Check {
 	check := seedbed.Check{Name: "pool " + p.cfg.Name + " managers", OK: true, Detail: "they take tasks (rbd task list)"}
 	err := p.do(ctx, "ask the managers for their tasks", "", func(_ context.Context, s *session) error {
@@ -126,10 +126,10 @@ func (p *Pool) managers(ctx context.Context) seedbed.Check {
 	return check
 }
 
-// queueFlatten gives the managers the task, unless they have it.
+// queueFlatten queues the task, unless it is already queued.
 func (p *Pool) queueFlatten(s *session, rbdName string) (*task, error) {
 	answer, err := s.ask(map[string]string{"prefix": "rbd task add flatten", "image_spec": p.cfg.Pool + "/" + rbdName, "format": "json"})
-	if is(err, enoent) { // it has just been done
+	if is(err, enoent) { // it has just finished
 		return new(task), nil
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *Pool) queueFlatten(s *session, rbdName string) (*task, error) {
 	return t, nil
 }
 
-// ask sends the managers a command.
+// ask sends a command to the managers.
 func (s *session) ask(command map[string]string) ([]byte, error) {
 	b, err := json.Marshal(command)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *session) ask(command map[string]string) ([]byte, error) {
 	return answer, err
 }
 
-// StopFlatten implements worker.Flattener: it takes the task out of the managers' queue.
+// StopFlatten implements worker.Flattener: it removes the task from the managers' queue.
 func (p *Pool) StopFlatten(ctx context.Context, name string, id seedbed.InstanceID) error {
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (p *Pool) StopFlatten(ctx context.Context, name string, id seedbed.Instance
 		if err != nil || !goes {
 			return err
 		}
-		select { // it is listed until the manager has let go of the image
+		select { // it is listed until the manager has closed the image
 		case <-time.After(taskPoll):
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", what, ctx.Err())

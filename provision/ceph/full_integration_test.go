@@ -126,7 +126,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// free waits until the room in the pool is as it should be, and what was seen of it before counts no more.
+// free waits until the room in the pool is as it should be, and what was seen of it before counts
+// no more.
 func free(t *testing.T, p *Pool, is func(free seedbed.Bytes) bool) {
 	t.Helper()
 	var last seedbed.PoolInfo

@@ -6,7 +6,7 @@ import (
 	"seedbed/internal/cgate"
 )
 
-// newGate is the gate in front of librados and librbd; an import is one long call.
+// newGate returns the gate in front of librados and librbd. An import is one long call.
 func newGate() *cgate.Gate {
 	return cgate.New(cgate.Config{
 		Library: "Ceph", Owner: "the pool", Subject: "name",

@@ -8,16 +8,17 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 )
 
-// To open an RBD image takes dozens of operations, and two dozen more when it is a
-// clone. What is done here takes one or two: the same method calls that librbd comes
-// to in the end. See docs/decisions/0015-rbd-headers.md.
+// Opening an RBD image takes dozens of operations, and two dozen more for a clone. The functions in
+// this file take one or two: the method calls that librbd makes in the end. See
+// docs/decisions/0015-rbd-headers.md.
 
-// plain are the features of an image that may be changed without librbd. Of the others,
-// journaling has each change written to the journal first, from which a mirror learns of it.
+// plain is the set of features of images that may be changed without librbd. For the others this
+// would be wrong: journaling, for example, writes each change to the journal first, from which a
+// mirror learns of it.
 const plain = rbd.FeatureLayering | rbd.FeatureExclusiveLock | rbd.FeatureObjectMap | rbd.FeatureFastDiff |
 	rbd.FeatureDeepFlatten | rbd.FeatureDataPool | rbd.FeatureOperations
 
-// header is an RBD image as its header object shows it.
+// header is the content of an RBD image's header object.
 type header struct {
 	shape
 	id string
@@ -25,7 +26,7 @@ type header struct {
 
 func (h header) plain() bool { return h.features&^plain == 0 }
 
-// header reads that of the RBD image of that name; ENOENT when there is none.
+// header reads the header of the RBD image of that name; ENOENT if it does not exist.
 func (s *session) header(name string) (header, error) {
 	id, err := s.idOf(name)
 	if err != nil {
@@ -34,7 +35,7 @@ func (s *session) header(name string) (header, error) {
 	return s.headerOf(id)
 }
 
-// headerOf is header for an image of which the ID is known.
+// headerOf is like header for an image whose ID is known.
 func (s *session) headerOf(id string) (header, error) {
 	got, err := s.inspect(headerObject+id, method{"get_size", encodeNumber(noSnapshot)}, method{"get_features", encodeNumber(noSnapshot)}, method{name: "get_snapcontext"})
 	if err != nil {
@@ -45,8 +46,8 @@ func (s *session) headerOf(id string) (header, error) {
 	return h, err
 }
 
-// readTag reads the tag of the RBD image of that name. Both are nil when there
-// is no such image, and the tag is nil when there is one without.
+// readTag reads the tag of the RBD image of that name. there reports whether the image exists; the
+// tag is nil if it has none.
 func (s *session) readTag(name string) (t *tag, there bool, err error) {
 	id, err := s.idOf(name)
 	if err != nil {
@@ -55,7 +56,7 @@ func (s *session) readTag(name string) (t *tag, there bool, err error) {
 	return s.tagOf(name, id)
 }
 
-// tagOf is readTag for an image of which the ID is known, and which has, or had, that name.
+// tagOf is like readTag for an image whose ID is known, and which has, or had, that name.
 func (s *session) tagOf(name, id string) (t *tag, there bool, err error) {
 	got, err := s.inspect(headerObject+id, method{"get_features", encodeNumber(noSnapshot)}, method{"metadata_get", encodeTexts(tagKey)})
 	if is(err, enoent) {
@@ -72,7 +73,7 @@ func (s *session) tagOf(name, id string) (t *tag, there bool, err error) {
 	return t, true, err
 }
 
-// setTag writes the tag of the RBD image of that name; ENOENT when there is none.
+// setTag writes the tag of the RBD image of that name; ENOENT if it does not exist.
 func (s *session) setTag(name string, t tag) error {
 	h, err := s.header(name)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *session) setTag(name string, t tag) error {
 	return s.writeTag(h, t)
 }
 
-// writeTag is setTag for an image of which the header was read.
+// writeTag is like setTag for an image whose header was read.
 func (s *session) writeTag(h header, t tag) error {
 	text, err := t.marshal()
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *session) writeTag(h header, t tag) error {
 
 func tagMethod(text string) method { return method{"metadata_set", encodePair(tagKey, text)} }
 
-// dropTag takes the tag off the RBD image of that name, also while it is in use.
+// dropTag removes the tag from the RBD image of that name, even while it is in use.
 func (s *session) dropTag(name string) error {
 	h, err := s.header(name)
 	if err != nil {
@@ -107,7 +108,8 @@ func (s *session) dropTag(name string) error {
 	return ignore(s.change(headerObject+h.id, method{"metadata_remove", encodeTexts(tagKey)}), enoent)
 }
 
-// tagSized gives an RBD image that nobody else knows of yet the size in the tag, and the tag.
+// tagSized sets the size in the tag, and the tag itself, on an RBD image that only its caller knows
+// of.
 func (s *session) tagSized(h header, t tag) error {
 	size := uint64(t.Size)
 	if size == h.size {
@@ -125,7 +127,8 @@ func (s *session) tagSized(h header, t tag) error {
 			return img.SetMetadata(tagKey, text)
 		})
 	}
-	// First the map, as librbd does it: one that is too large is cut to size, one that is too small is invalid.
+	// The map comes first, as in librbd: a map that is too large is cut to size, one that is too
+	// small is invalid.
 	if h.features&rbd.FeatureObjectMap != 0 {
 		const absent = 0 // the state of the new objects (OBJECT_NONEXISTENT)
 		more := method{"object_map_resize", append(encodeNumber(h.objects(size)), absent)}
@@ -136,8 +139,9 @@ func (s *session) tagSized(h header, t tag) error {
 	return s.change(headerObject+h.id, method{"set_size", encodeNumber(size)}, tagMethod(text))
 }
 
-// rename gives an RBD image another name: EEXIST when something has it. Its three steps
-// are librbd's (librbd/operation/RenameRequest.h), and what is left after one of them is what a crash of librbd would leave.
+// rename renames an RBD image; EEXIST if the name is taken. Its three steps are librbd's
+// (librbd/operation/RenameRequest.h). Stopping after one of them leaves what a crash of librbd
+// would leave.
 func (s *session) rename(h header, from, to string) error {
 	if !h.plain() {
 		return rbd.GetImage(s.io, from).Rename(to)
@@ -146,7 +150,7 @@ func (s *session) rename(h header, from, to string) error {
 		return err
 	}
 	err := s.change(directory, method{"dir_rename_image", encodeTexts(from, to, h.id)})
-	if is(err, eexist, enoent, estale) { // a removal was cut off that left nothing but this name, or ours was removed
+	if is(err, eexist, enoent, estale) { // an interrupted removal left only this name, or our image was removed
 		return errors.Join(err, s.unname(to, h.id))
 	}
 	if err != nil {
@@ -155,7 +159,7 @@ func (s *session) rename(h header, from, to string) error {
 	return ignore(s.io.Delete(idObject+from), enoent)
 }
 
-// byName is byID for the RBD image of that name.
+// byName is like byID for the RBD image of that name.
 func (s *session) byName(name string, fn func(*rbd.Image) error) error {
 	id, err := s.idOf(name)
 	if err != nil {
@@ -164,7 +168,8 @@ func (s *session) byName(name string, fn func(*rbd.Image) error) error {
 	return s.byID(id, fn)
 }
 
-// byID calls fn with the RBD image of that ID, and once more when it was our own lock that it could not change it for.
+// byID calls fn with the RBD image of that ID. If fn fails because our own connection holds the
+// image's lock, byID removes the lock and calls fn again.
 func (s *session) byID(id string, fn func(*rbd.Image) error) error {
 	call := func() error {
 		img, err := rbd.OpenImageById(s.io, id, rbd.NoSnapshot)

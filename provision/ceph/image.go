@@ -14,11 +14,11 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen,
-// or first copied to the scratch directory, so that what is checked is what is used
-// (image.Source); qemu-img, in a process that can be killed, then writes the disk
-// into an RBD image, leaving out zeros. Progress counts the bytes of a file that is
-// copied twice, once for each half of the work.
+// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen, or copied to
+// the scratch directory first, so that the file that is checked is the file that is used
+// (image.Source). Then qemu-img, in a process that can be killed, writes the disk into an RBD image
+// without its zeros. Progress counts the bytes of a copied file twice, once for each half of the
+// work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
@@ -41,7 +41,8 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 	return p.imageOrZero(t), src.Failed(err)
 }
 
-// lookOwn finds the image of that name: nil when there is none, ErrConflict when it is another job's, or going.
+// lookOwn finds the image of that name. It returns nil if there is none, and ErrConflict if it was
+// imported by another job or is being removed.
 func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name string) (*tag, error) {
 	have, err := p.look(ctx, s, roleImage, name, job)
 	switch {
@@ -53,7 +54,7 @@ func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name 
 	return have, nil
 }
 
-// importFile makes the image. An ErrInvalid of its own is a predicate of the file.
+// importFile makes the image. An ErrInvalid that it returns describes the file.
 func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
 	ctx, from, err := p.private(ctx, src, progress)
 	if err != nil {
@@ -68,7 +69,7 @@ func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.I
 	return made, nil
 }
 
-// convert makes the RBD image of a checked file.
+// convert makes the RBD image from a checked file.
 func (p *Pool) convert(ctx context.Context, from *image.Private, t tag, report func(float64)) (*tag, error) {
 	info, err := image.Inspect(ctx, from.Path())
 	if err != nil {
@@ -82,14 +83,14 @@ func (p *Pool) convert(ctx context.Context, from *image.Private, t tag, report f
 	return p.fill(ctx, t, from, room, report)
 }
 
-// fill makes the RBD image of the file, its snapshot, and its name.
+// fill writes the file into the RBD image, takes its snapshot, and gives it its name.
 func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
 	from, to := buildingName(p.cfg.Node), t.Role.rbdName(t.Name)
 	done := p.making(from)
 	defer done()
 	defer func() {
 		if errors.Is(err, seedbed.ErrUnavailable) || err != nil && ctx.Err() != nil {
-			p.soil() // a killed qemu-img stays the image's user for a while
+			p.soil() // a killed qemu-img stays a user of the image for a while
 		} else if err != nil {
 			p.discard(ctx, from, t)
 		}
@@ -135,7 +136,7 @@ func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed
 	})
 }
 
-// unanswered makes ErrUnavailable of a tool to which Ceph did not answer.
+// unanswered translates the error of a tool to which Ceph did not answer to ErrUnavailable.
 func unanswered(err error) error {
 	e := (*command.Error)(nil)
 	if errors.As(err, &e) && e.Err == nil && strings.Contains(e.Line, timedOut) {

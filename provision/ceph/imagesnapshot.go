@@ -14,17 +14,18 @@ import (
 // #include <rados/librados.h>
 import "C"
 
-// The ID of a snapshot is the monitors' to give, who change the map of the OSDs
-// once a second at most (paxos_propose_interval): librbd waits for that when the disk
-// is written. Here it is asked for while the disk is written, and the snapshot is then taken by
-// the steps that librbd takes once it has the ID. See docs/decisions/0016-image-snapshots.md.
+// The monitors assign the IDs of snapshots, and they change the map of the OSDs at most once a
+// second (paxos_propose_interval): librbd waits for that after the disk is written. We ask for the
+// ID while the disk is being written, and then take the snapshot with the steps that librbd takes
+// once it has the ID. See docs/decisions/0016-image-snapshots.md.
 
-// ready is what an RBD image needs for that: its data is in the pool that gives the ID.
+// ready reports whether we can take the snapshot ourselves: the image's data must be in the pool
+// that assigns the ID.
 func (h header) ready() bool { return h.plain() && h.features&rbd.FeatureDataPool == 0 }
 
-// numbered asks for the ID of a snapshot of h, whose name is for messages, and gives the
-// function that waits for the answer, until ctx ends at most: 0 for an image whose snapshot
-// is librbd's to take.
+// numbered asks for the ID of a snapshot of h, and returns a function that waits for the answer at
+// most until ctx ends. The ID is 0 for an image whose snapshot librbd must take. name is for
+// messages.
 func (p *Pool) numbered(ctx context.Context, h header, name string) (wait func() (uint64, error)) {
 	if !h.ready() {
 		return func() (uint64, error) { return 0, nil }
@@ -44,7 +45,7 @@ func (p *Pool) numbered(ctx context.Context, h header, name string) (wait func()
 	}
 }
 
-// snapshotID is one that no snapshot in the pool ever had. One that is not used is of no harm.
+// snapshotID returns an ID that no snapshot in the pool ever had. An unused ID does no harm.
 func (s *session) snapshotID() (uint64, error) {
 	var id C.rados_snap_t
 	if code := C.rados_ioctx_selfmanaged_snap_create(C.rados_ioctx_t(s.io.Pointer()), &id); code < 0 {
@@ -53,18 +54,19 @@ func (s *session) snapshotID() (uint64, error) {
 	return uint64(id), nil
 }
 
-// refusal is an error of librados that go-ceph has no function for.
+// refusal is an errno of librados for which go-ceph has no function.
 type refusal syscall.Errno
 
 func (r refusal) Error() string  { return "librados: " + syscall.Errno(r).Error() }
 func (r refusal) ErrorCode() int { return int(r) }
 
-// isProtected is the state of a snapshot that is not removed by mistake (RBD_PROTECTION_STATUS_PROTECTED in cls_rbd_types.h).
+// isProtected is the state of a protected snapshot (RBD_PROTECTION_STATUS_PROTECTED in
+// cls_rbd_types.h).
 const isProtected = 2
 
-// takeSnapshot gives an RBD image that is written, and that nobody else knows of, the snapshot
-// that its volumes are clones of, and protects it: of the second format, they do not ask for
-// that, but an operator's rbd snap purge then leaves it. What this leaves when it is cut off, a removal takes.
+// takeSnapshot takes and protects the snapshot from which volumes are cloned, on an image that only
+// its caller knows of. Clones of format 2 do not require protection, but it keeps the snapshot from
+// an operator's rbd snap purge. A removal cleans up what an interrupted takeSnapshot leaves.
 func (s *session) takeSnapshot(h header, id uint64) error {
 	if id == 0 {
 		return s.byID(h.id, func(img *rbd.Image) error {
@@ -75,10 +77,10 @@ func (s *session) takeSnapshot(h header, id uint64) error {
 			if snap == nil {
 				snap = img.GetSnapshot(snapshot)
 			}
-			return ignore(snap.Protect(), ebusy) // it is
+			return ignore(snap.Protect(), ebusy) // it already is
 		})
 	}
-	// librbd/operation/SnapshotCreateRequest.h: the header first, then the map of the objects.
+	// As in librbd/operation/SnapshotCreateRequest.h: the header first, then the object map.
 	if err := s.change(headerObject+h.id, method{"snapshot_add", append(encodeTexts(snapshot), encodeNumber(id)...)}); err != nil {
 		return err
 	}
@@ -90,8 +92,8 @@ func (s *session) takeSnapshot(h header, id uint64) error {
 	return s.change(headerObject+h.id, method{"set_protection_status", append(encodeNumber(id), isProtected)})
 }
 
-// keepMap keeps the map of an image's objects as that of its snapshot, and notes that
-// nothing has changed since (librbd/object_map/SnapshotCreateRequest.h).
+// keepMap copies an image's object map to its snapshot, and records that nothing has changed since
+// (librbd/object_map/SnapshotCreateRequest.h).
 func (s *session) keepMap(h header, id uint64) error {
 	head := mapObject + h.id
 	st, err := s.io.Stat(head)

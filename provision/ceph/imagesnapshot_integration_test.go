@@ -124,7 +124,8 @@ func alike(t *testing.T, c *lab.CephCluster, p *Pool, s *session) {
 	}
 }
 
-// TestImageSnapshotCutOff: what a worker that dies in the middle leaves can be removed, and all of it.
+// TestImageSnapshotCutOff: what a worker that dies in the middle leaves can be removed, and all of
+// it.
 func TestImageSnapshotCutOff(t *testing.T) {
 	_, p, s := here(t)
 	for name, after := range map[string]func(h header, id uint64) error{

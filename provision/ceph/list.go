@@ -16,7 +16,7 @@ import (
 	"seedbed/provision/image"
 )
 
-// readers is how many tags are read at the same time: each takes two round trips.
+// readers is how many tags are read concurrently: each takes two round trips.
 const readers = 8
 
 // Volumes implements worker.Lister.
@@ -31,7 +31,7 @@ func (p *Pool) Volumes(ctx context.Context) ([]seedbed.VolumeInfo, error) {
 	})
 }
 
-// Images implements worker.Lister. One whose removal has begun is still there.
+// Images implements worker.Lister. An image is listed until its removal has ended.
 func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 	return call(ctx, p, "list images", "", func(ctx context.Context, s *session) ([]seedbed.ImageInfo, error) {
 		tags, err := p.tags(ctx, s, roleImage)
@@ -43,7 +43,7 @@ func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 	})
 }
 
-// tags are those of all finished RBD images of a role, by name, or an error.
+// tags returns the tags of all finished RBD images of a role, ordered by name.
 func (p *Pool) tags(ctx context.Context, s *session, r role) ([]*tag, error) {
 	names, err := rbd.GetImageNames(s.io)
 	if err != nil {
@@ -87,8 +87,8 @@ func (p *Pool) tags(ctx context.Context, s *session, r role) ([]*tag, error) {
 	return all, nil
 }
 
-// Info implements worker.Lister. Free is what the monitors say can still be
-// written (max_avail), after replication.
+// Info implements worker.Lister. Free is what can still be written according to the monitors
+// (max_avail), after replication.
 func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 	info := seedbed.PoolInfo{Name: p.cfg.Name, Type: Type, Shared: true}
 	err := p.do(ctx, "ask for the room", "", func(_ context.Context, s *session) error {
@@ -113,12 +113,12 @@ func (p *Pool) room(s *session) (size, free seedbed.Bytes, err error) {
 	return size, free, err
 }
 
-// roomFor is how long the room in a pool counts for what takes none at once, such
-// as a clone: the managers do not report it more often.
+// roomFor is how long a pool's free space counts as known for operations that take no space at
+// once, such as a clone. The managers do not report it more often.
 const roomFor = time.Second
 
-// need refuses with ErrFull what would leave less than the reserve. A full pool
-// would make writes hang instead of fail.
+// need returns ErrFull if the operation would leave less than the reserve. In a full pool writes
+// hang instead of failing.
 func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
 	if bytes == 0 && p.roomy() {
 		return nil
@@ -137,15 +137,15 @@ func (p *Pool) need(s *session, bytes seedbed.Bytes) error {
 	return nil
 }
 
-// roomy tells whether the reserve was there a moment ago.
+// roomy reports whether the reserve was free a moment ago.
 func (p *Pool) roomy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Since(p.sawRoom) < roomFor
 }
 
-// Health implements worker.Checker: whether the cluster answers, the room in
-// the pool, the tool that imports need, and the managers, who flatten volumes.
+// Health implements worker.Checker. It checks whether the cluster answers, the free space of the
+// pool, the tool that imports need, and the managers, which flatten volumes.
 func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	room := seedbed.Check{Name: "pool " + p.cfg.Name}
 	info, err := call(ctx, p, "ask for the room", "", func(_ context.Context, s *session) (seedbed.PoolInfo, error) {
@@ -168,7 +168,7 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	}
 	if n := p.gate.Stuck(); n > 0 {
 		room.Detail += fmt.Sprintf("; %d calls have not come back", n)
-		if room.OK { // else there is a reason
+		if room.OK { // otherwise the reason is known
 			room.OK, room.Hint = false, "look at the cluster's health (ceph -s), or restart seedbed-worker"
 		}
 	}
@@ -177,12 +177,12 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 		tool.OK, tool.Detail, tool.Hint = false, err.Error(), "install the Debian packages qemu-utils and qemu-block-extra"
 	}
 	if !room.OK {
-		return []seedbed.Check{room, tool} // who cannot answer that need not be asked more
+		return []seedbed.Check{room, tool} // the managers would not answer either
 	}
 	return []seedbed.Check{room, tool, p.managers(ctx)}
 }
 
-// hint is what to do about a pool that does not answer.
+// hint returns what to do about a pool that does not answer.
 func (p *Pool) hint(err error) string {
 	if errors.Is(err, seedbed.ErrForbidden) {
 		return fmt.Sprintf("give the user its caps: ceph auth caps client.%s mon 'profile rbd' osd 'profile rbd pool=%s' mgr 'profile rbd pool=%s'", p.cfg.User, p.cfg.Pool, p.cfg.Pool)

@@ -10,11 +10,11 @@ import (
 // exclusiveLock is librbd's lock on an image's header (RBD_LOCK_NAME).
 const exclusiveLock = "rbd_lock"
 
-// dropLock takes our own connection's lock off an RBD image that nobody has open, and
-// tells whether there was one. An operation that was given up may get it all the same, and
-// librbd breaks the locks of clients that have gone, but not its own client's: the image
-// could not be changed or removed until the connection has ended. The caller's call has
-// the image's key, so that no other of ours has it open.
+// dropLock removes our own connection's lock from an RBD image that no client has open, and reports
+// whether there was a lock. An abandoned operation may still acquire it. librbd breaks the locks of
+// clients that are gone, but not those of its own client, so that without this the image could not
+// be changed or removed until the connection ends. The caller must hold the image's key, so that
+// none of our calls has it open.
 func (s *session) dropLock(id string) (dropped bool, err error) {
 	held, err := s.io.ListLockers(headerObject+id, exclusiveLock)
 	if err != nil {

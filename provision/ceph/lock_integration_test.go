@@ -95,7 +95,8 @@ func TestOwnLock(t *testing.T) {
 
 // leaveLock has the session's client hold librbd's lock on an image, with nobody that watches it.
 func leaveLock(s *session, id string) error {
-	// cls_lock_lock_op, version 1: name, type, cookie, tag, description, duration, flags (cls/lock/cls_lock_ops.h).
+	// cls_lock_lock_op, version 1: name, type, cookie, tag, description, duration, flags
+	// (cls/lock/cls_lock_ops.h).
 	const exclusive = 1
 	body := append(encodeTexts(exclusiveLock), exclusive)
 	body = append(body, encodeTexts("auto 1", "internal", "")...)

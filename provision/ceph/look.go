@@ -13,11 +13,10 @@ import (
 	"seedbed"
 )
 
-// look finds what has a name: nil when nothing has, ErrConflict when it is a
-// stranger's. What this node has left unfinished under the name is removed, and
-// what another has that does not go on with it: with a job, which is this node's alone
-// by now, what was made for that, and what is abandoned. The caller's call has the
-// RBD name as its key.
+// look finds the image of a name. It returns nil if there is none, and ErrConflict if it is not
+// ours. It removes what this node left unfinished under the name, and what another node left and
+// will not continue: whatever was made for job, which only this node runs by now, and what is
+// abandoned. The caller must hold the RBD name's key.
 func (p *Pool) look(ctx context.Context, s *session, r role, name string, job seedbed.JobID) (*tag, error) {
 	rbdName := r.rbdName(name)
 	t, there, err := s.readTag(rbdName)
@@ -25,29 +24,29 @@ func (p *Pool) look(ctx context.Context, s *session, r role, name string, job se
 	case err != nil || !there:
 		return nil, err
 	case !t.names(rbdName):
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is left alone", p.cfg.Pool, rbdName, tagKey)
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is not changed", p.cfg.Pool, rbdName, tagKey)
 	case t.State != stateBuilding:
 		return t, nil
 	case t.Node != p.cfg.Node && (job == "" || t.Job != job):
 		if gone, err := p.abandoned(s, rbdName); err != nil {
 			return nil, err
 		} else if !gone {
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s %s in pool %s is being made by node %s: if that does not come back, the name is free %s after it was given",
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s %s in pool %s is being made by node %s: if that node does not come back, the name is free %s after that",
 				r, name, p.cfg.Name, t.Node, p.cfg.Abandoned)
 		}
 	}
-	p.log.Info("unfinished RBD image is removed", "pool", p.cfg.Name, "image", rbdName, "node", t.Node)
+	p.log.Info("removing unfinished RBD image", "pool", p.cfg.Name, "image", rbdName, "node", t.Node)
 	return nil, p.takeBack(ctx, s, rbdName, t.Node)
 }
 
-// delete removes an RBD image, waiting for those that use it; one that is absent is removed already.
-// Also when the image cannot be opened, what a crash left of its name is removed.
+// delete removes an RBD image and waits for its users to close it. It succeeds if the image is
+// absent. It also removes what a crash left of the name when the image cannot be opened.
 func (p *Pool) delete(ctx context.Context, s *session, name string) error {
 	return p.unused(ctx, s, name, func() error { return rbd.RemoveImage(s.io, name) })
 }
 
-// unused calls do until it does not find the RBD image in use any more, or for
-// long enough. An image that is absent is fine.
+// unused repeats do while the RBD image is in use, for a limited time. It succeeds if the image is
+// absent.
 func (p *Pool) unused(ctx context.Context, s *session, name string, do func() error) error {
 	end := time.Now().Add(p.cfg.WatcherFor)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
@@ -73,17 +72,17 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 	}
 }
 
-// own finds an instance's volume: nil when there is none of that name, ErrConflict
-// when it is another's. The caller's call has the RBD name as its key.
+// own finds an instance's volume. It returns nil if there is none of that name, and ErrConflict if
+// it belongs to another instance. The caller must hold the RBD name's key.
 func (p *Pool) own(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.look(ctx, s, roleVolume, name, "")
 	if have != nil && (id == "" || have.Instance != id) {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.cfg.Name, have.Instance, id)
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name, p.cfg.Name, have.Instance, id)
 	}
 	return have, err
 }
 
-// there is own for a volume that has to be there.
+// there is like own for a volume that must exist.
 func (p *Pool) there(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func (p *Pool) there(ctx context.Context, s *session, name string, id seedbed.In
 	return have, err
 }
 
-// watchers says who has an image open, for a message.
+// watchers describes who has an image open, for a message.
 func (s *session) watchers(name string) string {
 	if addr, err := s.watcher(name); err == nil && addr != "" {
 		return " by " + addr
@@ -103,7 +102,8 @@ func (s *session) watchers(name string) string {
 	return ""
 }
 
-// watcher is the address of one who has an image open; empty when nobody has, or there is no such image.
+// watcher returns the address of a client that has the image open, or "" if there is none or the
+// image does not exist.
 func (s *session) watcher(name string) (addr string, err error) {
 	id, err := s.idOf(name)
 	if err == nil {
@@ -112,7 +112,7 @@ func (s *session) watcher(name string) (addr string, err error) {
 	return addr, ignore(err, enoent)
 }
 
-// watcherOf is watcher for the image of that ID; ENOENT when there is none.
+// watcherOf is like watcher for the image of that ID; ENOENT if it does not exist.
 func (s *session) watcherOf(id string) (addr string, err error) {
 	img, err := rbd.OpenImageByIdReadOnly(s.io, id, rbd.NoSnapshot)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *session) watcherOf(id string) (addr string, err error) {
 	return all[0].Addr, nil
 }
 
-// ignore is err unless it has one of the codes.
+// ignore returns nil if err has one of the codes, and err otherwise.
 func ignore(err error, codes ...syscall.Errno) error {
 	if is(err, codes...) {
 		return nil

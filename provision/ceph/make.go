@@ -12,16 +12,16 @@ import (
 	"seedbed"
 )
 
-// cleanFor bounds the removal of what has just not come to be.
+// cleanFor bounds the removal of an image that could not be finished.
 const cleanFor = 20 * time.Second
 
-// errTaken: the name came into being while what it is for was made.
-var errTaken = seedbed.Errorf(seedbed.ErrConflict, "taken meanwhile by somebody else")
+// errTaken is returned if the name was taken while its image was being made.
+var errTaken = seedbed.Errorf(seedbed.ErrConflict, "taken by another client in the meantime")
 
-// commit gives the finished RBD image at the building name its tag and its
-// name. The caller's call has the final name as its key, and nothing has it. The
-// tag says ready only under the final name, because a rename has three steps
-// (librbd/operation/RenameRequest.h): until the second, the image has both names.
+// commit gives the finished RBD image at the building name its tag and its final name. The caller
+// must hold the final name's key, and the final name must be free. The tag says ready only under
+// the final name, because a rename has three steps (librbd/operation/RenameRequest.h) and the image
+// has both names until the second.
 func (p *Pool) commit(ctx context.Context, s *session, from string, t tag) (*tag, error) {
 	h, err := s.header(from)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Pool) commit(ctx context.Context, s *session, from string, t tag) (*tag
 	return p.give(ctx, s, from, h, t)
 }
 
-// give is commit for an image that has its tag.
+// give is like commit for an image that has its tag.
 func (p *Pool) give(ctx context.Context, s *session, from string, h header, t tag) (*tag, error) {
 	to := t.Role.rbdName(t.Name)
 	if err := ctx.Err(); err != nil {
@@ -55,8 +55,8 @@ func (p *Pool) give(ctx context.Context, s *session, from string, h header, t ta
 	return &t, nil
 }
 
-// discard removes what has not come to be under a building name, or has come half way
-// to the final name. What cannot be removed now the sweep removes.
+// discard removes an unfinished image under its building name, or one that is half renamed to its
+// final name. The sweep removes it later if this fails.
 func (p *Pool) discard(ctx context.Context, from string, t tag) {
 	to := t.Role.rbdName(t.Name)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanFor)
@@ -65,12 +65,13 @@ func (p *Pool) discard(ctx context.Context, from string, t tag) {
 		return p.unmake(ctx, s, from, to, p.cfg.Node)
 	})
 	if err != nil {
-		p.log.Warn("unfinished RBD image stays for now", "pool", p.cfg.Name, "image", from, "err", err)
+		p.log.Warn("unfinished RBD image not removed yet", "pool", p.cfg.Name, "image", from, "err", err)
 		p.soil()
 	}
 }
 
-// unmake is discard inside a call that has the final name as its key, for what node has made.
+// unmake is like discard, inside a call that holds the final name's key, for an image that node has
+// made.
 func (p *Pool) unmake(ctx context.Context, s *session, from, to, node string) error {
 	names, err := rbd.GetImageNames(s.io)
 	if err != nil {
@@ -86,10 +87,11 @@ func (p *Pool) unmake(ctx context.Context, s *session, from, to, node string) er
 	}
 	switch {
 	case half && listed:
-		// The directory has the old name: take back the new one's object.
+		// The directory has the old name: delete the new name's object.
 		err = ignore(s.io.Delete(idObject+to), enoent)
 	case half:
-		// The directory has the new name: take away the old one's object, and what is not ready.
+		// The directory has the new name: delete the old name's object, and the image if it is not
+		// ready.
 		if err = ignore(s.io.Delete(idObject+from), enoent); err == nil {
 			return p.unready(ctx, s, to, node)
 		}
@@ -106,7 +108,7 @@ func (p *Pool) unmake(ctx context.Context, s *session, from, to, node string) er
 	return p.unready(ctx, s, to, node)
 }
 
-// unready removes the image of that final name when node has not finished it.
+// unready removes the image of that final name if node has not finished it.
 func (p *Pool) unready(ctx context.Context, s *session, to, node string) error {
 	t, there, err := s.readTag(to)
 	if err != nil || !there || !t.names(to) || t.State != stateBuilding || t.Node != node {
@@ -118,11 +120,11 @@ func (p *Pool) unready(ctx context.Context, s *session, to, node string) error {
 	return p.delete(ctx, s, to)
 }
 
-// dropSnapshot removes an image's snapshot, if there is one.
+// dropSnapshot removes an image's snapshot, if it has one.
 func (p *Pool) dropSnapshot(s *session, name string) error {
 	err := s.byName(name, func(img *rbd.Image) error {
 		snap := img.GetSnapshot(snapshot)
-		if err := ignore(snap.Unprotect(), enoent, einval); err != nil { // it is not protected yet
+		if err := ignore(snap.Unprotect(), enoent, einval); err != nil { // not protected yet
 			return err
 		}
 		return ignore(snap.Remove(), enoent)

@@ -9,14 +9,14 @@ import (
 	"seedbed/provision/mapper"
 )
 
-// MapVolume implements worker.Mapper. RBD lets two clients open an image, so its
-// users are looked for first, and a dead one is waited for.
+// MapVolume implements worker.Mapper. RBD lets two clients open an image, so this looks for users
+// first, and waits for a dead one to time out.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return "", err
 	}
 	if p.cfg.Mapper == nil {
-		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s was opened without a place for mappings", p.cfg.Name)
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s has no mapper configured", p.cfg.Name)
 	}
 	rbdName := roleVolume.rbdName(name)
 	v := mapper.Volume{Pool: p.cfg.Name, Name: name, Instance: id, Job: job, RBD: &mapper.RBD{
@@ -37,7 +37,7 @@ func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.Instance
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return err
 	}
-	if p.cfg.Mapper == nil { // it cannot be mapped
+	if p.cfg.Mapper == nil { // no volume can be mapped
 		return nil
 	}
 	return p.cfg.Mapper.Unmap(ctx, p.cfg.Name, name, id)
@@ -48,7 +48,7 @@ func (p *Pool) MappedVolumes(id seedbed.InstanceID) []string {
 	return p.cfg.Mapper.Volumes(p.cfg.Name, id)
 }
 
-// free is own for a volume that nobody of this host may use: ErrInUse when it is mapped.
+// free is like own for a volume that must not be used on this host: ErrInUse if it is mapped.
 func (p *Pool) free(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.own(ctx, s, name, id)
 	if have == nil || err != nil {
@@ -57,7 +57,7 @@ func (p *Pool) free(ctx context.Context, s *session, name string, id seedbed.Ins
 	return have, p.cfg.Mapper.Free(p.cfg.Name, name)
 }
 
-// unwatched is EBUSY while somebody has the image open.
+// unwatched returns EBUSY while a client has the image open.
 func (s *session) unwatched(rbdName string) error {
 	switch user, err := s.watcher(rbdName); {
 	case err != nil:

@@ -43,7 +43,8 @@ func mapping(t *testing.T, c *lab.CephCluster) *Pool {
 	return p
 }
 
-// TestMapFileSystem: a file system made through the device is in the volume, and a volume that a client has open is not mapped.
+// TestMapFileSystem: a file system made through the device is in the volume, and a volume that a
+// client has open is not mapped.
 func TestMapFileSystem(t *testing.T) {
 	c := lab.Ceph(t)
 	p := mapping(t, c)

@@ -8,25 +8,25 @@ import (
 	"github.com/ceph/go-ceph/rados"
 )
 
-// The RADOS objects in which RBD keeps what it knows of an image.
+// The RADOS objects in which RBD keeps its data about an image.
 const (
-	idObject     = "rbd_id."         // and the image's name: its ID
-	headerObject = "rbd_header."     // and its ID: size, features, snapshots, image-meta
-	mapObject    = "rbd_object_map." // and its ID: which of its data objects there are
+	idObject     = "rbd_id."         // + the image's name: its ID
+	headerObject = "rbd_header."     // + its ID: size, features, snapshots, image-meta
+	mapObject    = "rbd_object_map." // + its ID: which of its data objects exist
 	directory    = "rbd_directory"   // of the pool: all names and IDs
 )
 
-// class is the OSDs' object class by whose methods librbd, too, reads and writes these objects.
+// class is the OSDs' object class with whose methods librbd reads and writes these objects too.
 const class = "rbd"
 
-// method is one to be called, and what it is given.
+// method is a call of a method, with its argument.
 type method struct {
 	name string
 	in   []byte
 }
 
-// inspect calls methods on an object, all in one operation. The answers are those
-// of the methods before the one that failed, if one did.
+// inspect calls methods on an object in one operation. If one fails, answers has those of the
+// methods before it.
 func (s *session) inspect(object string, methods ...method) (answers [][]byte, err error) {
 	op := rados.CreateReadOp()
 	defer op.Release()
@@ -45,7 +45,7 @@ func (s *session) inspect(object string, methods ...method) (answers [][]byte, e
 	return answers, err
 }
 
-// change calls methods on an object that is there, all of them or none.
+// change calls methods on an existing object: all of them or none.
 func (s *session) change(object string, methods ...method) error {
 	op := rados.CreateWriteOp()
 	defer op.Release()
@@ -57,7 +57,7 @@ func (s *session) change(object string, methods ...method) error {
 	return err
 }
 
-// create makes an object, EEXIST when it is there, and calls a method on it.
+// create creates an object and calls a method on it; EEXIST if the object exists.
 func (s *session) create(object string, m method) error {
 	op := rados.CreateWriteOp()
 	defer op.Release()
@@ -67,7 +67,7 @@ func (s *session) create(object string, m method) error {
 	return err
 }
 
-// unname takes a name from an ID, unless the name is another's by now.
+// unname removes a name from an ID, unless the name belongs to another ID by now.
 func (s *session) unname(name, id string) error {
 	op := rados.CreateWriteOp()
 	defer op.Release()
@@ -80,10 +80,11 @@ func (s *session) unname(name, id string) error {
 	return ignore(err, enoent)
 }
 
-// differs is the least code of a comparison that found a difference: it says where (MAX_ERRNO in librados.h).
+// differs is the smallest code of a comparison that found a difference; the code encodes where
+// (MAX_ERRNO in librados.h).
 const differs = 4095
 
-// outcome is the error of an operation, with its code, and how many of its steps have gone well.
+// outcome returns the error of an operation, with its code, and how many of its steps succeeded.
 func outcome(err error, steps int) (good int, _ error) {
 	var failed rados.OperationError
 	switch {
@@ -100,7 +101,7 @@ func outcome(err error, steps int) (good int, _ error) {
 	return 0, failed.OpError
 }
 
-// idOf is the ID of the RBD image of that name; ENOENT when there is none.
+// idOf returns the ID of the RBD image of that name; ENOENT if it does not exist.
 func (s *session) idOf(name string) (string, error) {
 	got, err := s.inspect(idObject+name, method{name: "get_id"})
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *session) idOf(name string) (string, error) {
 	return parseText(got[0])
 }
 
-// sameID tells whether both names have an object, of one ID.
+// sameID reports whether both names have an object with the same ID.
 func (s *session) sameID(a, b string) (bool, error) {
 	var ids [2]string
 	for i, name := range []string{a, b} {

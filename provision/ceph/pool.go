@@ -31,7 +31,7 @@ const (
 	erofs     = syscall.EROFS
 )
 
-// closePatience bounds how long Close waits for what is inside the C library.
+// closePatience bounds how long Close waits for calls inside the C library.
 const closePatience = 30 * time.Second
 
 // Pool is an open pool. It satisfies worker.Pool and worker.Checker.
@@ -41,23 +41,23 @@ type Pool struct {
 	lock *os.File
 	gate *cgate.Gate
 	link *link
-	// spool holds what was uploaded.
+	// spool holds uploaded files.
 	spool *image.Spool
 
 	mu     sync.Mutex
-	active map[string]bool // RBD names that a call of ours is making
-	// sawRoom is when more than the reserve was last seen to be free.
+	active map[string]bool // RBD names that a call in this process is making
+	// sawRoom is when more than the reserve was last free.
 	sawRoom time.Time
 
-	dirty chan struct{} // says that something unfinished may be left
+	dirty chan struct{} // signals that something unfinished may be left
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 }
 
-// Open takes the pool's lock and sweeps what an earlier process of this node
-// left unfinished. It does not fail while the cluster is away: calls give
-// ErrUnavailable then, and the sweep is made up for. Errors: ErrInvalid for a
-// configuration that cannot work, ErrInUse when another process has the pool open.
+// Open takes the pool's lock and sweeps what an earlier process of this node left unfinished. It
+// succeeds while the cluster is away: calls then return ErrUnavailable, and the sweep runs later.
+// It returns ErrInvalid for a configuration that cannot work, and ErrInUse if another process has
+// the pool open.
 func Open(ctx context.Context, c Config) (*Pool, error) {
 	cfg, err := c.complete()
 	if err != nil {
@@ -105,9 +105,8 @@ func (p *Pool) takeLock() error {
 	return nil
 }
 
-// Close waits for the calls under way, ends the connection and releases the
-// lock. An error says that some calls are stuck inside the C library; they, and
-// the lock, end with the process.
+// Close waits for running calls, ends the connection and releases the lock. It returns an error if
+// calls are stuck inside the C library; they, and the lock, then end with the process.
 func (p *Pool) Close() error {
 	if p.stop != nil {
 		p.stop()
@@ -118,12 +117,13 @@ func (p *Pool) Close() error {
 		return fmt.Errorf("close pool %s: %w", p.cfg.Name, err)
 	}
 	p.link.close()
-	// Closing alone would leave the lock to a child that is just being started and has the file open too.
+	// Closing the file is not enough: a child that is just being started may have inherited it, and
+	// the lock with it.
 	return errors.Join(unix.Flock(int(p.lock.Fd()), unix.LOCK_UN), p.lock.Close())
 }
 
-// call runs fn with the session, behind the gate, and explains its error. With
-// a key, calls of that key never pass each other, not even when they are abandoned.
+// call runs fn with the session, behind the gate, and explains its error. Calls with the same key
+// run one after the other, even if their callers have left.
 func call[T any](ctx context.Context, p *Pool, what, key string, fn func(context.Context, *session) (T, error)) (T, error) {
 	what += " in pool " + p.cfg.Name
 	return cgate.Through(ctx, p.gate, what, key, func(ctx context.Context) (T, error) {
@@ -132,7 +132,7 @@ func call[T any](ctx context.Context, p *Pool, what, key string, fn func(context
 		if err != nil {
 			return none, explain(what, err)
 		}
-		if err := ctx.Err(); err != nil { // nobody waits any more
+		if err := ctx.Err(); err != nil { // the caller has left
 			p.link.put(s, false)
 			return none, cgate.GaveUp("Ceph", what, err)
 		}
@@ -145,7 +145,7 @@ func call[T any](ctx context.Context, p *Pool, what, key string, fn func(context
 	})
 }
 
-// do is call for what has no result.
+// do is call without a result.
 func (p *Pool) do(ctx context.Context, what, key string, fn func(context.Context, *session) error) error {
 	_, err := call(ctx, p, what, key, func(ctx context.Context, s *session) (struct{}, error) {
 		return struct{}{}, fn(ctx, s)
@@ -153,7 +153,7 @@ func (p *Pool) do(ctx context.Context, what, key string, fn func(context.Context
 	return err
 }
 
-// making notes that names are being made, until the function that it returns is called.
+// making records that names are being made, until the function that it returns is called.
 func (p *Pool) making(names ...string) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

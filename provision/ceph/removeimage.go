@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// RemoveImage implements worker.ImageStore. An image of which a clone is made
-// while it goes is kept in RBD's trash until the clone has gone.
+// RemoveImage implements worker.ImageStore. If a clone of the image is made during the removal, the
+// image stays in RBD's trash until the clone is gone.
 func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) error {
 	if err := seedbed.CheckName("image", name); err != nil {
 		return err
@@ -26,12 +26,13 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 			return err
 		}
 		if have == nil {
-			return p.delete(ctx, s, rbdName) // a removal that was cut off leaves a name without an image
+			return p.delete(ctx, s, rbdName) // an interrupted removal leaves a name without an image
 		}
 		if err := p.noClones(s, name); err != nil {
 			return err
 		}
-		// From now on nobody makes a clone; whoever was about to shows in a second look.
+		// From here on no new clones are made. Looking a second time finds those that were just
+		// being made.
 		t := *have
 		t.State = stateRemoving
 		if err := s.setTag(rbdName, t); err != nil {
@@ -45,7 +46,7 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 			return err
 		}
 		err = p.delete(ctx, s, rbdName)
-		if is(err, enotempty) { // the snapshot went, but a clone still reads it
+		if is(err, enotempty) { // the snapshot is gone, but a clone still reads it
 			err = rbd.GetImage(s.io, rbdName).Trash(0)
 			p.soil()
 		}
@@ -53,11 +54,11 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 	})
 }
 
-// noClones is ErrInUse when the image has clones, in whatever pool.
+// noClones returns ErrInUse if the image has clones in any pool.
 func (p *Pool) noClones(s *session, name string) error {
 	img, err := rbd.OpenImageReadOnly(s.io, roleImage.rbdName(name), snapshot)
 	if is(err, enoent) {
-		return nil // without its snapshot it has none
+		return nil // without its snapshot it has no clones
 	}
 	if err != nil {
 		return err

@@ -42,8 +42,8 @@ func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.Instanc
 	})
 }
 
-// grow gives the RBD image and then its tag that size. Whoever has it open, as a
-// domain's QEMU, may have done so already.
+// grow sets the size of the RBD image and then of its tag. A client that has the image open, such
+// as a domain's QEMU, may already have grown it.
 func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
 	rbdName := roleVolume.rbdName(have.Name)
 	err := s.byName(rbdName, func(img *rbd.Image) error {
@@ -52,7 +52,7 @@ func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
 		case err != nil:
 			return err
 		case now > uint64(size):
-			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s has %s already, and would lose what is behind %s", p.cfg.Pool, rbdName, seedbed.Bytes(now), size)
+			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s already has %s, and would lose what is behind %s", p.cfg.Pool, rbdName, seedbed.Bytes(now), size)
 		case now == uint64(size):
 			return nil
 		}

@@ -13,16 +13,15 @@ import (
 	"seedbed"
 )
 
-// session is one connection to the cluster and our pool in it. librados mends
-// it by itself when monitors or OSDs come and go; only a client that the
-// cluster has shut out needs a new one.
+// session is one connection to the cluster, with our pool open. librados reconnects by itself when
+// monitors or OSDs come and go. Only a blocklisted client needs a new session.
 type session struct {
 	conn     *rados.Conn
 	io       *rados.IOContext
-	monitors string // as parseMonitors gives them
+	monitors string // as parseMonitors returns them
 
 	users int  // under link.mu
-	bad   bool // under link.mu: to be closed when the last user has gone
+	bad   bool // under link.mu: to be closed by the last user
 }
 
 func (s *session) close() {
@@ -30,7 +29,7 @@ func (s *session) close() {
 	s.conn.Shutdown()
 }
 
-// connect makes a session; it may block for a few of cfg.Timeout, and knows no context.
+// connect opens a session. It does not take a context, and may block for a few times cfg.Timeout.
 func connect(cfg Config) (_ *session, err error) {
 	conn, err := rados.NewConnWithUser(cfg.User)
 	if err != nil {
@@ -43,7 +42,7 @@ func connect(cfg Config) (_ *session, err error) {
 	for _, o := range [][2]string{
 		{"keyring", cfg.Keyring}, {"client_mount_timeout", seconds},
 		{"rados_mon_op_timeout", seconds}, {"rados_osd_op_timeout", seconds},
-		// What is written to standard error would not be in our log's form, and we say the error ourselves.
+		// Text on standard error would not have the form of our log, and errors are reported by us.
 		{"log_to_stderr", "false"}, {"err_to_stderr", "false"},
 	} {
 		if err := conn.SetConfigOption(o[0], o[1]); err != nil {
@@ -57,7 +56,7 @@ func connect(cfg Config) (_ *session, err error) {
 	if err != nil {
 		conn.Shutdown()
 		if is(err, enoent) {
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "there is no Ceph pool %q, which pool %s is in: make it, with ceph osd pool create %s && rbd pool init %s", cfg.Pool, cfg.Name, cfg.Pool, cfg.Pool)
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph pool %q, which pool %s uses, does not exist: make it with ceph osd pool create %s && rbd pool init %s", cfg.Pool, cfg.Name, cfg.Pool, cfg.Pool)
 		}
 		return nil, fmt.Errorf("open Ceph pool %s: %w", cfg.Pool, err)
 	}
@@ -83,12 +82,12 @@ type link struct {
 
 	mu     sync.Mutex
 	cur    *session
-	trying chan struct{} // closed at the end of the attempt under way
+	trying chan struct{} // closed at the end of the current attempt
 	err    error         // of the last attempt
 }
 
-// get is the session, made when there is none; whoever comes while it is being
-// made shares the outcome. The caller gives it back with put.
+// get returns the session, and opens it if there is none. Callers that come while it is being
+// opened share the outcome. The caller returns the session with put.
 func (l *link) get(ctx context.Context) (*session, error) {
 	l.mu.Lock()
 	if l.cur == nil && l.trying == nil {
@@ -110,7 +109,7 @@ func (l *link) get(ctx context.Context) (*session, error) {
 	}
 	defer l.mu.Unlock()
 	if l.cur == nil {
-		if l.err == nil { // made, and shut out again, meanwhile
+		if l.err == nil { // opened, and blocklisted again in the meantime
 			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the connection to Ceph was lost")
 		}
 		return nil, l.err
@@ -119,7 +118,7 @@ func (l *link) get(ctx context.Context) (*session, error) {
 	return l.cur, nil
 }
 
-// put gives a session back; a broken one is not given out again.
+// put returns a session; a broken one is not handed out again.
 func (l *link) put(s *session, broken bool) {
 	l.mu.Lock()
 	s.users--
@@ -134,7 +133,7 @@ func (l *link) put(s *session, broken bool) {
 	}
 }
 
-// close closes the session; no call may be running.
+// close closes the session. No call may be running.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +143,7 @@ func (l *link) close() {
 	}
 }
 
-// setMonitors notes who the monitors are now.
+// setMonitors records the current monitors.
 func (l *link) setMonitors(s *session, monitors string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"seedbed"
 )
 
-// volumeSnapshot is one snapshot of a volume. It stands in the tag before it is
-// taken, so that what a crash leaves is known to be ours.
+// volumeSnapshot is one snapshot of a volume. It is written to the tag before it is taken, so that
+// a snapshot that a crash leaves is known to be ours.
 type volumeSnapshot struct {
 	Name    string        `json:"name"`
 	Job     seedbed.JobID `json:"job"`
 	Created time.Time     `json:"created"`
-	Ready   bool          `json:"ready"` // it was taken
+	Ready   bool          `json:"ready"` // it has been taken
 }
 
 func (s volumeSnapshot) info() seedbed.SnapshotInfo {
@@ -26,10 +26,10 @@ type trashMark struct {
 	Expires time.Time `json:"expires"`
 }
 
-// clone tells whether the volume reads what it has not written from an image.
+// clone reports whether the volume reads blocks that it has not written from an image.
 func (t *tag) clone() bool { return t.Image != "" && !t.Flat }
 
-// find is the place of a snapshot in the tag, or -1.
+// find returns the index of a snapshot in the tag, or -1.
 func (t *tag) find(name string) int {
 	return slices.IndexFunc(t.Snapshots, func(s volumeSnapshot) bool { return s.Name == name })
 }

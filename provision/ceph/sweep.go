@@ -17,7 +17,7 @@ const (
 	sweepEvery   = 24 * time.Hour
 )
 
-// soil has the pool swept soon.
+// soil requests a sweep of the pool.
 func (p *Pool) soil() {
 	select {
 	case p.dirty <- struct{}{}:
@@ -25,8 +25,7 @@ func (p *Pool) soil() {
 	}
 }
 
-// clean sweeps when there is something to sweep, and now and then for what other
-// nodes have abandoned, until ctx ends.
+// clean sweeps on request, and periodically for what other nodes have abandoned, until ctx ends.
 func (p *Pool) clean(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -52,8 +51,8 @@ func (p *Pool) clean(ctx context.Context) {
 	}
 }
 
-// sweep removes what calls of this node that have ended left unfinished, what
-// other nodes have abandoned, and what had to go to RBD's trash because a clone was made of it meanwhile.
+// sweep removes what ended calls of this node left unfinished, what other nodes have abandoned, and
+// images that went to RBD's trash because a clone of them was made during their removal.
 func (p *Pool) sweep(ctx context.Context) error {
 	names, err := call(ctx, p, "list images", "", func(_ context.Context, s *session) ([]string, error) {
 		return rbd.GetImageNames(s.io)
@@ -100,7 +99,7 @@ func (p *Pool) sweepOne(ctx context.Context, name string) error {
 	if err != nil || !due {
 		return err
 	}
-	// An image without a tag has got no further than its making; a clone starts with its image's tag.
+	// An image without a tag was never finished; a clone starts with its image's tag.
 	to := name
 	if t != nil && t.State == stateBuilding {
 		to = t.Role.rbdName(t.Name)
@@ -112,12 +111,13 @@ func (p *Pool) sweepOne(ctx context.Context, name string) error {
 		return p.unmake(ctx, s, name, to, node)
 	})
 	if err == nil {
-		p.log.Info("unfinished RBD image removed", "pool", p.cfg.Name, "image", name, "node", node)
+		p.log.Info("removed unfinished RBD image", "pool", p.cfg.Name, "image", name, "node", node)
 	}
 	return err
 }
 
-// emptyTrash removes the images that RemoveImage put into RBD's trash, as far as nothing uses them any more.
+// emptyTrash removes the images that RemoveImage moved to RBD's trash, unless they are still in
+// use.
 func (p *Pool) emptyTrash(ctx context.Context) error {
 	return p.do(ctx, "empty the trash", "", func(ctx context.Context, s *session) error {
 		all, err := rbd.GetTrashList(s.io)
@@ -132,7 +132,7 @@ func (p *Pool) emptyTrash(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if t == nil || t.State != stateRemoving { // a person has put it there
+			if t == nil || t.State != stateRemoving { // not put there by us
 				continue
 			}
 			err = rbd.TrashRemove(s.io, e.Id, false)

@@ -9,32 +9,32 @@ import (
 	"seedbed"
 )
 
-// tag says whose an RBD image is. It is JSON under tagKey in the image-meta,
-// one value, so that it changes as a whole.
+// tag says to whom an RBD image belongs. It is JSON in the image-meta under tagKey: one value, so
+// that it changes as a whole.
 type tag struct {
 	Seedbed  int                `json:"seedbed"` // tagVersion
 	Role     role               `json:"role"`
 	Name     string             `json:"name"`
 	State    state              `json:"state"`
-	Node     string             `json:"node"` // that made it
+	Node     string             `json:"node"` // that made the image
 	Job      seedbed.JobID      `json:"job"`
-	Instance seedbed.InstanceID `json:"instance,omitempty"` // of a volume
-	Image    string             `json:"image,omitempty"`    // that a volume is a clone of
+	Instance seedbed.InstanceID `json:"instance,omitempty"` // owner of a volume
+	Image    string             `json:"image,omitempty"`    // of which the volume is a clone
 	Size     int64              `json:"size"`               // virtual, in bytes
-	Format   string             `json:"format,omitempty"`   // of the file that an image was imported from
+	Format   string             `json:"format,omitempty"`   // of the file from which an image was imported
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
-	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // by the OVA that an image is from
+	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // according to the image's OVA
 
-	// Made is the size that a volume was made with, once it has grown.
+	// Made is the size at which a volume was made, once it has grown.
 	Made int64 `json:"made,omitempty"`
 
-	Flat      bool             `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
+	Flat      bool             `json:"flat,omitempty"`      // a volume that no longer shares data with its image
 	Snapshots []volumeSnapshot `json:"snapshots,omitempty"` // of a volume
-	// Trash is set for a volume in RBD's trash, and stays when it comes back.
+	// Trash is set for a volume in RBD's trash, and remains when it is restored.
 	Trash *trashMark `json:"trash,omitempty"`
 }
 
-// role is what an RBD image is to us.
+// role is what an RBD image is for.
 type role string
 
 const (
@@ -42,11 +42,11 @@ const (
 	roleVolume role = "volume"
 )
 
-// state is how far it is.
+// state is how far the work on an RBD image is.
 type state string
 
 const (
-	stateBuilding state = "building" // not to be used; its node removes it, or another when that has abandoned it
+	stateBuilding state = "building" // not usable; removed by its node, or by another once abandoned
 	stateReady    state = "ready"
 	stateRemoving state = "removing" // an image whose removal has begun
 )
@@ -59,7 +59,7 @@ const (
 	building   = prefix + "building."
 )
 
-// rbdName is what a volume or image of that name is called in the pool.
+// rbdName is the name of the RBD image of a volume or image.
 func (r role) rbdName(name string) string { return prefix + string(r) + "." + name }
 
 // split is the inverse of rbdName; ok is false for other names.
@@ -72,10 +72,11 @@ func split(rbdName string) (r role, name string, ok bool) {
 	return "", "", false
 }
 
-// buildingName is a name for something that node is about to make; no two are the same.
+// buildingName returns a unique name for an image that node is about to make.
 func buildingName(node string) string { return building + node + "." + rand.Text() }
 
-// builder is the node that a name is a buildingName of. Nodes may have dots in their names; the random part has none.
+// builder returns the node of a buildingName. Nodes may have dots in their names; the random part
+// has none.
 func builder(name string) (node string, ok bool) {
 	rest, ok := strings.CutPrefix(name, building)
 	dot := strings.LastIndexByte(rest, '.')
@@ -91,8 +92,8 @@ func (t tag) marshal() (string, error) {
 	return string(b), err
 }
 
-// parseTag reads the tag of the RBD image of that name: nil for what is somebody
-// else's, or another image's tag, which a clone starts with.
+// parseTag reads the tag of the RBD image of that name. It returns nil if the image is not ours, or
+// has another image's tag, as a clone has at first.
 func parseTag(rbdName, text string) (*tag, error) {
 	t := new(tag)
 	if err := json.Unmarshal([]byte(text), t); err != nil || t.Seedbed == 0 {
@@ -104,14 +105,14 @@ func parseTag(rbdName, text string) (*tag, error) {
 	return t, nil
 }
 
-// names tells whether the tag is that of the RBD image of that name.
+// names reports whether the tag belongs to the RBD image of that name.
 func (t *tag) names(rbdName string) bool {
 	return t != nil && t.Role.rbdName(t.Name) == rbdName
 }
 
 func (t *tag) String() string { return fmt.Sprintf("%s %s", t.Role, t.Name) }
 
-// had tells whether the volume has that size, or had it before it grew.
+// had reports whether the volume has that size, or had it before it grew.
 func (t *tag) had(size int64) bool {
 	return size == t.Size || t.Made != 0 && size >= t.Made && size < t.Size
 }

@@ -14,8 +14,8 @@ import (
 	"seedbed"
 )
 
-// CreateSnapshot implements worker.Snapshotter. It is an RBD snapshot of the
-// same name, of what the guest has written to its disk at that moment.
+// CreateSnapshot implements worker.Snapshotter. It takes an RBD snapshot of the same name, which
+// has what the guest has written to its disk at that moment.
 func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (seedbed.SnapshotInfo, error) {
 	if err := seedbed.CheckName("snapshot", spec.Name); err != nil {
 		return seedbed.SnapshotInfo{}, err
@@ -29,7 +29,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		at := have.find(spec.Name)
 		switch {
 		case at >= 0 && have.Snapshots[at].Job != job:
-			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s in pool %s exists: take another name, or remove it first", spec.Name, spec.Volume, p.cfg.Name)
+			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.cfg.Name)
 		case at >= 0 && have.Snapshots[at].Ready:
 			return have.Snapshots[at].info(), nil
 		case at < 0 && len(have.Snapshots) >= seedbed.MaxSnapshots:
@@ -40,7 +40,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	})
 }
 
-// snap takes the snapshot that the tag has at that place, or not yet (-1).
+// snap takes the snapshot at that index of the tag, or a new one if at is -1.
 func (p *Pool) snap(s *session, t *tag, at int, want volumeSnapshot) (made volumeSnapshot, err error) {
 	err = s.byName(roleVolume.rbdName(t.Name), func(img *rbd.Image) error {
 		made, err = p.snapOpen(s, img, t, at, want)
@@ -49,7 +49,7 @@ func (p *Pool) snap(s *session, t *tag, at int, want volumeSnapshot) (made volum
 	return made, err
 }
 
-// snapOpen is snap for the volume's image.
+// snapOpen is like snap for the volume's open image.
 func (p *Pool) snapOpen(s *session, img *rbd.Image, t *tag, at int, want volumeSnapshot) (volumeSnapshot, error) {
 	rbdName := roleVolume.rbdName(t.Name)
 	inside, err := snapshotNames(img)
@@ -59,7 +59,7 @@ func (p *Pool) snapOpen(s *session, img *rbd.Image, t *tag, at int, want volumeS
 	taken := slices.Contains(inside, want.Name)
 	if at < 0 {
 		if taken {
-			return want, seedbed.Errorf(seedbed.ErrConflict, "%s/%s has a snapshot %s that is not seedbed's: it is left alone", p.cfg.Pool, rbdName, want.Name)
+			return want, seedbed.Errorf(seedbed.ErrConflict, "%s/%s has a snapshot %s that is not seedbed's: it is not changed", p.cfg.Pool, rbdName, want.Name)
 		}
 		t.Snapshots = append(t.Snapshots, want)
 		at = len(t.Snapshots) - 1
@@ -105,7 +105,7 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		case at < 0:
 			return nil
 		case of != "" && have.Snapshots[at].Job != of:
-			return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is left alone", spec.Name, spec.Volume, p.cfg.Name, have.Snapshots[at].Job)
+			return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name, spec.Volume, p.cfg.Name, have.Snapshots[at].Job)
 		}
 		err = s.byName(rbdName, func(img *rbd.Image) error {
 			return ignore(img.GetSnapshot(spec.Name).Remove(), enoent)
@@ -135,7 +135,7 @@ func (p *Pool) Snapshots(ctx context.Context, volume string, id seedbed.Instance
 	})
 }
 
-// onlyOurs refuses with ErrInUse a volume that has a snapshot which is not in its tag.
+// onlyOurs returns ErrInUse for a volume that has a snapshot which is not in its tag.
 func (p *Pool) onlyOurs(s *session, h header, t *tag) error {
 	if h.snapshots == 0 {
 		return nil
@@ -156,7 +156,7 @@ func (p *Pool) allOurs(img *rbd.Image, t *tag) error {
 	return nil
 }
 
-// dropSnapshots removes the snapshots of a volume that is to go, when all are ours.
+// dropSnapshots removes the snapshots of a volume that is to be removed, if all of them are ours.
 func (p *Pool) dropSnapshots(s *session, h header, t *tag) error {
 	if h.snapshots == 0 {
 		return nil

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// task is one entry of the queue that the managers' module rbd_support works
-// off. It lies in the pool, so that it survives worker and managers.
+// task is an entry in the queue of the managers' module rbd_support. It is stored in the pool, so
+// that it survives worker and managers.
 type task struct {
 	ID       string  `json:"id"`
 	Progress float64 `json:"progress"` // 0 to 1
-	// Retry is why its last attempt failed; the manager tries again by itself.
+	// Retry is why the last attempt failed; the manager retries by itself.
 	Retry string `json:"retry_message"`
 	Refs  struct {
 		Action string `json:"action"`
@@ -22,8 +22,8 @@ type task struct {
 // actionFlatten is the action of a task that flattens an image.
 const actionFlatten = "flatten"
 
-// findTask reads the answer of the managers' "rbd task list", and gives the task
-// that flattens the image; nil when there is none.
+// findTask returns the task that flattens the image from the managers' answer to "rbd task list",
+// or nil.
 func findTask(answer []byte, pool, image string) (*task, error) {
 	var all []task
 	if err := json.Unmarshal(answer, &all); err != nil {

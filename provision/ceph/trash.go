@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// TrashVolume implements worker.Trash, with RBD's own trash. The tag learns of
-// it first, so that what stands in the trash says by itself what it is.
+// TrashVolume implements worker.Trash, with RBD's own trash. The tag changes first, so that every
+// item in the trash says what it is.
 func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
 	if p.cfg.Trash == 0 {
 		return nil, p.RemoveVolume(ctx, name, id)
@@ -29,13 +29,14 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 			return nil, err
 		}
 		move := func() error {
-			// Unlike a removal, a move does not look for users by itself: it takes a running domain's disk away.
+			// Unlike a removal, a move does not look for users by itself: it would take a running
+			// domain's disk away.
 			if err := s.unwatched(rbdName); err != nil {
 				return err
 			}
 			return rbd.GetImage(s.io, rbdName).Trash(p.cfg.Trash)
 		}
-		if have == nil { // a move that was cut off leaves a name without an image
+		if have == nil { // an interrupted move leaves a name without an image
 			return nil, p.unused(ctx, s, rbdName, move)
 		}
 		h, err := s.header(rbdName)
@@ -52,7 +53,7 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 			return nil, err
 		}
 		if err := p.unused(ctx, s, rbdName, move); err != nil {
-			// By the name: what has none any more was moved after all.
+			// If the name is gone, the volume was moved after all.
 			return nil, errors.Join(err, ignore(s.setTag(rbdName, *have), enoent))
 		}
 		item := p.item(h.id, &t)
@@ -60,13 +61,13 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 	})
 }
 
-// errBusy is EBUSY as librbd would give it.
+// errBusy is EBUSY in the form that librbd returns it.
 type errBusy struct{}
 
 // Error implements error.
 func (errBusy) Error() string { return ebusy.Error() }
 
-// ErrorCode is the code that librbd's own errors have.
+// ErrorCode returns the code as librbd's own errors do.
 func (errBusy) ErrorCode() int { return -int(ebusy) }
 
 func (p *Pool) item(imageID string, t *tag) seedbed.TrashItem {
@@ -76,7 +77,7 @@ func (p *Pool) item(imageID string, t *tag) seedbed.TrashItem {
 	}
 }
 
-// Trash implements worker.Trash. What others have put into RBD's trash is not in it.
+// Trash implements worker.Trash. It leaves out what other programs put into RBD's trash.
 func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
 	return call(ctx, p, "list the trash", "", func(ctx context.Context, s *session) ([]seedbed.TrashItem, error) {
 		entries, err := rbd.GetTrashList(s.io)
@@ -100,7 +101,8 @@ func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
 	})
 }
 
-// trashTag reads the tag of what of that role is in the trash: nil for what is not ours, or is just going.
+// trashTag reads the tag of an item of that role in the trash. It returns nil for items that are
+// not ours, and for those that are just being purged.
 func (s *session) trashTag(e rbd.TrashInfo, r role) (*tag, error) {
 	if !strings.HasPrefix(e.Name, r.rbdName("")) {
 		return nil, nil
@@ -112,7 +114,7 @@ func (s *session) trashTag(e rbd.TrashInfo, r role) (*tag, error) {
 	return t, nil
 }
 
-// trashedVolume is trashTag for a volume: nil for one that Seedbed has not put there.
+// trashedVolume is trashTag for a volume. It returns nil if Seedbed did not put it there.
 func (s *session) trashedVolume(e rbd.TrashInfo) (*tag, error) {
 	t, err := s.trashTag(e, roleVolume)
 	if t == nil || err != nil || t.Trash == nil {
@@ -121,7 +123,7 @@ func (s *session) trashedVolume(e rbd.TrashInfo) (*tag, error) {
 	return t, nil
 }
 
-// trashed finds what has that ID in the trash; nil when nothing of ours has.
+// trashed finds the item of that ID in the trash, or nil if we have none.
 func (s *session) trashed(id string) (*tag, error) {
 	entries, err := rbd.GetTrashList(s.io)
 	if err != nil {
@@ -135,7 +137,8 @@ func (s *session) trashed(id string) (*tag, error) {
 	return nil, nil
 }
 
-// keyOf is the key of calls for what has that ID in the trash: the name that it had, which its volume has again.
+// keyOf returns the key for calls about the item of that ID in the trash: its volume's former name,
+// which it has again when it is restored.
 func (p *Pool) keyOf(ctx context.Context, what, id string) (string, error) {
 	if err := seedbed.CheckName("trash item", id); err != nil {
 		return "", err
@@ -166,7 +169,7 @@ func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo
 		}
 		err = rbd.TrashRestore(s.io, id, rbdName)
 		if is(err, eexist) {
-			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s is in pool %s again: it has to go before the one in the trash can come back", t.Name, p.cfg.Name)
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s exists in pool %s again: remove it before the one in the trash can be restored", t.Name, p.cfg.Name)
 		}
 		return p.volume(s, t), err
 	})
@@ -194,7 +197,7 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 		if err := p.dropSnapshots(s, h, t); err != nil {
 			return err
 		}
-		// RBD's own time is a second off at most, and ours is over.
+		// RBD's own expiry differs by a second at most, and ours has passed.
 		return ignore(rbd.TrashRemove(s.io, id, true), enoent)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"seedbed/provision/image"
 )
 
-// openSpool makes the scratch directory ready for uploads.
+// openSpool prepares the scratch directory for uploads.
 func (p *Pool) openSpool() (err error) {
 	if err := os.MkdirAll(p.cfg.Scratch, 0o711); err != nil {
 		return fmt.Errorf("make the scratch directory of pool %s: %w", p.cfg.Name, err)
@@ -25,7 +25,7 @@ func (p *Pool) openSpool() (err error) {
 	return nil
 }
 
-// scratchReserve is the room that uploads leave on the scratch directory's file system.
+// scratchReserve is the free space that uploads leave on the scratch directory's file system.
 const scratchReserve = 1 * seedbed.GiB
 
 // ReceiveUpload implements worker.Spooler. The file waits in the scratch directory.

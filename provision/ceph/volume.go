@@ -12,11 +12,11 @@ import (
 	"seedbed/provision/image"
 )
 
-// sector is what a virtual size must be a multiple of.
+// sector is the unit of virtual sizes.
 const sector = 512
 
-// CloneVolume implements worker.Cloner. The volume is a copy-on-write clone of
-// the image's snapshot, in clone format 2, which needs no protected snapshot.
+// CloneVolume implements worker.Cloner. The volume is a copy-on-write clone of the image's
+// snapshot, in clone format 2, which does not require a protected snapshot.
 func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
 	if err := seedbed.CheckName("volume", spec.Name); err != nil {
 		return seedbed.VolumeInfo{}, err
@@ -39,10 +39,10 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 		if have == nil {
 			have, err = p.makeVolume(ctx, s, want)
 		}
-		if errors.Is(err, errTaken) { // perhaps another node was asked for the same
+		if errors.Is(err, errTaken) { // perhaps another node was asked to make it too
 			have, err = p.look(ctx, s, roleVolume, spec.Name, "")
 			if err == nil && have == nil {
-				err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s came and went while it was made", spec.Name, roleVolume.rbdName(spec.Name), p.cfg.Pool)
+				err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s was taken and freed while it was made", spec.Name, roleVolume.rbdName(spec.Name), p.cfg.Pool)
 			}
 		}
 		if err == nil {
@@ -55,7 +55,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 	})
 }
 
-// volumeSize checks the size that is asked for against the image's.
+// volumeSize checks the requested size against the image's.
 func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	size := spec.Size
 	if size < 0 || size%sector != 0 || size > image.MaxSize {
@@ -73,7 +73,7 @@ func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, e
 	case err != nil:
 		return 0, err
 	case there && !base.names(rbdName):
-		return 0, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s does not carry seedbed's tag: it is no image of ours", p.cfg.Pool, rbdName)
+		return 0, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s does not carry seedbed's tag: it is not an image of Seedbed", p.cfg.Pool, rbdName)
 	case !there || base.State != stateReady:
 		return 0, p.noImage(spec.Image)
 	case size == 0:
@@ -88,10 +88,10 @@ func (p *Pool) noImage(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "image %q is not in pool %s", name, p.cfg.Name)
 }
 
-// whole rounds a size up to sectors.
+// whole rounds a size up to whole sectors.
 func whole(size seedbed.Bytes) seedbed.Bytes { return (size + sector - 1) / sector * sector }
 
-// adopt accepts a volume that is there already, or says why not.
+// adopt accepts an existing volume, or returns why it cannot.
 func (p *Pool) adopt(have *tag, want tag) error {
 	switch {
 	case have.Instance != want.Instance:
@@ -126,7 +126,7 @@ func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*ta
 	} else if err = opts.SetUint64(rbd.ImageOptionCloneFormat, 2); err == nil {
 		err = rbd.CloneImage(s.io, roleImage.rbdName(t.Image), snapshot, s.io, from, opts)
 		if is(err, enoent) {
-			err = p.noImage(t.Image) // removed since we looked
+			err = p.noImage(t.Image) // removed in the meantime
 		}
 	}
 	if err == nil {
@@ -146,8 +146,8 @@ func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*ta
 	return p.give(ctx, s, from, h, t)
 }
 
-// undo removes, inside a call that has the final name as its key, what could
-// not be made because of why. While the cluster does not answer that is left to the sweep.
+// undo removes what could not be finished because of why, inside a call that holds the final name's
+// key. The sweep does it later if the cluster does not answer.
 func (p *Pool) undo(s *session, from string, t tag, why error) {
 	if errors.Is(explain("", why), seedbed.ErrUnavailable) {
 		p.soil()
@@ -156,7 +156,7 @@ func (p *Pool) undo(s *session, from string, t tag, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanFor)
 	defer cancel()
 	if err := p.unmake(ctx, s, from, t.Role.rbdName(t.Name), p.cfg.Node); err != nil {
-		p.log.Warn("unfinished RBD image stays for now", "pool", p.cfg.Name, "image", from, "err", err)
+		p.log.Warn("unfinished RBD image not removed yet", "pool", p.cfg.Name, "image", from, "err", err)
 		p.soil()
 	}
 }
@@ -181,7 +181,7 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 				return err
 			}
 		}
-		return p.delete(ctx, s, rbdName) // also of what a removal that was cut off left: a name without an image
+		return p.delete(ctx, s, rbdName) // also removes a name without an image, which an interrupted removal leaves
 	})
 }
 

@@ -116,7 +116,8 @@ func TestFlattenGoesOn(t *testing.T) {
 	}
 }
 
-// TestFlattenStopped: a task that is taken out of the queue leaves a volume that is whole, and can be flattened later.
+// TestFlattenStopped: a task that is taken out of the queue leaves a volume that is whole, and can
+// be flattened later.
 func TestFlattenStopped(t *testing.T) {
 	c := lab.Ceph(t)
 	cfg := config(t, c)

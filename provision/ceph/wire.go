@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// The OSDs' class "rbd" (cls_rbd) takes and gives values in Ceph's encoding: integers
-// little-endian, a text or a list behind its length in 32 bits.
+// The OSDs' class "rbd" (cls_rbd) uses Ceph's encoding: integers are little-endian, and a text or
+// list follows its length in 32 bits.
 
-// noSnapshot stands for the image itself where a method takes a snapshot's ID (CEPH_NOSNAP in Ceph's rados.h).
+// noSnapshot is the snapshot ID of the image itself (CEPH_NOSNAP in Ceph's rados.h).
 const noSnapshot = ^uint64(1)
 
-// errAnswer: a method's answer is not of the form that it has in every release.
+// errAnswer is returned if a method's answer does not have the form that it has in every release.
 var errAnswer = errors.New("the OSDs' class rbd gave an answer that cannot be read")
 
 func encodeNumber(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
@@ -25,15 +25,15 @@ func encodeTexts(texts ...string) []byte {
 	return b
 }
 
-// encodePair is a map with one entry.
+// encodePair encodes a map with one entry.
 func encodePair(key, value string) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, 1), encodeTexts(key, value)...)
 }
 
-// answer is what a method gave, as far as it is not read yet.
+// answer is the part of a method's answer that is not read yet.
 type answer struct {
 	rest  []byte
-	short bool // more was to be read than there was
+	short bool // the answer ended too early
 }
 
 func (a *answer) take(n uint32) []byte {
@@ -59,12 +59,12 @@ func parseText(b []byte) (string, error) {
 	return text, nil
 }
 
-// shape is what an RBD image is like.
+// shape describes an RBD image.
 type shape struct {
 	order     uint8 // its data is in objects of 1<<order bytes
 	size      uint64
 	features  uint64 // bits RBD_FEATURE_…
-	snapshots uint32 // how many it has
+	snapshots uint32 // their number
 }
 
 // parseShape reads the answers of get_size, get_features and get_snapcontext.
@@ -73,7 +73,7 @@ func parseShape(size, features, snapshots []byte) (shape, error) {
 	a, b, c := answer{rest: size}, answer{rest: features}, answer{rest: snapshots}
 	s.order, s.size = a.small(), a.number()
 	s.features = b.number()
-	c.number() // the highest ID that a snapshot has had
+	c.number() // the highest snapshot ID so far
 	s.snapshots = c.count()
 	if a.short || b.short || c.short || s.order >= 64 {
 		return shape{}, errAnswer
@@ -81,7 +81,7 @@ func parseShape(size, features, snapshots []byte) (shape, error) {
 	return s, nil
 }
 
-// objects is how many objects the data of that many bytes is in, when it is not striped.
+// objects returns how many objects hold that many bytes, if the data is not striped.
 func (s shape) objects(size uint64) uint64 {
 	each := uint64(1) << s.order
 	return (size + each - 1) / each

@@ -14,11 +14,11 @@ import (
 	"seedbed/provision/image"
 )
 
-// Locate implements worker.Adopter: a qcow2 file on the pool's file system, so
-// that it becomes a volume by its name alone.
+// Locate implements worker.Adopter. The disk must be a qcow2 file on the pool's file system, so
+// that renaming it makes it a volume.
 func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.ForeignDisk, error) {
 	if d.Type != "file" {
-		return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is no file", d.Target)
+		return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is not a file", d.Target)
 	}
 	t, err := p.adoptable(ctx, d.Source)
 	if err != nil {
@@ -28,8 +28,8 @@ func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.Forei
 	return d, nil
 }
 
-// adoptable looks at a file that is to become a volume, and gives the tag that it
-// would have, without a name.
+// adoptable inspects a file that is to become a volume and returns the tag that it would have,
+// without a name.
 func (p *Pool) adoptable(ctx context.Context, path string) (tag, error) {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return tag{}, seedbed.Errorf(seedbed.ErrInvalid, "disk file %q: want a clean absolute path", path)
@@ -50,22 +50,22 @@ func (p *Pool) adoptable(ctx context.Context, path string) (tag, error) {
 	}
 	dir, base := filepath.Split(path)
 	for _, kind := range []string{images, building, uploads, trash} {
-		if own := filepath.Join(p.path, kind); filepath.Clean(dir) == own || strings.HasPrefix(dir, own+"-") { // a node's, where nodes share the pool
+		if own := filepath.Join(p.path, kind); filepath.Clean(dir) == own || strings.HasPrefix(dir, own+"-") { // a node's directory in a shared pool
 			return tag{}, seedbed.Errorf(seedbed.ErrConflict, "disk file %s is the pool's own", path)
 		}
 	}
 	if filepath.Clean(dir) == filepath.Join(p.path, volumes) {
 		if have, err := readTag(path + tagSuffix); err != nil || have != nil && have.called(volumes, strings.TrimSuffix(base, suffix)) {
-			return tag{}, errors.Join(err, seedbed.Errorf(seedbed.ErrConflict, "disk file %s is a volume already", path))
+			return tag{}, errors.Join(err, seedbed.Errorf(seedbed.ErrConflict, "disk file %s is already a volume", path))
 		}
 	}
 	if !st.Mode().IsRegular() {
-		return tag{}, seedbed.Errorf(seedbed.ErrInvalid, "disk file %s is no regular file", path)
+		return tag{}, seedbed.Errorf(seedbed.ErrInvalid, "disk file %s is not a regular file", path)
 	}
 	return p.readable(ctx, path)
 }
 
-// readable looks into the file: a volume stands alone, or on an image of the pool.
+// readable inspects the file: a volume has no backing file, or an image of the pool.
 func (p *Pool) readable(ctx context.Context, path string) (t tag, err error) {
 	info, err := image.InspectDisk(ctx, path)
 	if err != nil {
@@ -77,20 +77,20 @@ func (p *Pool) readable(ctx context.Context, path string) (t tag, err error) {
 		return t, nil
 	}
 	name, ok := strings.CutSuffix(filepath.Base(backing), suffix)
-	// The way to the image must be right from where volumes are.
+	// The relative path of the image must be right as seen from the volumes' directory.
 	if ok && (backing == p.file(images, name) || backing == filepath.Join("..", images, name+suffix)) {
 		if base, err := p.look(images, name); err == nil && base != nil {
 			t.Image = name
 			return t, nil
 		}
 	}
-	return t, seedbed.Errorf(seedbed.ErrInvalid, "disk file %s reads from %s, which is no image of pool %s: make it independent first (qemu-img rebase -b '')", path, backing, p.name)
+	return t, seedbed.Errorf(seedbed.ErrInvalid, "disk file %s reads from %s, which is not an image of pool %s: make it independent first (qemu-img rebase -b '')", path, backing, p.name)
 }
 
 func device(st os.FileInfo) uint64 { return st.Sys().(*syscall.Stat_t).Dev }
 
-// AdoptVolume implements worker.Adopter. A crash in the middle leaves a tag without
-// a file, which is nothing.
+// AdoptVolume implements worker.Adopter. A crash in between leaves a tag without a file, which
+// counts as nothing.
 func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
 	if err := seedbed.CheckName("volume", a.Name); err != nil {
 		return seedbed.VolumeInfo{}, err
@@ -107,7 +107,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 	switch {
 	case have != nil && err == nil:
 		return p.volume(have), nil
-	case err != nil && final != a.Source: // else it is there without its tag
+	case err != nil && final != a.Source: // otherwise the file is there without its tag
 		return seedbed.VolumeInfo{}, err
 	}
 	t, err := p.adoptable(ctx, a.Source)
@@ -137,7 +137,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 	defer p.leave()
 	final := p.file(volumes, a.Name)
 	if t, err := readTag(final + tagSuffix); err == nil && t == nil {
-		return nil // released, or never taken
+		return nil // released, or never adopted
 	}
 	have, err := p.free(a.Name, a.Instance)
 	if err != nil {
@@ -154,14 +154,14 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 	return syncPath(filepath.Dir(final))
 }
 
-// relocate gives a file another name, which nothing has.
+// relocate renames a file to a name that must be free.
 func relocate(from, to string) error {
 	err := os.Link(from, to)
 	if errors.Is(err, fs.ErrExist) {
 		a, errA := os.Stat(from)
 		b, errB := os.Stat(to)
-		if errA != nil || errB != nil || !os.SameFile(a, b) { // else it was in the middle of this
-			return seedbed.Errorf(seedbed.ErrConflict, "%s exists already: it is left alone", to)
+		if errA != nil || errB != nil || !os.SameFile(a, b) { // otherwise an earlier call was interrupted here
+			return seedbed.Errorf(seedbed.ErrConflict, "%s already exists and is not changed", to)
 		}
 		err = nil
 	}

@@ -9,8 +9,8 @@ import (
 	"seedbed/provision/image"
 )
 
-// private gives the source where nobody changes it. A copy is in building/, has no
-// name, and is gone with its last opening. What cannot be an image is refused before
+// private returns the source in a form that no other process can change. A copy is in building/,
+// has no name, and disappears when it is closed. Files that cannot be images are refused before
 // anything is copied.
 func (p *Pool) private(ctx context.Context, src *image.Source, progress func(seedbed.Progress)) (context.Context, *image.Private, error) {
 	ctx, from, err := src.Private(ctx, func() (*os.File, error) {

@@ -1,19 +1,19 @@
 // Package dir keeps volumes and images as qcow2 files in a directory:
 //
-//	images/<name>.qcow2     images, readable by all, as QEMU's user reads them as backing files
-//	volumes/<name>.qcow2    volumes, root's own until libvirt gives a running domain's to QEMU's user
-//	.trash/<id>.qcow2       volumes that were removed, until their time is over
-//	<file>.json             the file's tag: whose it is. A file without one is a stranger's, and never touched
-//	building/seedbed-*      what is not finished; swept when the pool is opened
-//	uploads/<id>            files that were uploaded and wait for their import
+//	images/<name>.qcow2     images, readable by all: QEMU's user reads them as backing files
+//	volumes/<name>.qcow2    volumes, owned by root until libvirt gives those of a running domain to QEMU's user
+//	.trash/<id>.qcow2       removed volumes, until they expire
+//	<file>.json             the file's tag: to whom it belongs. A file without one is never touched
+//	building/seedbed-*      unfinished files; swept when the pool is opened
+//	uploads/<id>            uploaded files that wait for their import
 //	.lock                   held by the one process that uses the pool
 //
-// In a pool that several nodes share each has a building-<node>/ and an uploads-<node>/
-// of its own, and .turn is locked while names are looked at and changed.
+// In a pool that several nodes share, each node has its own building-<node>/ and uploads-<node>/,
+// and .turn is locked while names are looked up and changed.
 //
-// A file is made in building/, synced, tagged, and then linked to its name, so
-// that what has a name is whole. The tag is a file of its own and not an
-// extended attribute, because some file systems have none for users.
+// A file is made in building/, synced, tagged, and then linked to its name, so that every file with
+// a name is complete. The tag is a separate file and not an extended attribute, because some file
+// systems have no attributes for users.
 package dir
 
 import (
@@ -33,25 +33,26 @@ import (
 // Type is the pool type that this package implements.
 const Type = "dir"
 
-// DefaultReserve is the room that is kept free unless the configuration says otherwise.
+// DefaultReserve is the default of Config.Reserve.
 const DefaultReserve = 1 * seedbed.GiB
 
-// Config is one pool.
+// Config configures one pool.
 type Config struct {
 	// Name is the pool's name.
 	Name string
-	// Path is its directory, absolute; it is made when it is missing. QEMU's user must be able to reach it.
+	// Path is its absolute directory. It is created if it is missing. QEMU's user must be able to
+	// reach it.
 	Path string
-	// Reserve is the free space below which nothing new is made, since volumes grow
-	// as guests write; zero means DefaultReserve.
+	// Reserve is the free space below which nothing new is created, because volumes grow as guests
+	// write; zero means DefaultReserve.
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept; zero removes it at once.
 	Trash time.Duration
-	// Shared says that other nodes use the same directory, on a file system that
-	// keeps flock(2) between hosts, such as NFS 4. Node is then this one's name.
+	// Shared says that other nodes use the same directory, on a file system whose flock(2) works
+	// between hosts, such as NFS 4. Node must then be this node's name.
 	Shared bool
 	Node   string
-	// Mapper maps volumes; nil for a pool that maps none.
+	// Mapper maps volumes; nil if the pool cannot map any.
 	Mapper *mapper.Host
 	Log    *slog.Logger
 }
@@ -63,15 +64,15 @@ type Pool struct {
 	reserve seedbed.Bytes
 	keep    time.Duration
 	shared  bool
-	// building and uploads are where what is not finished is, and what was uploaded.
+	// building and uploads are the directories of unfinished and of uploaded files.
 	building, uploads string
 	mapper            *mapper.Host
 	log               *slog.Logger
 	locks             []*os.File
 	spool             *image.Spool
-	// turn is held while names are looked at and changed; never while data is copied.
+	// turn is held while names are looked up and changed, and never while data is copied.
 	turn chan struct{}
-	// among is the lock that comes with the turn where nodes share the pool; else nil.
+	// among is the lock that belongs to the turn in a shared pool; nil in others.
 	among *os.File
 }
 
@@ -83,9 +84,9 @@ const (
 	uploads  = "uploads"
 )
 
-// Open makes the directory ready, takes its lock, and sweeps what an earlier
-// process left unfinished. Errors: ErrInvalid for a path that is not absolute,
-// ErrInUse when another process has the pool open.
+// Open prepares the directory, takes its lock, and sweeps what an earlier process left unfinished.
+// It returns ErrInvalid for a path that is not absolute, and ErrInUse if another process has the
+// pool open.
 func Open(c Config) (*Pool, error) {
 	if err := seedbed.CheckName("pool", c.Name); err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func Open(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// makeDir makes a directory and those above it; one that is there keeps its mode.
+// makeDir creates a directory and its parents; an existing one keeps its mode.
 func makeDir(path string, mode fs.FileMode) error {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return nil
@@ -144,5 +145,5 @@ func makeDir(path string, mode fs.FileMode) error {
 	if err := os.Mkdir(path, mode); err != nil {
 		return err
 	}
-	return os.Chmod(path, mode) // whatever the umask
+	return os.Chmod(path, mode) // independent of the umask
 }

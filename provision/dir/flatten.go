@@ -9,9 +9,9 @@ import (
 	"seedbed/provision/image"
 )
 
-// FlattenVolume implements worker.Flattener. The file itself is filled, in
-// place, while no domain has it open. Its snapshots would lose what they read
-// from the image, so that a volume with snapshots is ErrInUse.
+// FlattenVolume implements worker.Flattener. The file is filled in place while no domain has it
+// open. Its snapshots would lose the data that they read from the image, so a volume with snapshots
+// is refused with ErrInUse.
 func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
 	if progress == nil {
 		progress = func(seedbed.Progress) {}
@@ -36,7 +36,7 @@ func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.Instan
 	return p.volume(have), nil
 }
 
-// beginFlatten checks that the volume can be flattened, and that there is room.
+// beginFlatten checks that the volume can be flattened and that there is space.
 func (p *Pool) beginFlatten(ctx context.Context, name string, id seedbed.InstanceID) (*tag, error) {
 	if err := p.enter(ctx); err != nil {
 		return nil, fmt.Errorf("flatten volume %s: %w", name, err)
@@ -59,7 +59,7 @@ func (p *Pool) beginFlatten(ctx context.Context, name string, id seedbed.Instanc
 	return have, p.need(image.Allocated(st))
 }
 
-// endFlatten notes in the tag that the volume needs its image no more.
+// endFlatten records in the tag that the volume no longer needs its image.
 func (p *Pool) endFlatten(ctx context.Context, name string, id seedbed.InstanceID) (*tag, error) {
 	if err := p.enter(ctx); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (p *Pool) endFlatten(ctx context.Context, name string, id seedbed.InstanceI
 	return have, p.writeTag(path+tagSuffix, *have)
 }
 
-// StopFlatten implements worker.Flattener. The copying ends with its call, so
-// that there is nothing to stop.
+// StopFlatten implements worker.Flattener. The copying ends with its call, so there is nothing to
+// stop.
 func (p *Pool) StopFlatten(ctx context.Context, name string, id seedbed.InstanceID) error {
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return err

@@ -8,11 +8,10 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen,
-// or first copied into the pool, so that what is checked is what is used
-// (image.Source), and the disk is then converted to qcow2: the pool needs room for both
-// for a while. Progress counts the bytes of a file that is copied twice, once for each
-// half of the work.
+// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen, or copied into
+// the pool first, so that the file that is checked is the file that is used (image.Source). The
+// disk is then converted to qcow2, so the pool temporarily needs space for both. Progress counts
+// the bytes of a copied file twice, once for each half of the work.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
@@ -33,7 +32,8 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 	return p.imageOrZero(t), src.Failed(err)
 }
 
-// importedBy finds the image of that name: nil when there is none, ErrConflict when it is another job's.
+// importedBy finds the image of that name. It returns nil if there is none, and ErrConflict if
+// another job imported it.
 func (p *Pool) importedBy(ctx context.Context, job seedbed.JobID, name string) (*tag, error) {
 	if err := p.enter(ctx); err != nil {
 		return nil, fmt.Errorf("import image %s: %w", name, err)
@@ -50,7 +50,7 @@ func (p *Pool) lookOwn(job seedbed.JobID, name string) (*tag, error) {
 	return have, err
 }
 
-// importFile makes the image. An ErrInvalid of its own is a predicate of the file.
+// importFile makes the image. An ErrInvalid that it returns describes the file.
 func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
 	ctx, from, err := p.private(ctx, src, progress)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Pool) importPrivate(ctx context.Context, from *image.Private, t tag, re
 	return &t, p.publish(result, images, 0o644, t)
 }
 
-// convert makes a qcow2 file of the private one, when there is room for it.
+// convert makes a qcow2 file from the private one, if there is space for it.
 func (p *Pool) convert(ctx context.Context, private string, format image.Format, report func(float64)) (string, error) {
 	size, err := image.Measure(ctx, private, format)
 	if err != nil {

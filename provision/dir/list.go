@@ -60,7 +60,7 @@ func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 	return info, err
 }
 
-// Health implements worker.Checker: the room in the pool, and the tool that it needs.
+// Health implements worker.Checker: the free space of the pool, and the tool that it needs.
 func (p *Pool) Health(context.Context) []seedbed.Check {
 	room := seedbed.Check{Name: "pool " + p.name, OK: true}
 	size, free, err := p.space()
@@ -89,7 +89,7 @@ func (p *Pool) space() (size, free seedbed.Bytes, err error) {
 	return seedbed.Bytes(st.Blocks) * unit, seedbed.Bytes(st.Bavail) * unit, nil
 }
 
-// need refuses with ErrFull what would leave less than the reserve.
+// need returns ErrFull if the operation would leave less than the reserve.
 func (p *Pool) need(bytes seedbed.Bytes) error {
 	_, free, err := p.space()
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"seedbed"
 )
 
-// The names of the locks. Of a pool that is shared, each node holds the first
-// together with the others, so that a node which takes the pool for its own is kept out.
+// The names of the locks. All nodes of a shared pool hold the first one together, which keeps out a
+// node that wants the pool for itself.
 const (
 	lockFile = ".lock"
 	turnFile = ".turn"
 )
 
-// turnLook is how often the turn is looked for that another node has.
+// turnLook is the interval at which a turn that another node has is polled.
 const turnLook = 5 * time.Millisecond
 
-// takeLocks keeps every other process out that does not share the pool.
+// takeLocks keeps out all processes that do not share the pool.
 func (p *Pool) takeLocks() error {
 	how, hint := unix.LOCK_EX, "is a second seedbed-worker running?"
 	if p.shared {
-		how, hint = unix.LOCK_SH, "does a node have it without shared: true?"
+		how, hint = unix.LOCK_SH, "does a node use it without shared: true?"
 	}
 	err := p.takeLock(filepath.Join(p.path, lockFile), how, hint)
 	if err == nil && p.shared {
@@ -68,13 +68,14 @@ func (p *Pool) takeLock(path string, how int, hint string) error {
 func (p *Pool) Close() error {
 	var errs []error
 	for _, f := range p.locks {
-		// Closing alone would leave it to a child that is just being started and has the file open too.
+		// Closing the file is not enough: a child that is just being started may have inherited it,
+		// and the lock with it.
 		errs = append(errs, unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// enter waits for the pool's turn, among the nodes too where they share it; leave gives it back.
+// enter waits for the pool's turn, in a shared pool also among the nodes; leave returns it.
 func (p *Pool) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -106,17 +107,17 @@ func (p *Pool) enter(ctx context.Context) error {
 func (p *Pool) leave() {
 	if p.among != nil {
 		if err := unix.Flock(int(p.among.Fd()), unix.LOCK_UN); err != nil {
-			p.log.Error("the pool stays locked for other nodes", "pool", p.name, "err", err)
+			p.log.Error("pool stays locked for other nodes", "pool", p.name, "err", err)
 		}
 	}
 	<-p.turn
 }
 
-// sweepTime bounds how long another node's turn holds up the opening of a pool.
+// sweepTime bounds how long another node's turn may delay the opening of a pool.
 const sweepTime = time.Minute
 
-// openSweep sweeps with the turn: what another node is just making looks as if a
-// crash had left it.
+// openSweep sweeps while holding the turn: what another node is just making looks like what a crash
+// leaves.
 func (p *Pool) openSweep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()

@@ -8,13 +8,14 @@ import (
 	"seedbed/provision/mapper"
 )
 
-// MapVolume implements worker.Mapper. QEMU's own lock keeps domains out meanwhile, as they keep it out.
+// MapVolume implements worker.Mapper. QEMU's own lock keeps domains and mappings from using the
+// same file.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return "", err
 	}
 	if p.mapper == nil {
-		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s was opened without a place for mappings", p.name)
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s has no mapper configured", p.name)
 	}
 	v := mapper.Volume{Pool: p.name, Name: name, Instance: id, Job: job, File: p.file(volumes, name)}
 	return p.mapper.Map(ctx, v, func(ctx context.Context, _ bool) error {
@@ -32,7 +33,7 @@ func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.Instance
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return err
 	}
-	if p.mapper == nil { // it cannot be mapped
+	if p.mapper == nil { // no volume can be mapped
 		return nil
 	}
 	return p.mapper.Unmap(ctx, p.name, name, id)
@@ -41,7 +42,8 @@ func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.Instance
 // MappedVolumes implements worker.Mapper.
 func (p *Pool) MappedVolumes(id seedbed.InstanceID) []string { return p.mapper.Volumes(p.name, id) }
 
-// free is own for a volume that nobody may use: ErrInUse when it is mapped. The pool's turn is held.
+// free is like own for a volume that must not be in use: ErrInUse if it is mapped. The caller must
+// have the pool's turn.
 func (p *Pool) free(name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.own(name, id)
 	if have == nil || err != nil {

@@ -14,15 +14,15 @@ import (
 	"seedbed"
 )
 
-// unfinished is the form of the names in building/ that are ours.
+// unfinished matches the names in building/ that are ours.
 var unfinished = regexp.MustCompile(`^seedbed-[0-9A-Za-z]+\.(qcow2|part|json)$`)
 
-// temp makes an empty file in building/ that only root can read.
+// temp creates an empty file in building/ that only root can read.
 func (p *Pool) temp(suffix string) (*os.File, error) {
 	return os.CreateTemp(p.building, "seedbed-*"+suffix)
 }
 
-// tempPath is temp for a file that a tool writes.
+// tempPath is like temp for a file that a tool writes.
 func (p *Pool) tempPath() (string, error) {
 	f, err := p.temp(suffix)
 	if err != nil {
@@ -31,16 +31,16 @@ func (p *Pool) tempPath() (string, error) {
 	return f.Name(), f.Close()
 }
 
-// discard removes an unfinished file; one that is gone already is fine.
+// discard removes an unfinished file. It succeeds if the file is absent.
 func (p *Pool) discard(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.log.Warn("unfinished file stays until the pool is opened again", "path", path, "err", err)
+		p.log.Warn("unfinished file not removed until the pool is opened again", "path", path, "err", err)
 	}
 }
 
-// publish gives the finished file at path its mode, its tag and its name, in an order in
-// which a crash leaves at most a tag without a file. The pool's turn is held,
-// and nothing has the name.
+// publish gives the finished file at path its mode, its tag and its name, in an order in which a
+// crash leaves at most a tag without a file. The caller must have the pool's turn, and the name
+// must be free.
 func (p *Pool) publish(path, kind string, mode fs.FileMode, t tag) error {
 	if err := os.Chmod(path, mode); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (p *Pool) publish(path, kind string, mode fs.FileMode, t tag) error {
 	if err := os.Link(path, final); err != nil {
 		_ = os.Remove(final + tagSuffix)
 		if errors.Is(err, fs.ErrExist) {
-			return seedbed.Errorf(seedbed.ErrConflict, "%s came into being while it was made, by somebody else", final)
+			return seedbed.Errorf(seedbed.ErrConflict, "%s was taken by another program in the meantime", final)
 		}
 		return p.room(err)
 	}
@@ -85,7 +85,7 @@ func (p *Pool) writeTag(path string, t tag) error {
 	return syncPath(filepath.Dir(path))
 }
 
-// withdraw removes a file of ours, and then its tag.
+// withdraw removes a file of ours and then its tag.
 func (p *Pool) withdraw(kind, name string) error {
 	path := p.file(kind, name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +97,8 @@ func (p *Pool) withdraw(kind, name string) error {
 	return os.Remove(path + tagSuffix)
 }
 
-// sweep removes what crashes left: unfinished files, tags without a file, and the
-// second names of files that were being moved.
+// sweep removes what crashes leave: unfinished files, tags without files, and the second names of
+// files that were being moved.
 func (p *Pool) sweep() error {
 	dir := p.building
 	entries, err := os.ReadDir(dir)
@@ -107,7 +107,7 @@ func (p *Pool) sweep() error {
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() && unfinished.MatchString(e.Name()) {
-			p.log.Info("unfinished file removed", "pool", p.name, "file", e.Name())
+			p.log.Info("removed unfinished file", "pool", p.name, "file", e.Name())
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -132,9 +132,9 @@ func (p *Pool) sweepTags(kind string) error {
 			continue
 		}
 		if t, err := readTag(path); err != nil || t == nil {
-			continue // not ours, or nothing that this release may judge
+			continue // not ours, or from a newer release
 		}
-		p.log.Info("tag without a file removed", "pool", p.name, "file", e.Name())
+		p.log.Info("removed tag without a file", "pool", p.name, "file", e.Name())
 		if err := os.Remove(path); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// room makes ErrFull of an error that means a full file system.
+// room translates an error that means a full file system to ErrFull.
 func (p *Pool) room(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return seedbed.Errorf(seedbed.ErrFull, "pool %s at %s is full: %v", p.name, p.path, err)

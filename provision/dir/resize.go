@@ -9,7 +9,7 @@ import (
 	"seedbed/provision/image"
 )
 
-// had tells whether the volume has that size, or had it before it grew.
+// had reports whether the volume has that size, or had it before it grew.
 func (t *tag) had(size int64) bool {
 	return size == t.Size || t.Made != 0 && size >= t.Made && size < t.Size
 }
@@ -27,8 +27,8 @@ func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (
 	return p.volume(have), nil
 }
 
-// ResizeVolume implements worker.Resizer. A file that a domain has open is the
-// domain's to resize: QEMU's own lock keeps others out.
+// ResizeVolume implements worker.Resizer. A file that a domain has open must be resized by the
+// domain: QEMU's own lock keeps others out.
 func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
 	if err := p.enter(ctx); err != nil {
 		return seedbed.VolumeInfo{}, fmt.Errorf("resize volume %s: %w", name, err)
@@ -44,7 +44,7 @@ func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.Instanc
 	return p.volume(have), nil
 }
 
-// grow gives the file and then its tag that size.
+// grow sets the size of the file and then of its tag.
 func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
 	if err := p.volume(have).CheckGrowth(size); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
 	}
 	switch {
 	case info.Size > size:
-		return seedbed.Errorf(seedbed.ErrInvalid, "its file has %s already, and would lose what is behind %s", info.Size, size)
+		return seedbed.Errorf(seedbed.ErrInvalid, "its file already has %s, and would lose what is behind %s", info.Size, size)
 	case info.Size < size:
 		if err := p.need(cloneRoom); err != nil {
 			return err

@@ -10,27 +10,27 @@ import (
 	"seedbed/provision/image"
 )
 
-// snapshot is one snapshot inside a volume's file. It stands in the tag before
-// it is taken, so that what a crash leaves is known to be ours.
+// snapshot is one snapshot inside a volume's file. It is written to the tag before it is taken, so
+// that a snapshot that a crash leaves is known to be ours.
 type snapshot struct {
 	Name    string        `json:"name"`
 	Job     seedbed.JobID `json:"job"`
 	Created time.Time     `json:"created"`
-	Ready   bool          `json:"ready"` // it was taken
+	Ready   bool          `json:"ready"` // it has been taken
 }
 
 func (s snapshot) info() seedbed.SnapshotInfo {
 	return seedbed.SnapshotInfo{Name: s.Name, Job: s.Job, Created: s.Created}
 }
 
-// find is the place of a snapshot in the tag, or -1.
+// find returns the index of a snapshot in the tag, or -1.
 func (t *tag) find(name string) int {
 	return slices.IndexFunc(t.Snapshots, func(s snapshot) bool { return s.Name == name })
 }
 
-// CreateSnapshot implements worker.Snapshotter. The snapshot is inside the
-// qcow2 file: it costs nothing until the guest writes, goes with the file, and
-// can be taken only while no domain has the file open.
+// CreateSnapshot implements worker.Snapshotter. The snapshot is inside the qcow2 file: it takes no
+// space until the guest writes, is removed with the file, and can only be taken while no domain has
+// the file open.
 func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (seedbed.SnapshotInfo, error) {
 	if err := seedbed.CheckName("snapshot", spec.Name); err != nil {
 		return seedbed.SnapshotInfo{}, err
@@ -47,7 +47,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	at := have.find(spec.Name)
 	switch {
 	case at >= 0 && have.Snapshots[at].Job != job:
-		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s in pool %s exists: take another name, or remove it first", spec.Name, spec.Volume, p.name)
+		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.name)
 	case at >= 0 && have.Snapshots[at].Ready:
 		return have.Snapshots[at].info(), nil
 	case at < 0 && len(have.Snapshots) >= seedbed.MaxSnapshots:
@@ -60,7 +60,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	return made.info(), nil
 }
 
-// takeSnapshot takes the snapshot that the tag has at that place, or not yet (-1).
+// takeSnapshot takes the snapshot at that index of the tag, or a new one if at is -1.
 func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s snapshot) (snapshot, error) {
 	path := p.file(volumes, t.Name)
 	inside, err := image.Describe(ctx, path)
@@ -70,7 +70,7 @@ func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s snapshot) (sn
 	taken := slices.Contains(inside.Snapshots, s.Name)
 	if at < 0 {
 		if taken {
-			return s, seedbed.Errorf(seedbed.ErrConflict, "%s has a snapshot of that name that is not seedbed's: it is left alone", path)
+			return s, seedbed.Errorf(seedbed.ErrConflict, "%s has a snapshot of that name that is not seedbed's: it is not changed", path)
 		}
 		t.Snapshots = append(t.Snapshots, s)
 		at = len(t.Snapshots) - 1
@@ -93,13 +93,13 @@ func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s snapshot) (sn
 	return t.Snapshots[at], p.room(p.writeTag(path+tagSuffix, *t))
 }
 
-// forgetSnapshot takes a snapshot that was not taken, because of why, out of the
-// tag. One that was cut off may be inside the file all the same, and goes too.
+// forgetSnapshot removes a snapshot from the tag that could not be taken because of why. It also
+// removes the snapshot from the file, where an interrupted call may have left it.
 func (p *Pool) forgetSnapshot(t *tag, at int, why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := p.dropSnapshot(ctx, t, at); err != nil {
-		p.log.Warn("unfinished snapshot stays for now", "pool", p.name, "volume", t.Name, "snapshot", t.Snapshots[at].Name, "err", err)
+		p.log.Warn("unfinished snapshot not removed yet", "pool", p.name, "volume", t.Name, "snapshot", t.Snapshots[at].Name, "err", err)
 	}
 	return why
 }
@@ -142,7 +142,7 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 	case at < 0:
 		return nil
 	case of != "" && have.Snapshots[at].Job != of:
-		return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is left alone", spec.Name, spec.Volume, p.name, have.Snapshots[at].Job)
+		return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name, spec.Volume, p.name, have.Snapshots[at].Job)
 	}
 	if err := p.dropSnapshot(ctx, have, at); err != nil {
 		return fmt.Errorf("%s in pool %s: %w", what, p.name, err)

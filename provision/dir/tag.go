@@ -12,31 +12,31 @@ import (
 	"seedbed"
 )
 
-// tag says whose a file is. Its Seedbed field tells it from any other JSON file.
+// tag says to whom a file belongs. Its Seedbed field distinguishes it from other JSON files.
 type tag struct {
 	Seedbed  int                `json:"seedbed"` // tagVersion
 	Name     string             `json:"name"`
 	Job      seedbed.JobID      `json:"job"`
-	Instance seedbed.InstanceID `json:"instance,omitempty"` // of a volume
-	Image    string             `json:"image,omitempty"`    // that a volume is a clone of
+	Instance seedbed.InstanceID `json:"instance,omitempty"` // owner of a volume
+	Image    string             `json:"image,omitempty"`    // of which the volume is a clone
 	Size     int64              `json:"size"`               // virtual, in bytes
-	Format   string             `json:"format,omitempty"`   // of the file that an image was imported from
+	Format   string             `json:"format,omitempty"`   // of the file from which an image was imported
 	SHA256   string             `json:"sha256,omitempty"`   // of that file
-	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // by the OVA that an image is from
+	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // according to the image's OVA
 
-	// Made is the size that a volume was made with, once it has grown.
+	// Made is the size at which a volume was made, once it has grown.
 	Made int64 `json:"made,omitempty"`
 
-	Flat      bool       `json:"flat,omitempty"`      // a volume that shares nothing with its image any more
+	Flat      bool       `json:"flat,omitempty"`      // a volume that no longer shares data with its image
 	Snapshots []snapshot `json:"snapshots,omitempty"` // inside a volume's file
-	// Trash is set for a volume in the trash, and stays when it comes back.
+	// Trash is set for a volume in the trash, and remains when it is restored.
 	Trash *trashMark `json:"trash,omitempty"`
 }
 
-// clone tells whether the volume reads what it has not written from that image.
+// clone reports whether the volume reads blocks that it has not written from that image.
 func (t *tag) clone(image string) bool { return t.Image == image && image != "" && !t.Flat }
 
-// called tells whether the tag is that of the file of that name.
+// called reports whether the tag belongs to the file of that name.
 func (t *tag) called(kind, name string) bool {
 	if kind == trash {
 		return t.Trash != nil && t.Trash.ID == name
@@ -56,8 +56,8 @@ func (p *Pool) file(kind, name string) string {
 	return filepath.Join(p.path, kind, name+suffix)
 }
 
-// look finds what has a name: nil when nothing has, ErrConflict when it is a
-// stranger's. A tag without its file is what a crash left, and nothing.
+// look finds the tag of a name. It returns nil if the name is free, and ErrConflict if the file is
+// not ours. A tag without its file is left by a crash and counts as nothing.
 func (p *Pool) look(kind, name string) (*tag, error) {
 	path := p.file(kind, name)
 	st, err := os.Lstat(path)
@@ -72,10 +72,10 @@ func (p *Pool) look(kind, name string) (*tag, error) {
 			return t, err
 		}
 	}
-	return nil, seedbed.Errorf(seedbed.ErrConflict, "%s exists and does not carry seedbed's tag (%s): it is left alone", path, filepath.Base(path)+tagSuffix)
+	return nil, seedbed.Errorf(seedbed.ErrConflict, "%s exists and does not carry seedbed's tag (%s): it is not changed", path, filepath.Base(path)+tagSuffix)
 }
 
-// readTag reads a tag; nil when there is none, or the file is somebody else's.
+// readTag reads a tag. It returns nil if there is none, or the file is not a tag.
 func readTag(path string) (*tag, error) {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +98,7 @@ func parseTag(path string, b []byte) (*tag, error) {
 	t := new(tag)
 	if err := json.Unmarshal(b, t); err != nil {
 		if typ := (*json.UnmarshalTypeError)(nil); errors.As(err, &typ) {
-			return nil, nil // JSON of another shape
+			return nil, nil // JSON of another form
 		}
 		return nil, fmt.Errorf("tag %s is not readable: %w", path, err)
 	}
@@ -111,7 +111,7 @@ func parseTag(path string, b []byte) (*tag, error) {
 	return t, nil
 }
 
-// tags are those of all files of a kind that have one, by name.
+// tags returns the tags of all files of a kind that have one, ordered by name.
 func (p *Pool) tags(kind string) ([]*tag, error) {
 	dir := filepath.Join(p.path, kind)
 	entries, err := os.ReadDir(dir)

@@ -21,11 +21,11 @@ type trashMark struct {
 	Expires time.Time `json:"expires"`
 }
 
-// trashID is a short name for a file in the trash; no two are the same.
+// trashID returns a unique short name for a file in the trash.
 func trashID() string { return strings.ToLower(rand.Text()[:12]) }
 
-// TrashVolume implements worker.Trash. The tag goes first and the file follows:
-// a crash leaves at most a tag without a file.
+// TrashVolume implements worker.Trash. The tag is moved first and the file follows: a crash leaves
+// at most a tag without a file.
 func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
 	if p.keep == 0 {
 		return nil, p.RemoveVolume(ctx, name, id)
@@ -51,13 +51,13 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 	return &item, nil
 }
 
-// move gives a file of ours another place and tag. The pool's turn is held.
+// move gives a file of ours another path and tag. The caller must have the pool's turn.
 func (p *Pool) move(fromKind, from, toKind, to string, t tag) error {
 	src, dst := p.file(fromKind, from), p.file(toKind, to)
 	if err := p.writeTag(dst+tagSuffix, t); err != nil {
 		return err
 	}
-	// Unlike a rename, a link never takes the place of something else.
+	// Unlike a rename, a link never replaces another file.
 	if err := os.Link(src, dst); err != nil {
 		_ = os.Remove(dst + tagSuffix)
 		return err
@@ -106,7 +106,7 @@ func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo
 	}
 	_, err = os.Lstat(p.file(volumes, t.Name))
 	if err == nil {
-		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s is in pool %s again: it has to go before the one in the trash can come back", t.Name, p.name)
+		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s exists in pool %s again: remove it before the one in the trash can be restored", t.Name, p.name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = p.move(trash, id, volumes, t.Name, *t)
@@ -139,12 +139,12 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 	return nil
 }
 
-// sweepMoves ends the moves to and from the trash that a crash cut off. The file
-// has both names then, and loses the one in the trash: a removal is asked for again by its job.
+// sweepMoves ends moves to and from the trash that a crash interrupted. The file then has both
+// names and loses the one in the trash: the job of a removal asks for it again.
 func (p *Pool) sweepMoves() error {
 	tags, err := p.tags(trash)
 	if err != nil {
-		p.log.Warn("the trash is not swept", "pool", p.name, "err", err)
+		p.log.Warn("trash not swept", "pool", p.name, "err", err)
 		return nil
 	}
 	for _, t := range tags {
@@ -162,7 +162,7 @@ func (p *Pool) sweepMoves() error {
 		if !os.SameFile(here, there) {
 			continue
 		}
-		p.log.Info("unfinished move of the trash ended", "pool", p.name, "volume", t.Name, "id", t.Trash.ID)
+		p.log.Info("ended unfinished move of the trash", "pool", p.name, "volume", t.Name, "id", t.Trash.ID)
 		if err := p.withdraw(trash, t.Trash.ID); err != nil {
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// ReceiveUpload implements worker.Spooler. The file is kept in the pool's own
-// directory, so that its import needs room for the result alone.
+// ReceiveUpload implements worker.Spooler. The file is kept in the pool's own directory, so that
+// its import only needs space for the result.
 func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
 	up, err := p.spool.Receive(ctx, spec, body)
 	return up, p.room(err)

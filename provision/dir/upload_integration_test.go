@@ -77,7 +77,7 @@ func TestUploadsOfWhatReachesElsewhere(t *testing.T) {
 		"a parent of a vmdk":           {child, "refers to another file"},
 		"a data file":                  {data, "data file"},
 		"a cut vmdk":                   {whole[:len(whole)/2], ""},
-		"a cut qcow2":                  {qcow2[:len(qcow2)/2], "damaged or cut off"},
+		"a cut qcow2":                  {qcow2[:len(qcow2)/2], "damaged or truncated"},
 		"an OVA with a flat vmdk":      {ovatest.OVA{Disks: []ovatest.Disk{{Name: "m.vmdk", Content: flat, Capacity: 4}}}.Bytes(), "VMDK descriptor"},
 		"an OVA with a child":          {ovatest.OVA{Disks: []ovatest.Disk{{Name: "m.vmdk", Content: child, Capacity: 4}}}.Bytes(), "refers to another file"},
 	} {

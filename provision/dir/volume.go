@@ -12,11 +12,11 @@ import (
 // cloneRoom is more than a new, empty qcow2 file takes.
 const cloneRoom = 1 * seedbed.MiB
 
-// sector is what a virtual size must be a multiple of.
+// sector is the unit of virtual sizes.
 const sector = 512
 
-// CloneVolume implements worker.Cloner. The volume is a thin qcow2 file with
-// the image as its backing file, by a relative path: the pool can be moved.
+// CloneVolume implements worker.Cloner. The volume is a thin qcow2 file with the image as its
+// backing file. The path is relative, so that the pool can be moved.
 func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
 	if err := seedbed.CheckName("volume", spec.Name); err != nil {
 		return seedbed.VolumeInfo{}, err
@@ -43,7 +43,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 	return p.volume(&want), nil
 }
 
-// volumeSize checks the size that is asked for against the image's.
+// volumeSize checks the requested size against the image's.
 func (p *Pool) volumeSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	size := spec.Size
 	if size < 0 || size%sector != 0 || size > image.MaxSize {
@@ -74,7 +74,7 @@ func (p *Pool) volumeSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	return size, nil
 }
 
-// adopt answers for a volume that is there already.
+// adopt accepts an existing volume, or returns why it cannot.
 func (p *Pool) adopt(have *tag, want tag) (seedbed.VolumeInfo, error) {
 	switch {
 	case have.Instance != want.Instance:
@@ -134,16 +134,17 @@ func (p *Pool) volume(t *tag) seedbed.VolumeInfo {
 	}
 }
 
-// own finds an instance's volume: nil when there is none of that name, ErrConflict when it is another's.
+// own finds an instance's volume. It returns nil if there is none of that name, and ErrConflict if
+// it belongs to another instance.
 func (p *Pool) own(name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.look(volumes, name)
 	if have != nil && (id == "" || have.Instance != id) {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is left alone", name, p.name, have.Instance, id)
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name, p.name, have.Instance, id)
 	}
 	return have, err
 }
 
-// there is own for a volume that has to be there.
+// there is like own for a volume that must exist.
 func (p *Pool) there(name string, id seedbed.InstanceID) (*tag, error) {
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return nil, err

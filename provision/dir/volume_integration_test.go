@@ -81,7 +81,8 @@ func TestVolumeInUse(t *testing.T) {
 	}
 }
 
-// A snapshot that a stranger took inside the file stays, and one whose taking was cut off is made up for.
+// A snapshot that a stranger took inside the file stays, and one whose taking was cut off is made
+// up for.
 func TestSnapshotInside(t *testing.T) {
 	t.Parallel()
 	p, v := aClone(t)

@@ -7,12 +7,12 @@ import (
 	"seedbed"
 )
 
-// Info is what qemu-img info says of one image file.
+// Info is what qemu-img info reports of an image file.
 type Info struct {
 	Format Format
 	// Size is the virtual size of the disk.
 	Size seedbed.Bytes
-	// Backing and DataFile are the other files that it refers to; empty for none.
+	// Backing and DataFile are the other files to which it refers, or "".
 	Backing, DataFile string
 	Encrypted         bool
 	Corrupt           bool
@@ -23,8 +23,8 @@ type Info struct {
 	Snapshots []string
 }
 
-// ParseInfo reads the answer of qemu-img info --output=json (QEMU's
-// qapi/block-core.json, ImageInfo).
+// ParseInfo reads the answer of qemu-img info --output=json (QEMU's qapi/block-core.json,
+// ImageInfo).
 func ParseInfo(answer []byte) (Info, error) {
 	var a struct {
 		Size        int64  `json:"virtual-size"`
@@ -67,8 +67,8 @@ func ParseInfo(answer []byte) (Info, error) {
 	return info, nil
 }
 
-// Check refuses with ErrInvalid an image that cannot be used by itself. path
-// is the file that was asked about. The message is a predicate, as Sniff's.
+// Check returns ErrInvalid for an image that cannot be used by itself. path is the file that Info
+// describes. The message is a predicate, like Sniff's.
 func (i Info) Check(path string) error {
 	switch i.Format {
 	case QCOW2, Raw, VMDK, VDI:

@@ -12,32 +12,32 @@ import (
 	"seedbed"
 )
 
-// digest is what a manifest says of one file.
+// digest is a manifest's entry for one file.
 type digest struct {
 	algorithm string
 	sum       string // lower-case hexadecimal
 }
 
-// algorithms are those of DSP0243 7.1 and 2.0's. SHA-1 tells accidents apart and no forgery,
-// which is all that an unsigned manifest can.
+// algorithms are those of DSP0243 7.1 and 2.0. SHA-1 detects accidents but not forgeries, and an
+// unsigned manifest cannot do more anyway.
 var algorithms = map[string]func() hash.Hash{"SHA1": sha1.New, "SHA256": sha256.New, "SHA384": sha512.New384, "SHA512": sha512.New}
 
 func (d digest) hash() hash.Hash { return algorithms[d.algorithm]() }
 
-// check compares what h has seen with the manifest.
+// check compares the data that h has hashed with the manifest.
 func (d digest) check(file string, h hash.Hash) error {
 	if got := hex.EncodeToString(h.Sum(nil)); got != d.sum {
-		return seedbed.Errorf(seedbed.ErrInvalid, "has a file %q that is not what its manifest says (%s is %s, not %s): it was damaged or changed", seedbed.Clip(file), d.algorithm, got, d.sum)
+		return seedbed.Errorf(seedbed.ErrInvalid, "has a file %q that does not match its manifest (%s is %s, not %s): it was damaged or changed", seedbed.Clip(file), d.algorithm, got, d.sum)
 	}
 	return nil
 }
 
 const maxManifest = 1 * seedbed.MiB
 
-// manifestLine is such as "SHA256(disk1.vmdk)= 0123…".
+// manifestLine matches lines such as "SHA256(disk1.vmdk)= 0123…".
 var manifestLine = regexp.MustCompile(`^(SHA1|SHA256|SHA384|SHA512)\s*\((.+)\)\s*=\s*([0-9A-Fa-f]+)$`)
 
-// parseManifest reads a manifest: the digests by the names of the files.
+// parseManifest reads a manifest and returns the digests by file name.
 func parseManifest(text []byte) (map[string]digest, error) {
 	if seedbed.Bytes(len(text)) > maxManifest {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest of more than %s", maxManifest)

@@ -16,20 +16,19 @@ import (
 type Archive struct {
 	seedbed.Appliance
 	members  map[string]member
-	manifest map[string]digest // nil without one
+	manifest map[string]digest // nil without a manifest
 }
 
-// member is where a file of the archive is.
+// member is the place of a file in the archive.
 type member struct{ at, size seedbed.Bytes }
 
 // maxMembers is more files than any appliance has.
 const maxMembers = 200
 
-// ReadOVA reads the directory, the descriptor and the manifest of an OVA of that
-// size, and nothing of the disks. It refuses with ErrInvalid, a predicate of
-// the file, what is no OVA or none that can be used: names that are not those of plain
-// files, two of one name, anything but files, and files that are cut off or
-// are not what the manifest says.
+// ReadOVA reads the directory, the descriptor and the manifest of an OVA of that size, but not the
+// disks. It returns ErrInvalid, with a predicate of the file, for a file that is not a usable OVA:
+// one with names other than plain file names, two files of one name, entries that are not files, or
+// files that are truncated or do not match the manifest.
 func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 	a := &Archive{members: map[string]member{}}
 	section := io.NewSectionReader(file, 0, int64(size))
@@ -42,7 +41,7 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 			break
 		}
 		if err != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive that is damaged or cut off: %s", seedbed.Clip(err.Error()))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive that is damaged or truncated: %s", seedbed.Clip(err.Error()))
 		}
 		name, err := a.admit(h, section, size)
 		if err != nil {
@@ -51,7 +50,7 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 		suffix := strings.ToLower(path.Ext(name))
 		switch {
 		case first && suffix != ".ovf":
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive whose first file is %q, and no OVA: that starts with an .ovf descriptor", seedbed.Clip(name))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive but not an OVA: its first file is %q instead of an .ovf descriptor", seedbed.Clip(name))
 		case !first && suffix == ".ovf":
 			return nil, invalid("has two OVF descriptors")
 		case first:
@@ -76,14 +75,14 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 	return a, a.describe(descriptor)
 }
 
-// admit checks the header of a file and remembers where it is.
+// admit checks the header of a file and records its place.
 func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.Bytes) (name string, err error) {
 	name = strings.TrimPrefix(h.Name, "./")
 	if err := checkMember(name); err != nil {
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.size"] != "" {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want plain files alone", seedbed.Clip(name))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want only plain files", seedbed.Clip(name))
 	}
 	if _, twice := a.members[name]; twice {
 		return "", seedbed.Errorf(seedbed.ErrInvalid, "has two files called %q", seedbed.Clip(name))
@@ -96,13 +95,13 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 		return "", err
 	}
 	if h.Size < 0 || seedbed.Bytes(h.Size) > size-seedbed.Bytes(at) {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "is cut off in its file %q", seedbed.Clip(name))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "is truncated in its file %q", seedbed.Clip(name))
 	}
 	a.members[name] = member{seedbed.Bytes(at), seedbed.Bytes(h.Size)}
 	return name, nil
 }
 
-// checkMember refuses a name that is not one of a file in the archive's own directory.
+// checkMember refuses names that are not of a file in the archive's own directory.
 func checkMember(name string) error {
 	if name == "" || len(name) > 255 || name == "." || name == ".." || strings.ContainsAny(name, "/\\") || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -118,12 +117,12 @@ func small(r io.Reader, size int64, most seedbed.Bytes, what string) ([]byte, er
 	}
 	text, err := io.ReadAll(r)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "is cut off in %s", what)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "is truncated in %s", what)
 	}
 	return text, nil
 }
 
-// trust reads the manifest, if there is one, and holds the descriptor against it.
+// trust reads the manifest, if there is one, and checks the descriptor against it.
 func (a *Archive) trust(list []byte, name string, descriptor []byte) (err error) {
 	if list == nil {
 		return nil
@@ -141,10 +140,10 @@ func (a *Archive) trust(list []byte, name string, descriptor []byte) (err error)
 }
 
 func unlisted(name string) error {
-	return seedbed.Errorf(seedbed.ErrInvalid, "has a manifest that does not list %q: make it anew, or leave it out", seedbed.Clip(name))
+	return seedbed.Errorf(seedbed.ErrInvalid, "has a manifest that does not list %q: create it again, or leave it out", seedbed.Clip(name))
 }
 
-// describe reads the descriptor, and looks whether the disks' files are there.
+// describe reads the descriptor and checks that the files of the disks exist.
 func (a *Archive) describe(descriptor []byte) (err error) {
 	if a.Appliance, err = ParseOVF(descriptor); err != nil {
 		return err
@@ -153,7 +152,7 @@ func (a *Archive) describe(descriptor []byte) (err error) {
 		d := &a.Disks[i]
 		m, ok := a.members[d.File]
 		if !ok {
-			return seedbed.Errorf(seedbed.ErrInvalid, "lacks the file %q of a disk: it was cut off, or put together without it", seedbed.Clip(d.File))
+			return seedbed.Errorf(seedbed.ErrInvalid, "lacks the file %q of a disk: it was truncated, or packed without it", seedbed.Clip(d.File))
 		}
 		if _, listed := a.manifest[d.File]; a.manifest != nil && !listed {
 			return unlisted(d.File)
@@ -163,18 +162,18 @@ func (a *Archive) describe(descriptor []byte) (err error) {
 	return nil
 }
 
-// disk is the disk of that file, or without a name the only one.
+// disk returns the disk of that file, or the only disk if file is empty.
 func (a *Archive) disk(file string) (seedbed.ApplianceDisk, error) {
 	if file == "" && len(a.Disks) == 1 {
 		return a.Disks[0], nil
 	}
 	if file == "" {
-		return seedbed.ApplianceDisk{}, seedbed.Errorf(seedbed.ErrInvalid, "is an OVA with %d disks, and an image is one: upload it as an OVA image (seedbed ova upload)", len(a.Disks))
+		return seedbed.ApplianceDisk{}, seedbed.Errorf(seedbed.ErrInvalid, "is an OVA with %d disks, and an image has one: upload it as an OVA image (seedbed ova upload)", len(a.Disks))
 	}
 	for _, d := range a.Disks {
 		if d.File == file {
 			return d, nil
 		}
 	}
-	return seedbed.ApplianceDisk{}, fmt.Errorf("the OVA has no disk %q any more", seedbed.Clip(file))
+	return seedbed.ApplianceDisk{}, fmt.Errorf("the OVA no longer has a disk %q", seedbed.Clip(file))
 }

@@ -69,12 +69,12 @@ func TestReadOVARefuses(t *testing.T) {
 		data    []byte
 		problem string
 	}{
-		"no tar":             {[]byte("hello"), "damaged or cut off"},
+		"no tar":             {[]byte("hello"), "damaged or truncated"},
 		"empty":              {ovatest.Tar(), "empty tar"},
-		"no OVA":             {ovatest.Tar(ovatest.File{Name: "readme.txt"}), "no OVA"},
-		"descriptor later":   {ovatest.Tar(files[1], files[0]), "starts with an .ovf"},
-		"cut in a disk":      {whole[:len(whole)-3000], "cut off"},
-		"cut in a header":    {whole[:512*3], "cut off"},
+		"no OVA":             {ovatest.Tar(ovatest.File{Name: "readme.txt"}), "not an OVA"},
+		"descriptor later":   {ovatest.Tar(files[1], files[0]), "instead of an .ovf"},
+		"cut in a disk":      {whole[:len(whole)-3000], "truncated"},
+		"cut in a header":    {whole[:512*3], "truncated"},
 		"up":                 {with(ovatest.File{Name: "../x"}), "plain names"},
 		"absolute":           {with(ovatest.File{Name: "/etc/cron.d/x"}), "plain names"},
 		"below":              {with(ovatest.File{Name: "a/b"}), "plain names"},
@@ -99,7 +99,7 @@ func TestReadOVARefuses(t *testing.T) {
 		"short digest":       {with(ovatest.File{Name: "m.mf", Content: []byte("SHA1(machine.ovf)= 12\n")}), "SHA1(machine.ovf)"},
 		"other descriptor": {forged(func(all []ovatest.File) {
 			all[0].Content = bytes.Replace(all[0].Content, []byte("a machine"), []byte("b machine"), 1)
-		}), "not what its manifest says"},
+		}), "does not match its manifest"},
 		"disk unlisted": {forged(func(all []ovatest.File) {
 			all[1].Content = all[1].Content[:bytes.Index(all[1].Content, []byte("SHA256(b.vmdk"))]
 		}), `does not list "b.vmdk"`},

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// Resource types of CIM_ResourceAllocationSettingData that say something here.
-// All others, known or not, are hardware that a machine gets or does without.
+// Resource types of CIM_ResourceAllocationSettingData that matter here. All others are hardware
+// that the machine gets anyway or does without.
 const (
 	resourceCPU     = "3"
 	resourceMemory  = "4"
@@ -17,17 +17,16 @@ const (
 	resourceScreen  = "24"
 )
 
-// What an appliance has that does not say.
+// Defaults for what an appliance does not specify.
 const (
 	defaultVCPUs  = 1
 	defaultMemory = 1 * seedbed.GiB
 	leastMemory   = 64 * seedbed.MiB
 )
 
-// ParseOVF reads a descriptor of OVF 1.x or 2.x (DMTF DSP0243): the first
-// virtual system, with its disks in the order of its hardware. The sizes of
-// their files are not known here. ErrInvalid is a predicate of the OVA: what it
-// has, and what would be right.
+// ParseOVF reads a descriptor of OVF 1.x or 2.x (DMTF DSP0243): the first virtual system, with its
+// disks in the order of its hardware. It does not know the sizes of their files. ErrInvalid has a
+// predicate of the OVA that says what is wrong and what would be right.
 func ParseOVF(text []byte) (seedbed.Appliance, error) {
 	root, err := parseXML(text)
 	if err != nil {
@@ -78,7 +77,8 @@ func vcpus(item *element) (int, error) {
 	return n, nil
 }
 
-// memory is in MiB where an item does not say its units, and is rounded up to what a machine can have.
+// memory returns the memory of an item, in MiB unless the item has units, rounded up to an allowed
+// size.
 func memory(item *element) (seedbed.Bytes, error) {
 	size, err := amount(item.setting("VirtualQuantity"), item.setting("AllocationUnits"), "byte * 2^20")
 	if err != nil {
@@ -89,12 +89,12 @@ func memory(item *element) (seedbed.Bytes, error) {
 		size += seedbed.MiB - rest
 	}
 	if err := seedbed.CheckMemory(size); err != nil {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has a memory that cannot be given: %v", err)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has a memory size that cannot be used: %v", err)
 	}
 	return size, nil
 }
 
-// firmware is what VMware's and VirtualBox's own elements say of it; empty where there are none.
+// firmware returns the firmware that VMware's and VirtualBox's own elements name, or "".
 func firmware(system *element) seedbed.Firmware {
 	value := ""
 	var look func(*element)
@@ -119,7 +119,7 @@ func firmware(system *element) seedbed.Firmware {
 	return ""
 }
 
-// disksOf follows each disk of the hardware to the file that holds it.
+// disksOf finds the file of each disk of the hardware.
 func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 	if len(items) == 0 {
 		return nil, invalid("describes a machine without disks")
@@ -147,7 +147,7 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 				return nil, err
 			}
 			if kind, id = "file", e.attr("fileRef"); id == "" {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q without a file: take blank disks out of it, and give them to machines by a storage template", seedbed.Clip(resource))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q without a file: remove blank disks from it, and add them with a storage template", seedbed.Clip(resource))
 			}
 		}
 		if kind != "file" {
@@ -158,7 +158,7 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in the file %q, which its References do not name", seedbed.Clip(id))
 		}
 		if c := file.attr("compression"); c != "" && c != "identity" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it as it is", seedbed.Clip(id), seedbed.Clip(c))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it uncompressed", seedbed.Clip(id), seedbed.Clip(c))
 		}
 		if file.attr("chunkSize") != "" {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in several files: want one", seedbed.Clip(id))
@@ -175,7 +175,7 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 	return found, nil
 }
 
-// resourceOf splits "ovf:/disk/ID", of which some writers leave out the start.
+// resourceOf splits "ovf:/disk/ID". Some writers leave out the scheme.
 func resourceOf(s string) (kind, id string) {
 	parts := strings.Split(strings.TrimLeft(strings.TrimPrefix(s, "ovf:"), "/"), "/")
 	if len(parts) != 2 {
@@ -196,7 +196,7 @@ func byID(section *element, name, attr, id string) *element {
 	return nil
 }
 
-// capacity is a disk's size, which may be a property of the whole ("${size}").
+// capacity returns a disk's size, which may refer to a property of the envelope ("${size}").
 func capacity(root, disk *element) (seedbed.Bytes, error) {
 	quantity := disk.attr("capacity")
 	if key, ok := strings.CutPrefix(quantity, "${"); ok {
@@ -212,7 +212,7 @@ func capacity(root, disk *element) (seedbed.Bytes, error) {
 	return size, nil
 }
 
-// property is the value that the envelope gives a property; empty for none.
+// property returns the value of a property of the envelope, or "".
 func property(e *element, key string) string {
 	if e.ovf("Property") && e.attr("key") == key {
 		return e.attr("value")

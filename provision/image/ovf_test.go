@@ -11,7 +11,8 @@ import (
 	"seedbed/internal/ovatest"
 )
 
-// virtualBox is what VirtualBox writes: prefixes of its own, a manifest of SHA-1, EFI in its own element.
+// virtualBox is what VirtualBox writes: prefixes of its own, a manifest of SHA-1, EFI in its own
+// element.
 const virtualBox = `<?xml version="1.0"?>
 <o:Envelope o:version="1.0" xmlns:o="http://schemas.dmtf.org/ovf/envelope/1" xmlns:r="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_ResourceAllocationSettingData" xmlns:vbox="http://www.virtualbox.org/ovf/machine">
   <o:References><o:File o:id="file1" o:href="box-disk1.vmdk"/></o:References>
@@ -82,7 +83,7 @@ func TestParseOVFRefuses(t *testing.T) {
 		return strings.ReplaceAll(good, old, new)
 	}
 	for name, c := range map[string]struct{ text, problem string }{
-		"empty":                   {"", "without any element"},
+		"empty":                   {"", "without elements"},
 		"no XML":                  {"PK\x03\x04", "well-formed"},
 		"two roots":               {"<a/><b/>", "two root"},
 		"cut":                     {good[:len(good)/2], "well-formed"},

@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// element is one element of an OVF descriptor. Names are compared by the URI of
-// their namespace, since prefixes are the writer's choice.
+// element is one element of an OVF descriptor. Names are compared by the URI of their namespace,
+// because each writer chooses its own prefixes.
 type element struct {
 	name  xml.Name
 	attrs []xml.Attr
@@ -20,19 +20,19 @@ type element struct {
 	inner []*element
 }
 
-// The bounds of a descriptor, which is a few pages of text.
+// Limits of a descriptor, which is normally a few pages of text.
 const (
 	maxOVF      = 4 * seedbed.MiB
 	maxElements = 20_000
 	maxDepth    = 64
 )
 
-// The namespaces of OVF 1.x and 2.x envelopes, and the start of those that CIM's classes have.
+// The namespaces of OVF 1.x and 2.x envelopes, and the beginning of those of CIM classes.
 var envelopes = []string{"http://schemas.dmtf.org/ovf/envelope/1", "http://schemas.dmtf.org/ovf/envelope/2"}
 
 const cimClasses = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_"
 
-// parseXML reads a document. No entity but XML's own five is known, so none expands.
+// parseXML reads a document. Only XML's five own entities are known, so no other is expanded.
 func parseXML(text []byte) (*element, error) {
 	if seedbed.Bytes(len(text)) > maxOVF {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor of %d bytes: want at most %s", len(text), maxOVF)
@@ -66,7 +66,7 @@ func parseXML(text []byte) (*element, error) {
 			}
 			open = append(open, e)
 		case xml.EndElement:
-			open = open[:len(open)-1] // the decoder has matched it
+			open = open[:len(open)-1] // the decoder has checked that it matches
 		case xml.CharData:
 			if len(open) > 0 {
 				open[len(open)-1].text += string(token)
@@ -74,17 +74,17 @@ func parseXML(text []byte) (*element, error) {
 		}
 	}
 	if root == nil {
-		return nil, invalid("has an OVF descriptor without any element")
+		return nil, invalid("has an OVF descriptor without elements")
 	}
 	return root, nil
 }
 
-// ovf tells whether the element is the envelope's of that name.
+// ovf reports whether the element has that name in the envelope's namespace.
 func (e *element) ovf(name string) bool {
 	return e.name.Local == name && slices.Contains(envelopes, e.name.Space)
 }
 
-// all are the children that are the envelope's, of that name.
+// all returns the children of that name in the envelope's namespace.
 func (e *element) all(name string) []*element {
 	var found []*element
 	for _, c := range e.inner {
@@ -95,7 +95,7 @@ func (e *element) all(name string) []*element {
 	return found
 }
 
-// find is the first element of that name, of the envelope, at any depth.
+// find returns the first element of that name in the envelope's namespace, at any depth.
 func (e *element) find(name string) *element {
 	if e.ovf(name) {
 		return e
@@ -108,7 +108,7 @@ func (e *element) find(name string) *element {
 	return nil
 }
 
-// attr is an attribute of the envelope's namespace, or of none.
+// attr returns an attribute in the envelope's namespace, or without a namespace.
 func (e *element) attr(name string) string {
 	for _, a := range e.attrs {
 		if a.Name.Local == name && (a.Name.Space == "" || slices.Contains(envelopes, a.Name.Space)) {
@@ -118,7 +118,7 @@ func (e *element) attr(name string) string {
 	return ""
 }
 
-// any is an attribute of whatever namespace: for vendors' own elements.
+// any returns an attribute in any namespace: for vendors' own elements.
 func (e *element) any(name string) string {
 	for _, a := range e.attrs {
 		if a.Name.Local == name {
@@ -128,8 +128,7 @@ func (e *element) any(name string) string {
 	return ""
 }
 
-// setting is the first property of that name of a virtual hardware item, of
-// whatever CIM class the item is.
+// setting returns the first property of that name of a virtual hardware item of any CIM class.
 func (e *element) setting(name string) string {
 	for _, c := range e.inner {
 		if c.name.Local == name && strings.HasPrefix(c.name.Space, cimClasses) {

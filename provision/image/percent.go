@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// percents takes the standard output of qemu-img -p, "    (12.34/100%)\r" again
-// and again, and reports the percentages, which only grow.
+// percents parses the standard output of qemu-img -p, repeated lines "    (12.34/100%)\r", and
+// reports the percentages, which only increase.
 type percents struct {
 	report func(float64)
 	line   []byte

@@ -16,29 +16,29 @@ import (
 	"seedbed"
 )
 
-// Private is a file with the disk of a source whose content stays as it is while
-// an image is made of it, and with the source's digest where that is known: of what was
-// uploaded or copied, since it was all read for that, and of what is to have a certain one.
+// Private is a file that contains a source's disk and does not change while an image is made from
+// it. It also has the source's digest if that is known: for an upload or a copy, which was read as
+// a whole, and for an import that must have a certain digest.
 type Private struct {
 	file *os.File
-	// shared is set for a file that is the source's own, and was not made for this.
+	// shared is set for the source's own file, as opposed to a copy.
 	shared bool
 	source *Source
 	sum    string
-	// The following are of a frozen file.
-	digest bool         // it is found meanwhile, to compare it
-	done   atomic.Int64 // bytes that are in the digest
+	// The following fields are for a frozen file.
+	digest bool         // it is computed during the import, to be compared
+	done   atomic.Int64 // bytes hashed so far
 	stop   context.CancelCauseFunc
 	hashed chan struct{} // closed once sum is known, or err
-	read   chan struct{} // closed once the file is not needed any more
-	ended  chan struct{} // closed once nobody looks after it any more
+	read   chan struct{} // closed once the file is no longer needed
+	ended  chan struct{} // closed once guard has returned
 	err    error
 }
 
-// Private looks at the source (Look), and gives it where nobody changes it: the
-// file itself when it was uploaded and is the disk as a whole, since nobody else
-// writes to it, or where it can be frozen, and else a copy in the file that room
-// makes. ctx ends when the import has to. See Copy for errors.
+// Private checks the source (Look) and returns its data in a file that no other process can change.
+// That is the file itself if it was uploaded and is the disk as a whole, because only we write to
+// it, or if it can be frozen; otherwise a copy in a file that room creates. ctx must end with the
+// import. See Copy for errors.
 func (s *Source) Private(ctx context.Context, room func() (*os.File, error), progress func(seedbed.Progress)) (context.Context, *Private, error) {
 	frozen := s.spec.Upload == "" && s.freeze()
 	if err := s.Look(); err != nil || frozen && s.archive != nil {
@@ -48,7 +48,7 @@ func (s *Source) Private(ctx context.Context, room func() (*os.File, error), pro
 		}
 	}
 	switch {
-	case s.archive != nil: // the disk is but a part of the file
+	case s.archive != nil: // the disk is only a part of the file
 	case s.spec.Upload != "":
 		return ctx, &Private{file: s.file, shared: true, source: s, sum: s.spec.SHA256}, nil
 	case frozen:
@@ -69,12 +69,12 @@ func (s *Source) Private(ctx context.Context, room func() (*os.File, error), pro
 	return ctx, &Private{file: dst, source: s, sum: sum}, nil
 }
 
-// Path is where the programs that root starts find the file, whether it has a
-// name or not (proc_pid_fd(5)).
+// Path is a path by which programs that root starts can open the file, even if it has no name
+// (proc_pid_fd(5)).
 func (p *Private) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.file.Fd()) }
 
-// Written is how far the import is when so much of the image is written: as far as
-// the digest, where that takes longer.
+// Written returns the progress of the import when that share of the image is written. The digest
+// may be further behind.
 func (p *Private) Written(percent float64) seedbed.Progress {
 	q := p.source.written(percent)
 	if p.digest {
@@ -83,9 +83,9 @@ func (p *Private) Written(percent float64) seedbed.Progress {
 	return q
 }
 
-// Digest is the SHA-256 digest of the source, empty where it is not known. It is asked for
-// once, when all is read: with an error, ErrInvalid and a predicate of the file, that is worth
-// nothing. It calls waiting now and then until it is known.
+// Digest returns the SHA-256 digest of the source, or "" if it is not known. It is called once,
+// when everything is read. If it returns an error (ErrInvalid with a predicate of the file), what
+// was read must not be used. It calls waiting from time to time until the digest is known.
 func (p *Private) Digest(waiting func()) (string, error) {
 	if p.stop == nil {
 		return p.sum, nil
@@ -96,7 +96,7 @@ func (p *Private) Digest(waiting func()) (string, error) {
 	if p.err == nil && !leased(p.file) {
 		p.err = errChanged
 	}
-	thaw(p.file) // what becomes of it now does not matter
+	thaw(p.file) // changes no longer matter
 	return p.sum, p.err
 }
 
@@ -113,7 +113,7 @@ func (p *Private) awaitDigest(waiting func()) {
 	}
 }
 
-// Close forgets the file. Whoever waits to write to it goes on.
+// Close closes the file. Processes that wait to write to it continue.
 func (p *Private) Close() error {
 	if p.stop != nil {
 		p.stop(context.Canceled)
@@ -126,8 +126,8 @@ func (p *Private) Close() error {
 	return p.file.Close()
 }
 
-// Cause is why what was done with the file has ended with err: where somebody
-// else was about to write to it, that.
+// Cause returns why an operation on the file ended with err: errChanged if another process was
+// about to write to the file.
 func Cause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errChanged) {
 		return cause
@@ -135,21 +135,21 @@ func Cause(ctx context.Context, err error) error {
 	return err
 }
 
-// errChanged ends an import of a file that somebody opens to write to it.
-var errChanged = seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read: want a file that nobody writes to")
+// errChanged ends the import of a file that another process opens for writing.
+var errChanged = seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read: want a file that no process writes to")
 
-// digestTick is how often it is told how far a digest is that is waited for.
+// digestTick is the interval of progress reports while waiting for a digest.
 const digestTick = 200 * time.Millisecond
 
-// leaseLook is how often it is looked whether somebody wants to write to a frozen
-// file, who waits as long.
+// leaseLook is the interval at which a frozen file is polled for processes that want to write to
+// it, which wait for that time.
 const leaseLook = 50 * time.Millisecond
 
-// freeze has the kernel keep everybody from changing the file, by a read lease
-// (fcntl(2), F_SETLEASE): nobody has it open for writing, and who opens it so, or
-// truncates it, waits until the lease is given back, for at most a time that is the
-// host's (proc_sys_fs(5), lease-break-time). It tells whether it did: not while
-// somebody has the file open for writing, nor on a file system that other hosts may write to.
+// freeze asks the kernel to keep all processes from changing the file, with a read lease (fcntl(2),
+// F_SETLEASE): no process has it open for writing, and a process that opens it for writing or
+// truncates it waits until the lease is released, for at most a time that the host sets
+// (proc_sys_fs(5), lease-break-time). It reports whether it succeeded. It cannot while a process
+// has the file open for writing, nor on a file system to which other hosts may write.
 func (s *Source) freeze() bool {
 	if !local(s.file) {
 		return false
@@ -158,19 +158,19 @@ func (s *Source) freeze() bool {
 		return false
 	}
 	st, err := s.file.Stat()
-	if err != nil || seedbed.Bytes(st.Size()) != s.Size { // since it was opened
+	if err != nil || seedbed.Bytes(st.Size()) != s.Size { // changed since it was opened
 		thaw(s.file)
 		return false
 	}
 	return true
 }
 
-// thaw gives the lease back, if there is one.
+// thaw releases the lease, if there is one.
 func thaw(f *os.File) {
 	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK) // EAGAIN without one
 }
 
-// counter counts the bytes that are written to it.
+// counter counts the bytes written to it.
 type counter struct{ n *atomic.Int64 }
 
 // Write implements io.Writer.
@@ -179,7 +179,8 @@ func (c counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// guard ends the import when somebody wants to write. The digest is found meanwhile.
+// guard ends the import when another process wants to write. It computes the digest in the
+// meantime.
 func (p *Private) guard(ctx context.Context) {
 	defer close(p.ended)
 	go p.find(ctx)
@@ -201,8 +202,8 @@ func (p *Private) guard(ctx context.Context) {
 	}
 }
 
-// find finds the digest, where there is one to compare it with: it takes about as much of
-// a processor as it takes to write the disk, and who writes that has use for all of them.
+// find computes the digest if there is one to compare it with. Otherwise it does not, because
+// hashing takes about as much CPU as writing the disk, which can use all processors.
 func (p *Private) find(ctx context.Context) {
 	defer close(p.hashed)
 	if !p.digest {
@@ -215,13 +216,13 @@ func (p *Private) find(ctx context.Context) {
 	}
 }
 
-// leased tells whether the lease holds, and nobody waits for its end.
+// leased reports whether the lease holds and no process waits for its end.
 func leased(f *os.File) bool {
 	kind, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
 	return err == nil && kind == unix.F_RDLCK
 }
 
-// local tells whether only this host writes to the file system of f.
+// local reports whether only this host writes to the file system of f.
 func local(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -26,7 +26,7 @@ func onHost(t *testing.T) string {
 	return dir
 }
 
-// take opens a file and makes it private; copied tells whether that took a copy.
+// take opens a file and makes it private; copied reports whether that took a copy.
 func take(t *testing.T, ctx context.Context, spec seedbed.ImageSpec, spool *Spool) (_ context.Context, _ *Private, copied bool) {
 	t.Helper()
 	src, err := OpenSource(spec, spool)

@@ -22,19 +22,19 @@ const Tool = "qemu-img"
 const (
 	shortTime = time.Minute
 	longTime  = 24 * time.Hour // the caller's context sets the real bound
-	// slack is what a converted file may be larger than measured.
+	// slack is how much larger a converted file may be than measured.
 	slack = 4 * seedbed.MiB
 )
 
-// untrusted bounds the program that opens a file that nobody has looked at yet,
-// and thorough the one that then follows all of its tables.
+// untrusted limits the program that opens an unchecked file, and thorough the one that then follows
+// all of its tables.
 var (
 	untrusted = command.Limits{Memory: 1 * seedbed.GiB, CPU: 30 * time.Second, FileSize: 1 * seedbed.MiB}
 	thorough  = command.Limits{Memory: 2 * seedbed.GiB, CPU: 10 * time.Minute, FileSize: 1 * seedbed.MiB}
 )
 
-// Inspect tells what the file at path, an absolute path, holds, and refuses with ErrInvalid what
-// cannot be used by itself: see Sniff and Info.Check. The file must not change meanwhile.
+// Inspect describes the file at path, an absolute path, and returns ErrInvalid if it cannot be used
+// by itself: see Sniff and Info.Check. The file must not change during the call.
 func Inspect(ctx context.Context, path string) (Info, error) {
 	head, size, err := headOf(path)
 	if err != nil {
@@ -55,8 +55,8 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 	return info, whole(ctx, path, format)
 }
 
-// InspectDisk is Inspect for the disk of a domain, which may be a clone: its
-// Backing is not looked at. It refuses what is not qcow2.
+// InspectDisk is like Inspect for a disk of a domain, which may be a clone: its Backing is not
+// checked. It refuses files that are not qcow2.
 func InspectDisk(ctx context.Context, path string) (Info, error) {
 	head, _, err := headOf(path)
 	if err != nil {
@@ -74,7 +74,7 @@ func InspectDisk(ctx context.Context, path string) (Info, error) {
 	return info, alone.Check(path)
 }
 
-// headOf is the start of a file, and its size.
+// headOf returns the beginning of a file, and its size.
 func headOf(path string) ([]byte, seedbed.Bytes, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func headOf(path string) ([]byte, seedbed.Bytes, error) {
 	return head, seedbed.Bytes(st.Size()), nil
 }
 
-// describe is what qemu-img says of a file of that format.
+// describe returns what qemu-img reports of a file of that format.
 func describe(ctx context.Context, path string, format Format) (Info, error) {
 	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime, Limits: untrusted,
 		Args: []string{"info", "-f", string(format.driver()), "--output=json", "--", path}})
@@ -112,14 +112,13 @@ func describe(ctx context.Context, path string, format Format) (Info, error) {
 	return info, nil
 }
 
-// The exit status of qemu-img check for an image whose only fault is space that nothing refers to.
+// The exit status of qemu-img check for an image whose only fault is leaked space.
 const onlyLeaks = 3
 
-// whole refuses an image that is damaged or cut off: what is missing would be
-// read as zeros.
+// whole refuses an image that is damaged or truncated: missing parts would be read as zeros.
 func whole(ctx context.Context, path string, format Format) error {
 	if format != QCOW2 && format != VMDK {
-		return nil // a raw image has no structure, and Sniff looks at a vdi
+		return nil // a raw image has no structure, and Sniff checks a vdi
 	}
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Limits: thorough,
 		Args: []string{"check", "-q", "-f", string(format), path}})
@@ -132,10 +131,10 @@ func whole(ctx context.Context, path string, format Format) error {
 	case e.Status == onlyLeaks:
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "is damaged or cut off: %s", e.Error())
+	return seedbed.Errorf(seedbed.ErrInvalid, "is damaged or truncated: %s", e.Error())
 }
 
-// Measure is the size that the file would have as qcow2.
+// Measure returns the size that the file would have as qcow2.
 func Measure(ctx context.Context, path string, format Format) (seedbed.Bytes, error) {
 	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
 		Limits: command.Limits{FileSize: 1 * seedbed.MiB},
@@ -155,9 +154,9 @@ func Measure(ctx context.Context, path string, format Format) (seedbed.Bytes, er
 	return seedbed.Bytes(a.Required), nil
 }
 
-// Convert writes the image at src into dst, a qcow2 file that it makes, of at
-// most size bytes as Measure gave them. progress gets percentages, 0 to 100. The data is not yet
-// synced. Errors: ErrFull without room, ErrInvalid when src cannot be read as its format.
+// Convert writes the image at src to dst, a qcow2 file that it creates with at most size bytes, as
+// returned by Measure. progress gets percentages from 0 to 100. The data is not yet synced. It
+// returns ErrFull if there is no space, and ErrInvalid if src cannot be read in its format.
 func Convert(ctx context.Context, src string, format Format, dst string, size seedbed.Bytes, progress func(percent float64)) error {
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
 		Limits: command.Limits{FileSize: size + size/64 + slack}, Stdout: &percents{report: progress},
@@ -168,8 +167,9 @@ func Convert(ctx context.Context, src string, format Format, dst string, size se
 	return room(err)
 }
 
-// Create makes a qcow2 file of that virtual size. backing, when not empty, is a qcow2 file
-// whose clone it is, as a path relative to path's directory. ErrFull without room.
+// Create creates a qcow2 file of that virtual size. backing, if not empty, is the qcow2 file of
+// which it is a clone, as a path relative to path's directory. It returns ErrFull if there is no
+// space.
 func Create(ctx context.Context, path, backing string, size seedbed.Bytes) error {
 	args := []string{"create", "-q", "-f", "qcow2"}
 	if backing != "" {
@@ -180,7 +180,7 @@ func Create(ctx context.Context, path, backing string, size seedbed.Bytes) error
 	return room(err)
 }
 
-// unreadable makes ErrInvalid of a tool that would not read an image.
+// unreadable translates the error of a tool that cannot read an image to ErrInvalid.
 func unreadable(err error) error {
 	e := (*command.Error)(nil)
 	if !errors.As(err, &e) || e.Err != nil || strings.Contains(e.Line, noSpace) {
@@ -189,7 +189,7 @@ func unreadable(err error) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "cannot be read as a disk image: %s", e.Error())
 }
 
-// What the tool prints for ENOSPC and EDQUOT in the C locale.
+// Messages of the tool for ENOSPC and EDQUOT in the C locale.
 const (
 	noSpace = "No space left on device"
 	noQuota = "Disk quota exceeded"

@@ -8,7 +8,8 @@ import (
 	"seedbed"
 )
 
-// Room makes the check that so many bytes leave the reserve free on the file system of dir; ErrFull says that they do not.
+// Room returns a check whether that many bytes would leave the reserve free on dir's file system;
+// it returns ErrFull if not.
 func Room(dir string, reserve seedbed.Bytes) func(seedbed.Bytes) error {
 	return func(need seedbed.Bytes) error {
 		var st unix.Statfs_t

@@ -1,7 +1,7 @@
-// Package image tells what a disk image is, refuses what must not be used, and
-// makes and converts qcow2 files with qemu-img. Images are strangers' bytes: the
-// format is found from the file's own signature by this package and passed to
-// qemu-img explicitly, so that nothing is probed, and no other file is opened.
+// Package image identifies disk images, refuses unusable ones, and creates and converts qcow2 files
+// with qemu-img. Images are untrusted: this package finds the format from the file's own signature
+// and passes it to qemu-img explicitly, so that qemu-img neither probes the format nor opens other
+// files.
 package image
 
 import (
@@ -32,7 +32,8 @@ func (f Format) driver() Format {
 	return f
 }
 
-// HeadSize is how much of a file's beginning Sniff wants: past the ISO 9660 volume descriptor at 32 KiB.
+// HeadSize is how much of a file's beginning Sniff needs: past the ISO 9660 volume descriptor at 32
+// KiB.
 const HeadSize = 64 * seedbed.KiB
 
 // MaxSize is the largest virtual size that is accepted.
@@ -40,7 +41,7 @@ const MaxSize = seedbed.MaxDisk
 
 const wanted = "want a disk image in qcow2, raw, vmdk or vdi format, an ISO, or an OVA"
 
-// others are signatures of files that are no usable image, and what to tell who brought one.
+// others are signatures of unusable files, with a message for the user.
 var others = []struct {
 	at        int
 	signature string
@@ -64,11 +65,10 @@ var others = []struct {
 	{0, "<html", "is an HTML page, perhaps of a failed download: " + wanted},
 }
 
-// Sniff tells the format from the first HeadSize bytes of a file (all of a
-// shorter one) and the file's size, and refuses with ErrInvalid what is not an
-// image, refers to another file, or is encrypted. The message is a predicate: what the file is,
-// and what would be right. Layouts: QEMU docs/interop/qcow2.txt, VMware's
-// Virtual Disk Format 1.1, UEFI 2.10 5.3, ECMA-119 8.1.
+// Sniff identifies the format from the first HeadSize bytes of a file (all bytes of a shorter one)
+// and the file's size. It returns ErrInvalid if the file is not an image, refers to another file,
+// or is encrypted. The message is a predicate: what the file is, and what would be right. Layouts:
+// QEMU docs/interop/qcow2.txt, VMware's Virtual Disk Format 1.1, UEFI 2.10 5.3, ECMA-119 8.1.
 func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
 	switch {
 	case len(head) == 0:
@@ -86,7 +86,7 @@ func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
 		}
 	}
 	switch {
-	case at(head, 32769, "CD001"): // first: many have a boot sector as well
+	case at(head, 32769, "CD001"): // first, because many have a boot sector as well
 		return ISO, nil
 	case at(head, 510, "\x55\xaa"), at(head, 512, "EFI PART"), at(head, 4096, "EFI PART"):
 		return Raw, nil
@@ -96,7 +96,7 @@ func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
 	return "", invalid("is not a disk image that can boot: it has no boot signature, partition table or ISO 9660 file system; " + wanted)
 }
 
-// isTar tells whether a file begins as an archive of tar does (POSIX ustar, which PAX and GNU share).
+// isTar reports whether a file begins like a tar archive (POSIX ustar, which PAX and GNU share).
 func isTar(head []byte) bool { return at(head, 257, "ustar") }
 
 func invalid(predicate string) error { return seedbed.Errorf(seedbed.ErrInvalid, "%s", predicate) }
@@ -107,7 +107,7 @@ func at(head []byte, offset int, signature string) bool {
 
 // Fields of the qcow2 header, big-endian.
 const (
-	qcow2Header        = 72 // version 2; version 3 goes on with the feature bits
+	qcow2Header        = 72 // version 2; in version 3 the feature bits follow
 	qcow2Version       = 4
 	qcow2BackingOffset = 8
 	qcow2CryptMethod   = 32
@@ -146,8 +146,8 @@ func checkQCOW2(head []byte) error {
 	return nil
 }
 
-// vmdkCapacity is the little-endian size in sectors. QEMU takes a file whose
-// capacity is zero for a descriptor, and opens the extents that it names.
+// vmdkCapacity is the little-endian size in sectors. If it is zero, QEMU takes the file for a
+// descriptor and opens the extents that it names.
 const vmdkCapacity = 12
 
 func checkVMDK(head []byte) error {
@@ -168,7 +168,7 @@ const (
 	vdiAllocated = 0x184
 )
 
-// checkVDI refuses a file that is cut off, which qemu-img does not notice.
+// checkVDI refuses a truncated file, which qemu-img does not notice.
 func checkVDI(head []byte, size seedbed.Bytes) error {
 	if len(head) < vdiHeader {
 		return invalid("is a vdi file that ends in its header")
@@ -176,12 +176,13 @@ func checkVDI(head []byte, size seedbed.Bytes) error {
 	field := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(head[at:])) }
 	blocks := field(vdiBlockSize) * field(vdiAllocated) // of 32 bits each: no overflow
 	if uint64(size) < blocks || uint64(size)-blocks < field(vdiData) {
-		return invalid("is cut off: its blocks do not fit into the file")
+		return invalid("is truncated: its blocks do not fit into the file")
 	}
 	return nil
 }
 
-// text tells whether the first 512 bytes are UTF-8 without control characters other than white space.
+// text reports whether the first 512 bytes are UTF-8 without control characters other than white
+// space.
 func text(head []byte) bool {
 	if len(head) > 512 {
 		head = head[:512]

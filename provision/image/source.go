@@ -16,7 +16,7 @@ import (
 	"seedbed"
 )
 
-// CheckSpec refuses with ErrInvalid an import whose name, file or digest is not usable.
+// CheckSpec returns ErrInvalid for an import whose name, file or digest is not usable.
 func CheckSpec(spec seedbed.ImageSpec) error {
 	if err := seedbed.CheckName("image", spec.Name); err != nil {
 		return err
@@ -41,27 +41,28 @@ func checkDigest(s string) error {
 	return nil
 }
 
-// Source is the disk that an image is made of: a file of this host, one that was
-// uploaded, or a file in an OVA. It is opened once, and a file that others can
-// write to is copied to where they cannot, so that what is checked is what is used.
+// Source is the disk from which an image is made: a file of this host, an uploaded file, or a file
+// in an OVA. It is opened once. A file to which others can write is copied to where they cannot, so
+// that the file that is checked is the file that is used.
 type Source struct {
 	file *os.File
 	spec seedbed.ImageSpec
-	// at and Size are where in the file the disk is; Allocated is the most room that a copy takes.
+	// at and Size are the place of the disk in the file. Allocated is the most space that a copy
+	// takes.
 	at, Size, Allocated seedbed.Bytes
-	// Firmware is what the OVA says; empty without one.
+	// Firmware is the OVA's firmware; empty for other files.
 	Firmware seedbed.Firmware
 
 	total   seedbed.Bytes // of the file
 	archive *Archive
-	disk    string  // its file in the archive
-	digest  *digest // that it has by the manifest
-	copied  bool    // it was not private by itself
+	disk    string  // name of its file in the archive
+	digest  *digest // according to the manifest
+	copied  bool    // it was copied to make it private
 }
 
-// OpenSource opens the file of spec, one that was uploaded in spool; it does not
-// wait for the other end of a FIFO. ErrNotFound without the file, ErrInvalid for what
-// is no regular file or cannot be read.
+// OpenSource opens the file of spec, or an uploaded file in spool. It does not wait for the other
+// end of a FIFO. It returns ErrNotFound if the file does not exist, and ErrInvalid if it is not a
+// regular file or cannot be read.
 func OpenSource(spec seedbed.ImageSpec, spool *Spool) (*Source, error) {
 	path, flags := spec.Path, syscall.O_NONBLOCK|syscall.O_NOCTTY
 	if spec.Upload != "" {
@@ -70,9 +71,9 @@ func OpenSource(spec seedbed.ImageSpec, spool *Spool) (*Source, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && spec.Upload != "":
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "what was uploaded for image %s is not there any more: upload it again", spec.Name)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the file uploaded for image %s no longer exists: upload it again", spec.Name)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s on this host", spec.Path)
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s does not exist on this host", spec.Path)
 	case err != nil:
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the image cannot be read: %v", err)
 	}
@@ -87,7 +88,7 @@ func OpenSource(spec seedbed.ImageSpec, spool *Spool) (*Source, error) {
 	return &Source{file: f, spec: spec, Size: size, total: size, Allocated: Allocated(st)}, nil
 }
 
-// Allocated is the room that a file takes on its own file system.
+// Allocated returns the space that a file takes on its own file system.
 func Allocated(st os.FileInfo) seedbed.Bytes {
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {
 		return seedbed.Bytes(s.Blocks * 512)
@@ -98,8 +99,8 @@ func Allocated(st os.FileInfo) seedbed.Bytes {
 // Close closes the file.
 func (s *Source) Close() error { return s.file.Close() }
 
-// Look refuses with ErrInvalid, before anything is copied, what cannot be an
-// image: see Sniff and ReadOVA. The message is a predicate of the file.
+// Look returns ErrInvalid, before anything is copied, for a file that cannot be an image: see Sniff
+// and ReadOVA. The message is a predicate of the file.
 func (s *Source) Look() error {
 	head, err := s.head()
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *Source) Look() error {
 	}
 	if !isTar(head) {
 		if s.spec.Member != "" {
-			return seedbed.Errorf(seedbed.ErrInvalid, "is no OVA any more")
+			return seedbed.Errorf(seedbed.ErrInvalid, "is no longer an OVA")
 		}
 		return s.wanted(head)
 	}
@@ -130,19 +131,19 @@ func (s *Source) Look() error {
 		return fmt.Errorf("has the disk %q, which %w", seedbed.Clip(disk.File), err)
 	}
 	if s.spec.Format != "" && s.spec.Format != containerOVA {
-		return seedbed.Errorf(seedbed.ErrInvalid, "is an OVA, and %s is asked for", seedbed.Clip(s.spec.Format))
+		return seedbed.Errorf(seedbed.ErrInvalid, "is an OVA, but %s was requested", seedbed.Clip(s.spec.Format))
 	}
 	return nil
 }
 
-// containerOVA is what an OVA is called among the formats that can be asked for.
+// containerOVA is the name of OVAs among the formats that can be requested.
 const containerOVA = "ova"
 
-// wanted tells whether the disk is in a format that can be used, and that was asked for.
+// wanted reports whether the disk is in a usable format, and in the one that was requested.
 func (s *Source) wanted(head []byte) error {
 	format, err := Sniff(head, s.Size)
 	if err == nil && s.spec.Format != "" && s.spec.Format != string(format) {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "is in %s format, and %s is asked for", format, seedbed.Clip(s.spec.Format))
+		err = seedbed.Errorf(seedbed.ErrInvalid, "is in %s format, but %s was requested", format, seedbed.Clip(s.spec.Format))
 	}
 	return err
 }
@@ -155,10 +156,10 @@ func (s *Source) head() ([]byte, error) {
 	return head, nil
 }
 
-// Copy writes the disk into dst, an empty file, leaving out what is zero, and
-// returns the SHA-256 digest of the file that it is in. ErrInvalid, a predicate of
-// the file, when it has another digest than the import wants, or than an OVA's
-// manifest says, or changes meanwhile.
+// Copy writes the disk to dst, an empty file, without its zeros, and returns the SHA-256 digest of
+// the file that contains it. It returns ErrInvalid, with a predicate of the file, if the digest
+// differs from the one that the import requires or the OVA's manifest has, or if the file changes
+// during the copy.
 func (s *Source) Copy(ctx context.Context, dst *os.File, progress func(seedbed.Progress)) (sum string, err error) {
 	report := func(done seedbed.Bytes) { progress(seedbed.Progress{Done: done, Total: 2 * s.Size}) }
 	if s.archive == nil {
@@ -169,7 +170,7 @@ func (s *Source) Copy(ctx context.Context, dst *os.File, progress func(seedbed.P
 	}
 	disk := io.Reader(io.NewSectionReader(s.file, int64(s.at), int64(s.Size)))
 	whole := sha256.New()
-	if s.spec.Upload == "" { // an upload's digest was found as it came
+	if s.spec.Upload == "" { // an upload was hashed when it was received
 		if err := hashPart(ctx, whole, s.file, 0, s.at); err != nil {
 			return "", err
 		}
@@ -204,8 +205,8 @@ func (s *Source) expect(sum string) error {
 	return nil
 }
 
-// written is how far the import is when so much of the image is written, once
-// there is a private file: a copy was the first half.
+// written returns the progress of the import when that share of the image is written and there is a
+// private file: copying was the first half.
 func (s *Source) written(percent float64) seedbed.Progress {
 	part := seedbed.Bytes(percent / 100 * float64(s.Size))
 	if !s.copied {
@@ -214,7 +215,7 @@ func (s *Source) written(percent float64) seedbed.Progress {
 	return seedbed.Progress{Done: s.Size + part, Total: 2 * s.Size}
 }
 
-// Failed says which file an error of its import is about.
+// Failed adds the file to an error of its import.
 func (s *Source) Failed(err error) error {
 	what := s.spec.Path
 	if s.spec.Upload != "" {

@@ -135,14 +135,14 @@ func TestSourceRefuses(t *testing.T) {
 		spec    seedbed.ImageSpec
 		problem string
 	}{
-		"damaged disk":            {damaged, seedbed.ImageSpec{}, "not what its manifest says"},
+		"damaged disk":            {damaged, seedbed.ImageSpec{}, "does not match its manifest"},
 		"another digest":          {one, seedbed.ImageSpec{SHA256: strings.Repeat("0", 64)}, "want 0000"},
 		"another format":          {one, seedbed.ImageSpec{Format: "qcow2"}, "is an OVA"},
-		"a disk as an OVA":        {disk, seedbed.ImageSpec{Format: "ova"}, "raw format, and ova is asked for"},
-		"a raw disk as a qcow2":   {disk, seedbed.ImageSpec{Format: "qcow2"}, "raw format, and qcow2 is asked for"},
+		"a disk as an OVA":        {disk, seedbed.ImageSpec{Format: "ova"}, "raw format, but ova was requested"},
+		"a raw disk as a qcow2":   {disk, seedbed.ImageSpec{Format: "qcow2"}, "raw format, but qcow2 was requested"},
 		"gzip in it":              {gzipped.Bytes(), seedbed.ImageSpec{}, `has the disk "d.img.gz", which is a gzip file`},
 		"several disks":           {machine("").Bytes(), seedbed.ImageSpec{}, "2 disks"},
-		"a member of what is one": {disk, seedbed.ImageSpec{Member: "d.img"}, "no OVA"},
+		"a member of what is one": {disk, seedbed.ImageSpec{Member: "d.img"}, "no longer an OVA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

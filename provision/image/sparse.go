@@ -14,8 +14,9 @@ import (
 
 const block = 1 * seedbed.MiB
 
-// copySparse copies exactly size bytes, leaving out blocks of zeros, and
-// returns their SHA-256 digest. A source that has another size is ErrInvalid: somebody writes to it.
+// copySparse copies exactly size bytes, leaving out blocks of zeros, and returns their SHA-256
+// digest. It returns ErrInvalid if the source has another size, because then some process writes to
+// it.
 func copySparse(ctx context.Context, dst *os.File, src io.Reader, size seedbed.Bytes, report func(done seedbed.Bytes)) (string, error) {
 	var (
 		digest = sha256.New()
@@ -46,7 +47,7 @@ func copySparse(ctx context.Context, dst *os.File, src io.Reader, size seedbed.B
 	return hex.EncodeToString(digest.Sum(nil)), dst.Truncate(int64(size))
 }
 
-// hashPart writes the bytes of src from one place to another into h.
+// hashPart writes the bytes of src between two offsets to h.
 func hashPart(ctx context.Context, h io.Writer, src io.ReaderAt, from, to seedbed.Bytes) error {
 	buf := make([]byte, block/4)
 	for at := from; at < to; at += 64 * block {
@@ -69,5 +70,5 @@ func changed(err error, done, size seedbed.Bytes) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read (%d bytes of %d): want a file that nobody writes to", done, size)
+	return seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read (%d bytes of %d): want a file that no process writes to", done, size)
 }

@@ -19,24 +19,24 @@ import (
 	"seedbed"
 )
 
-// Spool is a directory of root's own where uploaded files wait for their import:
+// Spool is a directory of root's in which uploaded files wait for their import:
 //
-//	<id>.part  a file that still comes; removed when it does not come to its end
-//	<id>       a whole one
+//	<id>.part  a file that is being received; removed if it stays incomplete
+//	<id>       a complete file
 type Spool struct {
 	dir  string
 	need func(seedbed.Bytes) error
 	log  *slog.Logger
 }
 
-// uploadKept is how long a file waits for its import to begin, which jobs do within seconds.
+// uploadKept is how long a file waits for its import to begin, which normally takes seconds.
 const uploadKept = 24 * time.Hour
 
 const partSuffix = ".part"
 
-// OpenSpool makes the directory ready and removes what an earlier process left
-// unfinished, or nobody has imported for a day. need refuses with ErrFull what
-// there is no room for. ErrConflict for a directory that others can write to.
+// OpenSpool prepares the directory. It removes what an earlier process left unfinished, and files
+// that were not imported within a day. need returns ErrFull if there is not enough space. OpenSpool
+// returns ErrConflict for a directory to which others can write.
 func OpenSpool(dir string, need func(seedbed.Bytes) error, log *slog.Logger) (*Spool, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -64,11 +64,11 @@ func checkUpload(id string) error {
 
 func (s *Spool) path(id string) string { return filepath.Join(s.dir, id) }
 
-// Receive writes what body gives into a file of the spool, without keeping more
-// than a block of it in memory, and tells what it is. When it fails, nothing of it stays. Errors:
-// ErrInvalid for an ID or digest that is not usable, and for a file that has another size or
-// digest than spec says, cannot be an image, or is an OVA that cannot be used;
-// ErrExists for an ID that is taken; ErrFull without room; else body's own.
+// Receive writes body to a file of the spool, keeping at most one block of it in memory, and
+// identifies it. A failed upload leaves nothing behind. It returns ErrInvalid for an unusable ID or
+// digest, and for a file that does not have the spec's size or digest, cannot be an image, or is an
+// unusable OVA; ErrExists for a taken ID; ErrFull if there is no space; and otherwise body's own
+// error.
 func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (up seedbed.Upload, err error) {
 	if err := errors.Join(checkUpload(spec.ID), checkDigest(spec.SHA256)); err != nil {
 		return up, err
@@ -80,12 +80,12 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 		return up, err
 	}
 	if _, err := os.Lstat(s.path(spec.ID)); !errors.Is(err, fs.ErrNotExist) {
-		return up, seedbed.Errorf(seedbed.ErrExists, "upload %s exists already", spec.ID)
+		return up, seedbed.Errorf(seedbed.ErrExists, "upload %s already exists", spec.ID)
 	}
 	part := s.path(spec.ID) + partSuffix
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return up, seedbed.Errorf(seedbed.ErrExists, "upload %s is under way", spec.ID)
+		return up, seedbed.Errorf(seedbed.ErrExists, "upload %s is in progress", spec.ID)
 	}
 	if err != nil {
 		return up, noRoom(err)
@@ -107,7 +107,7 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 	}
 	switch {
 	case spec.Size > 0 && up.Size != spec.Size:
-		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes and was announced with %d: it did not come whole", up.Size, spec.Size)
+		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes but was announced with %d: it is incomplete", up.Size, spec.Size)
 	case spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, up.SHA256):
 		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: want %s", up.SHA256, strings.ToLower(spec.SHA256))
 	}
@@ -117,7 +117,7 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 	return up, noRoom(f.Sync())
 }
 
-// identify refuses what cannot be imported, and reads the descriptor of an OVA.
+// identify refuses a file that cannot be imported, and reads the descriptor of an OVA.
 func identify(f *os.File, size seedbed.Bytes) (*seedbed.Appliance, error) {
 	src := Source{file: f, Size: size, total: size}
 	head, err := src.head()
@@ -135,7 +135,7 @@ func identify(f *os.File, size seedbed.Bytes) (*seedbed.Appliance, error) {
 	return &a.Appliance, nil
 }
 
-// roomEvery is after how many bytes it is looked again whether the pool's reserve is left.
+// roomEvery is after how many bytes the pool's reserve is checked again.
 const roomEvery = 64 * seedbed.MiB
 
 // fill copies body to its end, leaving out blocks of zeros.
@@ -151,7 +151,7 @@ func (s *Spool) fill(ctx context.Context, dst *os.File, body io.Reader) (seedbed
 			return done, "", err
 		}
 		n, err := readBlock(body, buf)
-		ended := err == io.EOF // as it is: any other, also io.ErrUnexpectedEOF, is a body that broke
+		ended := err == io.EOF // unwrapped: any other error, also io.ErrUnexpectedEOF, means a broken body
 		if err != nil && !ended {
 			return done, "", err
 		}
@@ -184,7 +184,7 @@ func readBlock(body io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// keep gives a whole file its name.
+// keep gives a complete file its name.
 func (s *Spool) keep(part, id string) error {
 	if err := os.Rename(part, s.path(id)); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (s *Spool) keep(part, id string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Drop removes an uploaded file; one that is absent is removed already.
+// Drop removes an uploaded file. It succeeds if the file is absent.
 func (s *Spool) Drop(id string) error {
 	if err := checkUpload(id); err != nil {
 		return err
@@ -209,11 +209,11 @@ func (s *Spool) Drop(id string) error {
 
 func (s *Spool) remove(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("unfinished upload stays until the pool is opened again", "path", path, "err", err)
+		s.log.Warn("unfinished upload not removed until the pool is opened again", "path", path, "err", err)
 	}
 }
 
-// sweep removes files that nobody has imported and, at the start, those that did not come whole.
+// sweep removes files that were not imported in time and, at the start, incomplete ones.
 func (s *Spool) sweep(start bool) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -226,20 +226,20 @@ func (s *Spool) sweep(start bool) error {
 		}
 		st, err := e.Info()
 		if err != nil {
-			continue // gone meanwhile
+			continue // gone in the meantime
 		}
 		if part && start || !part && time.Since(st.ModTime()) > uploadKept {
-			s.log.Info("uploaded file that was not imported is removed", "file", e.Name(), "size", st.Size())
+			s.log.Info("removing uploaded file that was never imported", "file", e.Name(), "size", st.Size())
 			s.remove(filepath.Join(s.dir, e.Name()))
 		}
 	}
 	return nil
 }
 
-// noRoom makes ErrFull of an error that means a full file system.
+// noRoom translates an error that means a full file system to ErrFull.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		return seedbed.Errorf(seedbed.ErrFull, "there is no room for the uploaded file: %v", err)
+		return seedbed.Errorf(seedbed.ErrFull, "no space left for the uploaded file: %v", err)
 	}
 	return err
 }

@@ -8,9 +8,8 @@ import (
 	"seedbed"
 )
 
-// baseUnits are the bytes in a unit of information, over 8: programmatic units as
-// of DSP0004 annex C, with their SI and binary prefixes, and the names that
-// came before them, which meant binary multiples.
+// baseUnits are the bytes in a unit of information, over 8: programmatic units as of DSP0004 annex
+// C, with their SI and binary prefixes, and the older names, which meant binary multiples.
 var baseUnits = func() map[string]*big.Rat {
 	all := map[string]*big.Rat{"byte": big.NewRat(1, 1), "bit": big.NewRat(1, 8)}
 	for i, p := range []string{"kilo", "mega", "giga", "tera", "peta"} {
@@ -33,11 +32,11 @@ func power(base int64, exponent int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(exponent)), nil)
 }
 
-// maxExponent is far more than any size needs, and little to compute.
+// maxExponent is far more than any size needs, and still cheap to compute.
 const maxExponent = 80
 
-// amount is quantity, a whole number, in those units: "byte * 2^20". Without
-// units it is in those of fallback. It must come out as whole bytes, or is rounded up.
+// amount converts quantity, a whole number, from units such as "byte * 2^20" to bytes, and rounds
+// up. Empty units mean fallback.
 func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(quantity), 10, 64)
 	if err != nil || n < 0 {
@@ -56,7 +55,7 @@ func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 		whole.Add(whole, big.NewInt(1))
 	}
 	if !whole.IsInt64() {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the size %s of %q: more than there can be", seedbed.Clip(quantity), seedbed.Clip(units))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the size %s of %q: more than the largest possible", seedbed.Clip(quantity), seedbed.Clip(units))
 	}
 	return seedbed.Bytes(whole.Int64()), nil
 }

@@ -10,7 +10,7 @@ import (
 	"seedbed/internal/command"
 )
 
-// Describe tells what is in a qcow2 file of our own, also while a domain uses it.
+// Describe describes a qcow2 file of our own, which a domain may be using.
 func Describe(ctx context.Context, path string) (Info, error) {
 	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
 		Args: []string{"info", "-U", "-f", string(QCOW2), "--output=json", "--", path}})
@@ -20,13 +20,15 @@ func Describe(ctx context.Context, path string) (Info, error) {
 	return ParseInfo(out.Stdout)
 }
 
-// TakeSnapshot takes a snapshot inside the qcow2 file at path. The tool takes a
-// name twice: the caller looks first. ErrInUse while a domain has the file open, ErrFull without room.
+// TakeSnapshot takes a snapshot inside the qcow2 file at path. The tool accepts a name that exists,
+// so the caller must check first. It returns ErrInUse while a domain has the file open, and ErrFull
+// if there is no space.
 func TakeSnapshot(ctx context.Context, path, name string) error {
 	return snapshot(ctx, "-c", path, name)
 }
 
-// DropSnapshot removes a snapshot inside the qcow2 file at path. ErrInUse while a domain has the file open.
+// DropSnapshot removes a snapshot inside the qcow2 file at path. It returns ErrInUse while a domain
+// has the file open.
 func DropSnapshot(ctx context.Context, path, name string) error {
 	return snapshot(ctx, "-d", path, name)
 }
@@ -37,11 +39,11 @@ func snapshot(ctx context.Context, what, path, name string) error {
 	return used(err)
 }
 
-// Flatten copies into the qcow2 file at path what it shares with its backing
-// file, and then forgets that file. It works in place: cut off anywhere, the file
-// is as before but larger, and a second call goes on. QEMU's own lock keeps
-// domains out meanwhile. The data is not yet synced. ErrInUse while a domain has the
-// file open, ErrFull without room.
+// Flatten copies into the qcow2 file at path what it shares with its backing file, and then removes
+// the reference to that file. It works in place: after an interruption the file is as before but
+// larger, and a second call continues. QEMU's own lock keeps domains out in the meantime. The data
+// is not yet synced. It returns ErrInUse while a domain has the file open, and ErrFull if there is
+// no space.
 func Flatten(ctx context.Context, path string, progress func(percent float64)) error {
 	info, err := Describe(ctx, path)
 	if err != nil || info.Backing == "" {
@@ -52,10 +54,10 @@ func Flatten(ctx context.Context, path string, progress func(percent float64)) e
 	return used(err)
 }
 
-// locked is what the tool prints when another process has the file open.
+// locked is the tool's message when another process has the file open.
 const locked = "Is another process using the image"
 
-// used makes ErrInUse of a tool that found the file open elsewhere.
+// used translates the error of a tool that found the file open elsewhere to ErrInUse.
 func used(err error) error {
 	e := (*command.Error)(nil)
 	if errors.As(err, &e) && e.Err == nil && (strings.Contains(e.Line, locked) || strings.Contains(e.Line, "Failed to get \"write\" lock")) {
@@ -64,9 +66,8 @@ func used(err error) error {
 	return room(err)
 }
 
-// Resize gives the qcow2 file at path that virtual size, which is not below the
-// one that it has. The tool refuses to make one smaller. ErrInUse while a domain
-// has the file open, ErrFull without room.
+// Resize sets the virtual size of the qcow2 file at path. It must not shrink; the tool refuses
+// that. It returns ErrInUse while a domain has the file open, and ErrFull if there is no space.
 func Resize(ctx context.Context, path string, size seedbed.Bytes) error {
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
 		Args: []string{"resize", "-q", "-f", string(QCOW2), "--", path, strconv.FormatInt(int64(size), 10)}})

@@ -14,13 +14,13 @@ import (
 	"seedbed"
 )
 
-// whole is a domain's own document with what libvirt keeps back, such as the
-// password of its screen: without that it would be lost when it is defined anew.
+// whole selects a domain's own document with what libvirt otherwise leaves out, such as the
+// password of its screen, which would be lost when the domain is redefined.
 const whole = lv.DOMAIN_XML_INACTIVE | lv.DOMAIN_XML_SECURE
 
-// ForeignDomains are the domains without our tag, by name.
+// ForeignDomains lists the domains without our tag, ordered by name.
 func (d *Driver) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error) {
-	return call(ctx, d, "list the domains of others", "", func(ctx context.Context, conn *lv.Connect) ([]seedbed.ForeignDomain, error) {
+	return call(ctx, d, "list foreign domains", "", func(ctx context.Context, conn *lv.Connect) ([]seedbed.ForeignDomain, error) {
 		all := []seedbed.ForeignDomain{}
 		err := each(ctx, conn, func(dom *lv.Domain) error {
 			f, ours, err := stranger(dom)
@@ -37,7 +37,7 @@ func (d *Driver) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, e
 	})
 }
 
-// stranger is what can be said of a domain at once.
+// stranger returns what is known of a domain without further calls.
 func stranger(dom *lv.Domain) (f seedbed.ForeignDomain, ours bool, err error) {
 	uuid, err := dom.GetUUIDString()
 	if err != nil {
@@ -63,13 +63,13 @@ func stranger(dom *lv.Domain) (f seedbed.ForeignDomain, ours bool, err error) {
 	return f, false, nil
 }
 
-// ForeignDomain is the domain of that name, with what keeps it from being adopted.
-// Errors: ErrNotFound, ErrConflict when it is an instance's.
+// ForeignDomain describes the domain of that name, with what prevents its adoption. It returns
+// ErrNotFound, or ErrConflict if the domain is an instance.
 func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error) {
 	return call(ctx, d, "look at domain "+name, "", func(ctx context.Context, conn *lv.Connect) (f seedbed.ForeignDomain, err error) {
 		dom, err := conn.LookupDomainByName(name)
 		if has(err, lv.ERR_NO_DOMAIN) {
-			return f, seedbed.Errorf(seedbed.ErrNotFound, "there is no domain %q on this node", name)
+			return f, seedbed.Errorf(seedbed.ErrNotFound, "domain %q does not exist on this node", name)
 		}
 		if err != nil {
 			return f, err
@@ -80,7 +80,7 @@ func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.Foreig
 			return f, err
 		}
 		if ours {
-			return f, seedbed.Errorf(seedbed.ErrConflict, "domain %q is an instance already (%s)", name, first.ID)
+			return f, seedbed.Errorf(seedbed.ErrConflict, "domain %q is already an instance (%s)", name, first.ID)
 		}
 		doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
 		if err != nil {
@@ -104,7 +104,7 @@ func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.Foreig
 			f.Problems = append(f.Problems, "the domain is transient: define it first (virsh define)")
 		}
 		if f.State != seedbed.DomainOff && f.State != seedbed.DomainCrashed {
-			f.Problems = append(f.Problems, fmt.Sprintf("the domain is %s: shut it down first, since its disks and taps get other names", f.State))
+			f.Problems = append(f.Problems, fmt.Sprintf("the domain is %s: shut it down first, because adoption renames its disks and taps", f.State))
 		}
 		return f, nil
 	})
@@ -122,7 +122,7 @@ func (d *Driver) AdoptDomain(ctx context.Context, a seedbed.DomainAdoption) erro
 			return err
 		}
 		if name, err := dom.GetName(); err != nil || name != a.Name {
-			return errors.Join(err, seedbed.Errorf(seedbed.ErrConflict, "domain %s is called %q now, not %q", a.ID, name, a.Name))
+			return errors.Join(err, seedbed.Errorf(seedbed.ErrConflict, "domain %s is now called %q, not %q", a.ID, name, a.Name))
 		}
 		return redefine(conn, dom, a, func(doc string) (string, error) { return AdoptedXML(doc, a, d.cfg.ConsoleDir) })
 	})
@@ -159,14 +159,14 @@ func (d *Driver) ReleaseDomain(ctx context.Context, a seedbed.DomainAdoption) er
 	})
 }
 
-// redefine gives a domain that is off another document.
+// redefine gives a domain that is shut off another document.
 func redefine(conn *lv.Connect, dom *lv.Domain, a seedbed.DomainAdoption, change func(string) (string, error)) error {
 	active, err := dom.IsActive()
 	if err != nil {
 		return err
 	}
 	if active {
-		return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: shut it down first", a.Name)
+		return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first", a.Name)
 	}
 	doc, err := dom.GetXMLDesc(whole)
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// machineAliases are the machine types in order of preference. Both boot a
-// Debian guest equally fast under software emulation; pc is libvirt's own
-// default, and needs no PCI bridge for each device. libvirt replaces an alias by
-// the versioned type when it defines the domain, so a domain keeps its machine
-// across upgrades of QEMU.
+// machineAliases are the machine types in order of preference. Both boot a Debian guest equally
+// fast under software emulation. pc is libvirt's own default, and does not need a PCI bridge for
+// each device. libvirt replaces an alias by the versioned type when it defines the domain, so a
+// domain keeps its machine type across upgrades of QEMU.
 var machineAliases = []string{"pc", "q35"}
 
 // Offer is the part of libvirt's capabilities that concerns us: one guest
@@ -20,15 +19,15 @@ var machineAliases = []string{"pc", "q35"}
 type Offer struct {
 	Arch     string
 	Emulator string
-	// Machine is the preferred machine type there is; empty when none is known.
+	// Machine is the preferred machine type; empty if none is known.
 	Machine string
 	// Types are the domain types, such as qemu and kvm.
 	Types []string
 }
 
 // ParseCapabilities reads the document that virConnectGetCapabilities returns
-// (https://libvirt.org/formatcaps.html) and picks this machine's own
-// architecture; libvirt's test driver knows only i686, which is then taken.
+// (https://libvirt.org/formatcaps.html) and selects this machine's own architecture, or i686 for
+// libvirt's test driver, which has no other.
 func ParseCapabilities(doc string) (Offer, error) {
 	var caps libvirtxml.Caps
 	if err := caps.Unmarshal(doc); err != nil {

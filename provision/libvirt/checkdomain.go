@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// document is what a domain is defined by.
+// document returns the document that defines a domain.
 func document(spec seedbed.DomainSpec, host Host) (string, error) {
 	if spec.Script == nil {
 		return DomainXML(spec, host)

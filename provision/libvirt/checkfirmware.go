@@ -8,10 +8,10 @@ import (
 	"seedbed"
 )
 
-// unstartable is err of defining or starting the domain of doc, unless that is
-// because there is no UEFI for it: libvirt up to 9.1 says so when the domain
-// starts, later ones when it is defined, and none says what to do. What libvirt
-// offers is looked at only now, since it remembers that until it is restarted.
+// unstartable returns err, which defining or starting the domain of doc gave, or a clearer error if
+// the cause is missing UEFI firmware. libvirt up to 9.1 reports that when the domain starts, later
+// versions when it is defined, and none says what to do. The firmware is only looked up after a
+// failure, because libvirt caches the result until it is restarted.
 func unstartable(conn *lv.Connect, doc string, err error) error {
 	d, uefi := byUEFI(doc)
 	if err == nil || !uefi {
@@ -21,6 +21,6 @@ func unstartable(conn *lv.Connect, doc string, err error) error {
 	if capsErr != nil || offersUEFI(caps) {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "domain %s is to be started by UEFI, and libvirt on this node knows no UEFI for %s: install ovmf (%v)",
+	return seedbed.Errorf(seedbed.ErrInvalid, "domain %s needs UEFI, but libvirt on this node has no UEFI firmware for %s: install ovmf (%v)",
 		d.Name, d.OS.Type.Arch, err)
 }

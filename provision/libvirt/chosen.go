@@ -10,20 +10,19 @@ import (
 	"seedbed"
 )
 
-// chosenFor is how long domains are made for what the host was found to be while
-// libvirtd lives: it finds out anew each time that it is asked, which takes longer than
-// all else that it does for a domain's definition.
+// chosenFor is how long the host's capabilities are cached while libvirtd lives. libvirtd
+// determines them on each request, which takes longer than all else that defining a domain needs.
 const chosenFor = time.Minute
 
-// chosen is the host that domains are made for, and why its type is what it is.
+// chosen caches the host for which domains are defined, and the reason for its domain type.
 type chosen struct {
 	host   Host
 	reason string
-	at     time.Time // zero is nothing
+	at     time.Time // zero if nothing is cached
 }
 
-// host is what the domain XML has to know of the host behind conn, as it was found
-// not long ago.
+// host returns what the domain XML needs to know of the host behind conn, from the cache if it is
+// recent.
 func (d *Driver) host(conn *lv.Connect) (Host, error) {
 	d.mu.Lock()
 	c := d.chosen
@@ -35,8 +34,8 @@ func (d *Driver) host(conn *lv.Connect) (Host, error) {
 	return c.host, err
 }
 
-// choose finds out what the domain XML has to know of the host behind conn, and why
-// the domain type is what it is.
+// choose determines what the domain XML needs to know of the host behind conn, and why its domain
+// type was chosen.
 func (d *Driver) choose(conn *lv.Connect) (chosen, error) {
 	doc, err := conn.GetCapabilities()
 	if err != nil {
@@ -57,7 +56,7 @@ func (d *Driver) choose(conn *lv.Connect) (chosen, error) {
 	return c, nil
 }
 
-// unchoose has the host be looked at anew: libvirtd is away, and may be another when it is back.
+// unchoose clears the cache: libvirtd is away, and may be another version when it is back.
 func (d *Driver) unchoose() {
 	d.mu.Lock()
 	d.chosen = chosen{}

@@ -11,7 +11,7 @@ import (
 	"seedbed/internal/cgate"
 )
 
-// newConns are the connections of calls (docs/decisions/0002-libvirt-connections.md).
+// newConns makes the pool of connections for calls (docs/decisions/0002-libvirt-connections.md).
 func newConns(uri string) *shelf[*lv.Connect] {
 	return &shelf[*lv.Connect]{
 		open:  func() (*lv.Connect, error) { return dial(uri) },
@@ -20,7 +20,8 @@ func newConns(uri string) *shelf[*lv.Connect] {
 	}
 }
 
-// answers tells whether libvirtd answers on the connection, by the cheapest question that goes there.
+// answers reports whether libvirtd answers on the connection, with the cheapest call that reaches
+// it.
 func answers(conn *lv.Connect) bool {
 	if alive, err := conn.IsAlive(); err != nil || !alive {
 		return false
@@ -29,7 +30,7 @@ func answers(conn *lv.Connect) bool {
 	return err == nil
 }
 
-// tidy closes connections that nobody has used for a while, until ctx ends.
+// tidy closes idle connections until ctx ends.
 func (d *Driver) tidy(ctx context.Context) {
 	tick := time.NewTicker(restTime / 3)
 	defer tick.Stop()
@@ -39,8 +40,8 @@ func (d *Driver) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// The end of one is a call to libvirtd, too. When that does not answer, those
-		// who ask for something are told.
+		// Closing a connection is a call to libvirtd too. If it does not answer, the next calls
+		// report that.
 		_, _ = cgate.Through(ctx, d.gate, "close idle connections", "", func(context.Context) (struct{}, error) {
 			d.conns.sweep()
 			return struct{}{}, nil

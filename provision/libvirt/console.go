@@ -13,11 +13,11 @@ import (
 	"seedbed"
 )
 
-// maxTail bounds what one call reads of a console: all that virtlogd keeps
-// unless its max_size was raised.
+// maxTail bounds how much one call reads of a console: all that virtlogd keeps, unless its max_size
+// was raised.
 const maxTail = 8 * seedbed.MiB
 
-// maxBackups bounds the rolled logs that are looked for (virtlogd keeps 3).
+// maxBackups bounds how many rolled logs are read (virtlogd keeps 3).
 const maxBackups = 16
 
 // consoleLog is the path of an instance's console log.
@@ -25,8 +25,8 @@ func consoleLog(dir string, id seedbed.InstanceID) string {
 	return filepath.Join(dir, string(id)+".log")
 }
 
-// openConsoleDir makes the directory of the console logs. virtlogd, as root,
-// writes the files with mode 0600; the directory can be passed through and not listed.
+// openConsoleDir prepares the directory of the console logs. virtlogd, as root, writes the files
+// with mode 0600. Other users can enter the directory but not list it.
 func openConsoleDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "libvirt.console_dir is %q: want an absolute path", dir)
@@ -38,15 +38,15 @@ func openConsoleDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return fmt.Errorf("make the console directory: %w", err)
 	}
-	// The umask may have taken the search bits that others need.
+	// The umask may have removed the search bits that others need.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return fmt.Errorf("make the console directory: %w", err)
 	}
 	return nil
 }
 
-// consoleFiles are the log and its rolled predecessors (LOG.0, LOG.1, …),
-// newest first, as far as they may exist.
+// consoleFiles returns the paths of the log and its rolled predecessors (LOG.0, LOG.1, …), newest
+// first. They may not exist.
 func consoleFiles(dir string, id seedbed.InstanceID) []string {
 	log := consoleLog(dir, id)
 	files := []string{log}
@@ -56,8 +56,8 @@ func consoleFiles(dir string, id seedbed.InstanceID) []string {
 	return files
 }
 
-// consoleTail is the last tail bytes of a console, across rolled files; nil
-// when nothing was ever written.
+// consoleTail returns the last tail bytes of a console across rolled files; nil if nothing was ever
+// written.
 func consoleTail(dir string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
 	want := int64(min(tail, maxTail))
 	var parts [][]byte

@@ -12,9 +12,9 @@ import (
 	"seedbed"
 )
 
-// DefineDomain makes libvirt know the domain, off. A tagged domain of the same
-// ID and name stays as it is. Errors: ErrConflict when the ID or the name is
-// another domain's, ErrInvalid, ErrUnavailable.
+// DefineDomain defines the domain without starting it. It succeeds if a tagged domain of the same
+// ID and name exists, which stays unchanged. It returns ErrConflict if the ID or name belongs to
+// another domain, ErrInvalid, or ErrUnavailable.
 func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error {
 	return d.do(ctx, "define domain "+spec.Name, spec.ID, func(_ context.Context, conn *lv.Connect) error {
 		host, err := d.host(conn)
@@ -29,13 +29,13 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 		if err != nil || there {
 			return err
 		}
-		d.know(spec.ID, true) // before libvirt tells of it
+		d.know(spec.ID, true) // before libvirt reports it
 		dom, err := conn.DomainDefineXML(doc)
 		if err != nil {
 			d.know(spec.ID, false)
 		}
 		err = unstartable(conn, doc, err)
-		// What libvirt calls "operation failed" here is a name that is taken, or a UUID since we looked.
+		// libvirt reports a taken name as "operation failed", and so a UUID taken since find.
 		if has(err, lv.ERR_OPERATION_FAILED) {
 			return inTheWay(conn, spec, err)
 		}
@@ -53,7 +53,7 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 	})
 }
 
-// defined is true when the domain exists as spec names it.
+// defined reports whether the domain exists with the spec's ID and name.
 func defined(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
 	dom, _, err := find(conn, spec.ID)
 	if err == nil {
@@ -73,7 +73,7 @@ func defined(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
 	return false, nil
 }
 
-// inTheWay is why a domain could not be defined whose name or ID another has.
+// inTheWay explains why a domain could not be defined whose name or ID another domain has.
 func inTheWay(conn *lv.Connect, spec seedbed.DomainSpec, err error) error {
 	conflict := seedbed.Errorf(seedbed.ErrConflict, "define domain %s: %v", spec.Name, err)
 	other, err := conn.LookupDomainByName(spec.Name)
@@ -93,8 +93,8 @@ const (
 	undefineAll  = undefineSome | lv.DOMAIN_UNDEFINE_NVRAM | lv.DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
 )
 
-// undefine makes libvirt forget all that it keeps of a domain. A driver that
-// never keeps some of it refuses the flags for that.
+// undefine removes a domain with everything that libvirt keeps of it. Drivers that do not know some
+// of these flags refuse them.
 func undefine(dom *lv.Domain) error {
 	err := dom.UndefineFlags(undefineAll)
 	if has(err, lv.ERR_INVALID_ARG) {
@@ -103,10 +103,9 @@ func undefine(dom *lv.Domain) error {
 	return err
 }
 
-// UndefineDomain makes libvirt forget the domain with its managed save, NVRAM
-// and snapshot metadata, and removes its console log. One that is absent is
-// undefined already. Errors: ErrInUse while it runs, ErrConflict when it is not
-// tagged, ErrUnavailable.
+// UndefineDomain undefines the domain with its managed save, NVRAM and snapshot metadata, and
+// removes its console log. It succeeds if the domain is absent. It returns ErrInUse if the domain
+// is running, ErrConflict if it is not tagged, or ErrUnavailable.
 func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return d.do(ctx, "undefine domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -122,7 +121,7 @@ func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) erro
 			return err
 		}
 		if active {
-			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: destroy it before it is undefined", id)
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: destroy it before it is undefined", id)
 		}
 		if err := undefine(dom); err != nil && !has(err, lv.ERR_NO_DOMAIN) {
 			return err

@@ -18,10 +18,11 @@ const (
 )
 
 var (
-	// ifname is what Linux takes for an interface, without what libvirt or a shell would read otherwise.
+	// ifname matches interface names that Linux accepts, without characters that have a meaning for
+	// libvirt or a shell.
 	ifname = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
-	// reserved are the prefixes of target names that libvirt replaces by names of its own
-	// (virNetDevReserveName): our filters would wait for an interface that never comes.
+	// reserved matches target names that libvirt replaces by names of its own
+	// (virNetDevReserveName): our filters would wait for an interface that never appears.
 	reserved = regexp.MustCompile(`^(vnet|vif|macvtap|macvlan)\d+$`)
 )
 
@@ -32,7 +33,7 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	}
 	list := &libvirtxml.DomainDeviceList{
 		Emulator: host.Emulator,
-		// Nothing is plugged into USB, and a controller costs boot time and wake-ups.
+		// USB has no devices, and its controller would cost boot time and wake-ups.
 		Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
 		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "virtio"},
 		RNGs: []libvirtxml.DomainRNG{{
@@ -40,7 +41,7 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 			Rate:    &libvirtxml.DomainRNGRate{Bytes: 65536, Period: 1000},
 			Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
 		}},
-		// A guest kernel's panic ends the domain, and its last event says crashed.
+		// A panic of the guest's kernel ends the domain with an event that says crashed.
 		Panics: []libvirtxml.DomainPanic{{Model: "isa"}},
 	}
 	if host.DomainType != TypeTest {
@@ -77,10 +78,10 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	return list, nil
 }
 
-// diskDevice is a disk on virtio-blk, or on virtio-scsi; the first is what the firmware boots, and
-// nothing else is tried. cache=writeback honours the guest's flushes and lets
-// clones share their base image in the host's page cache; io=threads works on
-// every file system, and discard gives freed blocks back to the pool.
+// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk and
+// tries nothing else. cache=writeback honours the guest's flushes and lets clones share their base
+// image in the host's page cache. io=threads works on every file system, and discard returns freed
+// blocks to the pool.
 func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
 	domain, system := spec.Name, seedbed.System{}
 	if spec.System != nil {
@@ -111,7 +112,7 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 		if err != nil {
 			return disk, err
 		}
-		// librbd has its own threads: there is no choice of io.
+		// librbd has its own threads, so io cannot be chosen.
 		disk.Source, disk.Driver.IO = source, ""
 	default:
 		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has type %q: want file or rbd", domain, index, d.Type)
@@ -119,20 +120,20 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 	return disk, nil
 }
 
-// backing is the image below a clone. libvirt would give it to QEMU's user, who
-// could then write what other guests boot from; all may read it as it is.
+// backing returns the image below a clone. Without it, libvirt would give the image to QEMU's user,
+// who could then change what other guests boot from. The image is readable by all anyway.
 func backing(path string) *libvirtxml.DomainDiskBackingStore {
 	return &libvirtxml.DomainDiskBackingStore{
 		Format: &libvirtxml.DomainDiskFormat{Type: "qcow2"},
 		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{
 			File: path, SecLabel: []libvirtxml.DomainDeviceSecLabel{{Model: "dac", Relabel: "no"}},
 		}},
-		BackingStore: &libvirtxml.DomainDiskBackingStore{}, // nothing below it
+		BackingStore: &libvirtxml.DomainDiskBackingStore{}, // no further backing file
 	}
 }
 
-// nicDevice is a virtio NIC whose tap has our name, on which the bridge's
-// filters already wait. It has no boot ROM: nothing boots from the network.
+// nicDevice returns a virtio NIC whose tap has our name, for which the bridge's filters are already
+// in place. It has no boot ROM, because guests do not boot from the network.
 func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, error) {
 	if !ifname.MatchString(n.Tap) || reserved.MatchString(n.Tap) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
@@ -151,9 +152,9 @@ func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, 
 	}, nil
 }
 
-// serial is the console: a pty, so that virsh console works, and a log that
-// virtlogd writes and bounds (max_size and max_backups in virtlogd.conf, 2 MiB
-// and 3 files unless changed). The log begins anew at each start.
+// serial returns the console: a pty, so that virsh console works, and a log that virtlogd writes
+// and bounds (max_size and max_backups in virtlogd.conf; by default 2 MiB and 3 files). Each start
+// truncates the log.
 func serial(id seedbed.InstanceID, host Host) libvirtxml.DomainSerial {
 	port := uint(0)
 	return libvirtxml.DomainSerial{
@@ -163,8 +164,8 @@ func serial(id seedbed.InstanceID, host Host) libvirtxml.DomainSerial {
 	}
 }
 
-// agentChannel is where a guest that has the QEMU guest agent answers; libvirt
-// makes the socket. A guest without it sees a port that nobody uses.
+// agentChannel returns the channel of the QEMU guest agent; libvirt creates the socket. A guest
+// without the agent sees an unused port.
 func agentChannel() libvirtxml.DomainChannel {
 	return libvirtxml.DomainChannel{
 		Source: &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{}},
@@ -172,14 +173,14 @@ func agentChannel() libvirtxml.DomainChannel {
 	}
 }
 
-// vnc is a screen on the first free port from 5900 of the address, which is
-// this host's loopback unless the system template says another: VNC has no password here.
+// vnc returns a screen on the address's first free port from 5900. The address is the host's
+// loopback unless the system template sets another, because VNC has no password here.
 func vnc(domain, bind string) (libvirtxml.DomainGraphic, error) {
 	if bind == "" {
 		bind = "127.0.0.1"
 	}
 	if _, err := netip.ParseAddr(bind); err != nil {
-		return libvirtxml.DomainGraphic{}, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: VNC is to listen on %q: want an IP address of the node", domain, bind)
+		return libvirtxml.DomainGraphic{}, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: VNC cannot listen on %q: want an IP address of the node", domain, bind)
 	}
 	return libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
 		Port: -1, AutoPort: "yes", Listen: bind,

@@ -9,8 +9,9 @@ import (
 	"seedbed"
 )
 
-// DomainXML is the libvirt document of a domain (https://libvirt.org/formatdomain.html).
-// The SMBIOS values announce the spec's datasource. The error is seedbed.ErrInvalid for a spec that no host can run.
+// DomainXML returns the libvirt document of a domain (https://libvirt.org/formatdomain.html). The
+// SMBIOS values announce the spec's datasource. The error is seedbed.ErrInvalid for a spec that no
+// host can run.
 func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 	if err := checkSpec(spec); err != nil {
 		return "", err
@@ -52,8 +53,8 @@ func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 		Devices: devices,
 	}
 	if spec.Firmware == seedbed.FirmwareUEFI {
-		// libvirt chooses the image by the descriptors that its package brings
-		// (/usr/share/qemu/firmware), and keeps the domain's variables.
+		// libvirt chooses the image by the descriptors of its package (/usr/share/qemu/firmware),
+		// and keeps the domain's variables.
 		d.OS.Firmware = "efi"
 	}
 	doc, err := d.Marshal()
@@ -88,10 +89,9 @@ func checkSpec(spec seedbed.DomainSpec) error {
 	return nil
 }
 
-// cpu gives a KVM guest the host's model, with all that live migration can
-// carry, and an emulated one everything that QEMU emulates ("-cpu max"; libvirt
-// takes it by its mode, not by its name). Cores of one socket, because guests
-// are licensed and limited by socket.
+// cpu gives a KVM guest the host's model with all features that live migration supports, and an
+// emulated guest everything that QEMU emulates ("-cpu max"; libvirt selects it by mode, not by
+// name). The cores share one socket, because guests are licensed and limited by socket.
 func cpu(domainType string, vcpus int) *libvirtxml.DomainCPU {
 	topology := &libvirtxml.DomainCPUTopology{Sockets: 1, Dies: 1, Cores: vcpus, Threads: 1}
 	switch domainType {
@@ -103,8 +103,8 @@ func cpu(domainType string, vcpus int) *libvirtxml.DomainCPU {
 	return &libvirtxml.DomainCPU{Topology: topology}
 }
 
-// clock follows what virt-install and nova set: lost ticks are made up for,
-// and the HPET, which costs exits and adds nothing, is away.
+// clock follows virt-install and nova: lost ticks are caught up, and the HPET, which costs exits
+// and adds nothing, is disabled.
 func clock(domainType string) *libvirtxml.DomainClock {
 	c := &libvirtxml.DomainClock{Offset: "utc"}
 	if domainType == TypeTest {

@@ -21,26 +21,25 @@ import (
 // DefaultURI is the system libvirtd of this host.
 const DefaultURI = "qemu:///system"
 
-// closePatience bounds how long Close waits for what is inside the C library.
+// closePatience bounds how long Close waits for calls inside the C library.
 const closePatience = 10 * time.Second
 
-// Config says which libvirt, and how its domains are made.
+// Config says which libvirt to use, and how its domains are made.
 type Config struct {
 	// URI of the connection (https://libvirt.org/uri.html); empty is DefaultURI.
 	URI string
 	// DomainType is auto (also when empty), kvm or qemu.
 	DomainType string
-	// ConsoleDir is the absolute path of the directory of the console logs,
-	// which virtlogd writes on the same host. It is made when it is absent.
+	// ConsoleDir is the absolute path of the directory of the console logs, which virtlogd writes
+	// on the same host. It is created if it is missing.
 	ConsoleDir string
-	// Secrets are the keys of the Ceph users of RBD disks. The driver gives them
-	// to libvirt when it connects and before a domain with such a disk starts.
+	// Secrets are the keys of the Ceph users of RBD disks. The driver passes them to libvirt when
+	// it connects, and before it starts a domain with such a disk.
 	Secrets []Secret
 	Log     *slog.Logger
 }
 
-// Driver is a hypervisor: worker.Hypervisor by shape. Its methods may be called
-// at the same time.
+// Driver is a hypervisor. It satisfies worker.Hypervisor. Its methods may be called concurrently.
 type Driver struct {
 	cfg   Config
 	gate  *cgate.Gate
@@ -50,18 +49,17 @@ type Driver struct {
 	raw      chan rawEvent
 	overflow atomic.Bool // an event did not fit into raw
 	mu       sync.Mutex
-	known    map[seedbed.InstanceID]bool // tagged domains seen, for events of domains that are gone
-	found    found                       // for reports
-	chosen   chosen                      // for domains
+	known    map[seedbed.InstanceID]bool // tagged domains seen, for events of removed domains
+	found    found                       // for health reports
+	chosen   chosen                      // for new domains
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }
 
-// Open starts a driver, which follows libvirt's events until Close. It does not
-// wait for libvirtd: while that is away, calls give seedbed.ErrUnavailable. The
-// error is seedbed.ErrInvalid for a configuration that cannot work. ctx bounds
-// nothing beyond Open.
+// Open starts a driver, which follows libvirt's events until Close. It does not wait for libvirtd:
+// while that is away, calls return seedbed.ErrUnavailable. The error is seedbed.ErrInvalid for a
+// configuration that cannot work. ctx is only used during Open.
 func Open(ctx context.Context, cfg Config) (*Driver, error) {
 	cfg.URI = cmp.Or(cfg.URI, DefaultURI)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
@@ -90,8 +88,8 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// Close ends the connections and waits for the calls under way. An error says
-// that some are stuck inside the C library; they end with the process.
+// Close ends the connections and waits for running calls. It returns an error if calls are stuck
+// inside the C library; they then end with the process.
 func (d *Driver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
@@ -104,9 +102,8 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// call runs fn with a connection that nobody else has meanwhile, behind the gate,
-// and explains its error. The connection is kept for another call if this one
-// succeeded, and in time.
+// call runs fn with a connection of its own, behind the gate, and explains its error. If the call
+// succeeds in time, the connection is kept for later calls.
 func call[T any](ctx context.Context, d *Driver, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) (T, error)) (T, error) {
 	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) {
 		var none T
@@ -122,7 +119,7 @@ func call[T any](ctx context.Context, d *Driver, what string, key seedbed.Instan
 				conn.Close()
 			}
 		}()
-		if err := ctx.Err(); err != nil { // nobody waits any more
+		if err := ctx.Err(); err != nil { // the caller has left
 			return none, cgate.GaveUp("libvirt", what, err)
 		}
 		v, err := fn(ctx, conn)
@@ -137,7 +134,7 @@ func call[T any](ctx context.Context, d *Driver, what string, key seedbed.Instan
 	})
 }
 
-// do is call for what has no result.
+// do is call without a result.
 func (d *Driver) do(ctx context.Context, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) error) error {
 	_, err := call(ctx, d, what, key, func(ctx context.Context, conn *lv.Connect) (struct{}, error) {
 		return struct{}{}, fn(ctx, conn)
@@ -145,8 +142,8 @@ func (d *Driver) do(ctx context.Context, what string, key seedbed.InstanceID, fn
 	return err
 }
 
-// find looks up a domain that carries our tag; the caller frees it. ErrNotFound
-// when there is none of that ID, ErrConflict when it is not tagged as itself.
+// find looks up a domain that carries our tag; the caller frees it. It returns ErrNotFound if there
+// is none of that ID, and ErrConflict if its tag is missing or another domain's.
 func find(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
 	if _, err := seedbed.ParseInstanceID(string(id)); err != nil {
 		return nil, Tag{}, err
@@ -157,7 +154,7 @@ func find(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
 	}
 	tag, ours, err := tagOf(dom, id)
 	if err == nil && !ours {
-		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s is not Seedbed's: its metadata has no tag of its own, so it is left alone", id)
+		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s is not Seedbed's: its metadata has no tag of its own, so it is not changed", id)
 	}
 	if err != nil {
 		free(dom)
@@ -166,15 +163,15 @@ func find(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
 	return dom, tag, nil
 }
 
-// absentDomain is ErrNotFound when libvirt says so, and else err.
+// absentDomain translates err to ErrNotFound if libvirt reports that the domain does not exist.
 func absentDomain(err error, id seedbed.InstanceID) error {
 	if has(err, lv.ERR_NO_DOMAIN) {
-		return seedbed.Errorf(seedbed.ErrNotFound, "there is no domain %s", id)
+		return seedbed.Errorf(seedbed.ErrNotFound, "domain %s does not exist", id)
 	}
 	return err
 }
 
-// tagOf reads a domain's tag; ours is false when there is none, or it is another domain's.
+// tagOf reads a domain's tag. ours is false if there is none, or it is another domain's.
 func tagOf(dom *lv.Domain, id seedbed.InstanceID) (tag Tag, ours bool, err error) {
 	doc, err := dom.GetMetadata(lv.DOMAIN_METADATA_ELEMENT, Namespace, lv.DOMAIN_AFFECT_CURRENT)
 	if has(err, lv.ERR_NO_DOMAIN_METADATA) {
@@ -185,10 +182,10 @@ func tagOf(dom *lv.Domain, id seedbed.InstanceID) (tag Tag, ours bool, err error
 	}
 	tag, err = ParseTag(doc)
 	if err != nil {
-		return Tag{}, false, nil // somebody else's use of the name
+		return Tag{}, false, nil // another program uses the same element name
 	}
 	return tag, tag.Instance == id, nil
 }
 
-// free gives back what Go holds of a domain; it cannot fail for one we hold.
+// free releases Go's reference to a domain. It cannot fail for a valid reference.
 func free(dom *lv.Domain) { _ = dom.Free() }

@@ -151,7 +151,8 @@ func TestGuestShutsDown(t *testing.T) {
 	}
 }
 
-// TestGuestPanics: a panic ends the domain, its state and last event say crashed, and it starts again, unless it is kept.
+// TestGuestPanics: a panic ends the domain, its state and last event say crashed, and it starts
+// again, unless it is kept.
 func TestGuestPanics(t *testing.T) {
 	base := connect(t, system)
 	withBridge(t)
@@ -201,7 +202,8 @@ func TestGuestPanics(t *testing.T) {
 	remove(t, d, s.ID)
 }
 
-// TestClonedTag: a copy made by virt-clone carries the original's tag and is nobody's but its owner's.
+// TestClonedTag: a copy made by virt-clone carries the original's tag and is nobody's but its
+// owner's.
 func TestClonedTag(t *testing.T) {
 	base := connect(t, memory)
 	d := open(t, memory)

@@ -11,9 +11,8 @@ import (
 	"seedbed"
 )
 
-// kindOf are the libvirt errors that mean one of our kinds
-// (https://libvirt.org/html/libvirt-virterror.html#virErrorNumber). The rest
-// are of no kind.
+// kindOf maps libvirt errors to our kinds
+// (https://libvirt.org/html/libvirt-virterror.html#virErrorNumber). Other errors have no kind.
 var kindOf = map[lv.ErrorNumber]error{
 	lv.ERR_NO_DOMAIN:             seedbed.ErrNotFound,
 	lv.ERR_DOM_EXIST:             seedbed.ErrConflict,
@@ -36,7 +35,7 @@ var kindOf = map[lv.ErrorNumber]error{
 	lv.ERR_OPERATION_UNSUPPORTED: seedbed.ErrInvalid,
 }
 
-// explain turns a libvirt error into one of ours, with what was being done.
+// explain translates a libvirt error into one of ours. what is the operation that failed.
 func explain(what string, err error) error {
 	var lverr lv.Error
 	if !errors.As(err, &lverr) {
@@ -48,7 +47,7 @@ func explain(what string, err error) error {
 	return fmt.Errorf("%s: %s (libvirt error %d of domain %d)", what, lverr.Message, lverr.Code, lverr.Domain)
 }
 
-// has is true for a libvirt error of that number.
+// has reports whether err is a libvirt error of that number.
 func has(err error, code lv.ErrorNumber) bool {
 	var lverr lv.Error
 	return errors.As(err, &lverr) && lverr.Code == code

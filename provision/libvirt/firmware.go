@@ -6,7 +6,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// byUEFI reads from a domain's document by what it runs, and whether UEFI starts it.
+// byUEFI parses a domain's document and reports whether UEFI boots it.
 func byUEFI(doc string) (d libvirtxml.Domain, uefi bool) {
 	if d.Unmarshal(doc) != nil || d.OS == nil || d.OS.Type == nil || d.Devices == nil {
 		return d, false
@@ -14,12 +14,12 @@ func byUEFI(doc string) (d libvirtxml.Domain, uefi bool) {
 	return d, d.OS.Firmware == "efi"
 }
 
-// offersUEFI reads whether libvirt knows firmware for UEFI from a document of its
-// domain capabilities (https://libvirt.org/formatdomaincaps.html).
+// offersUEFI reports whether libvirt has UEFI firmware, according to a document of its domain
+// capabilities (https://libvirt.org/formatdomaincaps.html).
 func offersUEFI(doc string) bool {
 	var caps libvirtxml.DomainCaps
 	if caps.Unmarshal(doc) != nil || caps.OS == nil {
-		return true // then nothing speaks against it
+		return true // unknown: assume that it has
 	}
 	return slices.ContainsFunc(caps.OS.Enums, func(e libvirtxml.DomainCapsEnum) bool {
 		return e.Name == "firmware" && slices.Contains(e.Values, "efi")

@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// ParseForeign reads the document of a domain that could be adopted. What keeps
-// it from that is told as a problem; bridge gives the bridge of a libvirt network.
+// ParseForeign reads the document of a domain that could be adopted, and lists what prevents that
+// as problems. bridge returns the bridge of a libvirt network.
 func ParseForeign(doc string, bridge func(network string) (string, error)) (seedbed.ForeignDomain, error) {
 	f := seedbed.ForeignDomain{Disks: []seedbed.ForeignDisk{}, NICs: []seedbed.ForeignNIC{}, Problems: []string{}}
 	var d libvirtxml.Domain
@@ -53,7 +53,7 @@ func ParseForeign(doc string, bridge func(network string) (string, error)) (seed
 	return f, nil
 }
 
-// memory is in the unit that the document names, KiB without one.
+// memory converts the value from the unit that the document names, or KiB.
 func memory(m *libvirtxml.DomainMemory) seedbed.Bytes {
 	units := map[string]seedbed.Bytes{
 		"b": 1, "bytes": 1, "": seedbed.KiB, "k": seedbed.KiB, "KiB": seedbed.KiB, "KB": 1000,
@@ -63,7 +63,7 @@ func memory(m *libvirtxml.DomainMemory) seedbed.Bytes {
 	return seedbed.Bytes(m.Value) * units[m.Unit]
 }
 
-// dataDisks are the domain's disks without CDs and floppies, which are left as they are.
+// dataDisks returns the domain's disks without CDs and floppies, which adoption does not change.
 func dataDisks(d *libvirtxml.Domain) []*libvirtxml.DomainDisk {
 	var all []*libvirtxml.DomainDisk
 	if d.Devices == nil {
@@ -94,7 +94,7 @@ func foreignDisk(d *libvirtxml.DomainDisk) (seedbed.ForeignDisk, error) {
 		return f, seedbed.Errorf(seedbed.ErrInvalid, "disk %s is neither a file nor an RBD image: only those can become volumes", f.Target)
 	}
 	if d.ReadOnly != nil || d.Shareable != nil {
-		return f, seedbed.Errorf(seedbed.ErrInvalid, "disk %s is shared or read-only: a volume is one instance's own", f.Target)
+		return f, seedbed.Errorf(seedbed.ErrInvalid, "disk %s is shared or read-only: a volume belongs to one instance", f.Target)
 	}
 	return f, nil
 }
@@ -114,14 +114,14 @@ func foreignNIC(n libvirtxml.DomainInterface, bridge func(string) (string, error
 			return f, err
 		}
 	default:
-		return f, seedbed.Errorf(seedbed.ErrInvalid, "%s is on no bridge", f.MAC)
+		return f, seedbed.Errorf(seedbed.ErrInvalid, "%s is not on a bridge", f.MAC)
 	}
 	return f, nil
 }
 
-// AdoptedXML is the document of a domain once it is adopted: what it was, but
-// for the tag, the sources of its disks and the bridges and taps of its NICs. ErrConflict when
-// its disks or NICs are not those that were to be adopted.
+// AdoptedXML returns the document of a domain after its adoption: unchanged but for the tag, the
+// sources of its disks, and the bridges and taps of its NICs. It returns ErrConflict if the disks
+// or NICs differ from those that were to be adopted.
 func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string, error) {
 	return rewrite(doc, a, a.Sources, sources(a.Disks), func(d *libvirtxml.Domain) error {
 		tag, err := Tag{Version: tagVersion, Instance: a.ID, Job: a.Job, Profile: a.Profile}.marshal()
@@ -144,8 +144,8 @@ func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string
 	})
 }
 
-// GivenBackXML is the inverse of AdoptedXML, but for NICs of a libvirt network, which
-// stay on its bridge. The tag is taken off apart.
+// GivenBackXML is the inverse of AdoptedXML, except for NICs of a libvirt network, which stay on
+// its bridge. The tag is removed separately.
 func GivenBackXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string, error) {
 	return rewrite(doc, a, sources(a.Disks), a.Sources, func(d *libvirtxml.Domain) error {
 		for i := range a.NICs {
@@ -168,7 +168,7 @@ func sources(disks []seedbed.Disk) []string {
 	return all
 }
 
-// rewrite points the disks of a document elsewhere and changes the rest by change.
+// rewrite changes the sources of a document's disks, and the rest by change.
 func rewrite(doc string, a seedbed.DomainAdoption, from, to []string, change func(*libvirtxml.Domain) error) (string, error) {
 	var d libvirtxml.Domain
 	if err := d.Unmarshal(doc); err != nil {
@@ -176,7 +176,7 @@ func rewrite(doc string, a seedbed.DomainAdoption, from, to []string, change fun
 	}
 	disks := dataDisks(&d)
 	differs := func(what string, args ...any) error {
-		return seedbed.Errorf(seedbed.ErrConflict, "domain %s is not what it was when it was looked at: "+what, append([]any{a.Name}, args...)...)
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s has changed since it was looked at: "+what, append([]any{a.Name}, args...)...)
 	}
 	if len(disks) != len(from) || len(from) != len(to) {
 		return "", differs("%d disks and not %d", len(disks), len(from))
@@ -194,7 +194,7 @@ func rewrite(doc string, a seedbed.DomainAdoption, from, to []string, change fun
 		default:
 			disk.Source.Network.Name = to[i]
 		}
-		disk.BackingStore = nil // found anew by libvirt
+		disk.BackingStore = nil // libvirt finds it again
 	}
 	nics := 0
 	if d.Devices != nil {

@@ -59,7 +59,7 @@ func TestParseForeignProblems(t *testing.T) {
 		"a read-only disk":  {"<target dev='vdb' bus='virtio'/>", "<target dev='vdb' bus='virtio'/><readonly/>", "disk vdb is shared or read-only"},
 		"a shared disk":     {"<target dev='vdb' bus='virtio'/>", "<target dev='vdb' bus='virtio'/><shareable/>", "disk vdb is shared or read-only"},
 		"an unknown net":    {"<source network='default'/>", "<source network='other'/>", "interface 1: no such network"},
-		"a user interface":  {"<interface type='network'>\n      <mac address='52:54:00:AB:CD:01'/>\n      <source network='default'/>", "<interface type='user'>\n      <mac address='52:54:00:AB:CD:01'/>", "is on no bridge"},
+		"a user interface":  {"<interface type='network'>\n      <mac address='52:54:00:AB:CD:01'/>\n      <source network='default'/>", "<interface type='user'>\n      <mac address='52:54:00:AB:CD:01'/>", "is not on a bridge"},
 		"an unusable name":  {"<name>old-web</name>", "<name>old web</name>", "virsh domrename"},
 		"a name with slash": {"<name>old-web</name>", "<name>a/b</name>", "virsh domrename"},
 	} {

@@ -6,9 +6,8 @@ import (
 	"seedbed/internal/cgate"
 )
 
-// newGate is the gate in front of libvirt's client. Its calls at once stay below
-// what libvirtd takes of connections that it does not know yet
-// (max_anonymous_clients, 20).
+// newGate returns the gate in front of libvirt's client. Its limit of concurrent calls is below
+// libvirtd's limit of connections that are not authenticated yet (max_anonymous_clients, 20).
 func newGate() *cgate.Gate {
 	return cgate.New(cgate.Config{
 		Library: "libvirt", Owner: "the libvirt driver", Subject: "domain",

@@ -18,7 +18,7 @@ const startHint = "start libvirt: systemctl start libvirtd virtlogd"
 // virtlogdSocket is where the system's virtlogd listens.
 const virtlogdSocket = "/run/libvirt/virtlogd-sock"
 
-// Health looks at the connection, the domain type, the KVM device and the consoles.
+// Health checks the connection, the domain type, the KVM device and the consoles.
 func (d *Driver) Health(ctx context.Context) []seedbed.Check {
 	return []seedbed.Check{d.checkConnection(ctx), d.checkType(ctx), checkKVMDevice(kvmDevice), d.checkConsole()}
 }
@@ -58,13 +58,13 @@ func (d *Driver) checkType(ctx context.Context) seedbed.Check {
 func (d *Driver) checkConsole() seedbed.Check {
 	c := seedbed.Check{Name: "consoles", Detail: d.cfg.ConsoleDir}
 	if info, err := os.Stat(d.cfg.ConsoleDir); err != nil || !info.IsDir() {
-		c.Detail = fmt.Sprintf("%s is no directory that can be used", d.cfg.ConsoleDir)
+		c.Detail = fmt.Sprintf("%s is not a usable directory", d.cfg.ConsoleDir)
 		c.Hint = "make it, owned by root with mode 0711, or set libvirt.console_dir"
 		return c
 	}
 	if d.cfg.URI == DefaultURI {
 		if _, err := os.Stat(virtlogdSocket); errors.Is(err, os.ErrNotExist) {
-			c.Detail = "virtlogd, which writes the console logs, is not there: " + virtlogdSocket
+			c.Detail = "virtlogd, which writes the console logs, is not running: " + virtlogdSocket
 			c.Hint = "start it: systemctl start virtlogd"
 			return c
 		}

@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// The values of Config.DomainType. The last is only for libvirt's in-memory
-// test driver (URI test:///default), and what auto becomes there.
+// The values of Config.DomainType. The last one is only for libvirt's in-memory test driver (URI
+// test:///default), where auto chooses it.
 const (
 	TypeAuto = "auto"
 	TypeKVM  = "kvm"
@@ -22,7 +22,7 @@ const (
 // kvmDevice is the kernel's interface to hardware virtualization.
 const kvmDevice = "/dev/kvm"
 
-// Host is what the domain XML has to know of the node.
+// Host is what the domain XML needs to know of the node.
 type Host struct {
 	// DomainType is "kvm", "qemu" (software emulation) or "test".
 	DomainType string
@@ -36,9 +36,9 @@ type Host struct {
 	ConsoleDir string
 }
 
-// Facts are what the choice of the domain type rests on.
+// Facts are the input to the choice of the domain type.
 type Facts struct {
-	// KVMDevice is why /dev/kvm cannot be opened for reading and writing; nil when it can.
+	// KVMDevice is why /dev/kvm cannot be opened for reading and writing, or nil.
 	KVMDevice error
 	// CPUFlags is true when /proc/cpuinfo shows vmx or svm.
 	CPUFlags bool
@@ -46,7 +46,7 @@ type Facts struct {
 	Types []string
 }
 
-// ReadFacts looks at this host; types come from libvirt's capabilities.
+// ReadFacts inspects this host; types come from libvirt's capabilities.
 func ReadFacts(types []string) Facts {
 	f := Facts{Types: types}
 	dev, err := os.OpenFile(kvmDevice, os.O_RDWR, 0)
@@ -72,13 +72,12 @@ func hasVirtFlags(cpuinfo string) bool {
 	return false
 }
 
-// checkKVMDevice looks whether the device at path is one that only root opens.
-// libvirt 9 then finds KVM while it probes QEMU (as another user, but with
-// CAP_DAC_OVERRIDE) and not when it validates what it found (without), so it
-// probes QEMU anew, for seconds, at every call: virQEMUCapsIsValid, "KVM was
-// enabled when probing, but it is not available now". udev prevents that.
+// checkKVMDevice checks whether only root can open the device at path. libvirt 9 then finds KVM
+// while it probes QEMU (as another user, but with CAP_DAC_OVERRIDE), but not when it validates the
+// result (without it). So it probes QEMU again, for seconds, at every call: virQEMUCapsIsValid,
+// "KVM was enabled when probing, but it is not available now". udev prevents that.
 func checkKVMDevice(path string) seedbed.Check {
-	c := seedbed.Check{Name: "kvm device", OK: true, Detail: path + " is not there"}
+	c := seedbed.Check{Name: "kvm device", OK: true, Detail: path + " does not exist"}
 	info, err := os.Stat(path)
 	if err != nil {
 		return c
@@ -86,19 +85,19 @@ func checkKVMDevice(path string) seedbed.Check {
 	c.Detail = fmt.Sprintf("%s has mode %04o", path, info.Mode().Perm())
 	if info.Mode().Perm()&0o066 == 0 {
 		c.OK = false
-		c.Detail += ": QEMU's user cannot open it, and libvirt probes QEMU anew at every call"
+		c.Detail += ": QEMU's user cannot open it, and libvirt probes QEMU again at every call"
 		c.Hint = "chgrp kvm " + path + " && chmod 0660 " + path + ", as udev would"
 	}
 	return c
 }
 
-// ChooseDomainType decides between KVM and software emulation. reason says why,
-// for a person to read. A setting other than auto is obeyed where libvirt
-// offers it; where it does not, the error is seedbed.ErrUnavailable.
+// ChooseDomainType decides between KVM and software emulation. reason says why, for a person to
+// read. A setting other than auto is obeyed if libvirt offers it; otherwise the error is
+// seedbed.ErrUnavailable.
 //
-// A /dev/kvm that opens is not enough for auto: under a paravirtual nested KVM
-// (kvm_pvm) the device works and libvirt lists kvm, yet a stock kernel never
-// boots. Such a host's CPU shows neither vmx nor svm.
+// auto requires more than a /dev/kvm that opens: under a paravirtual nested KVM (kvm_pvm) the
+// device works and libvirt lists kvm, yet a stock kernel never boots. The CPU of such a host shows
+// neither vmx nor svm.
 func ChooseDomainType(setting string, f Facts) (choice, reason string, err error) {
 	switch setting {
 	case TypeAuto, "":
@@ -128,17 +127,17 @@ func chooseAuto(f Facts) (choice, reason string, err error) {
 		"libvirt offers neither a usable kvm (%s) nor qemu, only %s: install qemu-system-x86 and restart libvirtd", against, listed(f.Types))
 }
 
-// againstKVM is why KVM is not to be used; empty when it is.
+// againstKVM returns why KVM cannot be used, or "".
 func againstKVM(f Facts) string {
 	switch {
 	case !slices.Contains(f.Types, TypeKVM):
 		return "libvirt does not list kvm"
 	case errors.Is(f.KVMDevice, os.ErrNotExist):
-		return "there is no /dev/kvm"
+		return "/dev/kvm does not exist"
 	case f.KVMDevice != nil:
 		return f.KVMDevice.Error()
 	case !f.CPUFlags:
-		return "/dev/kvm is there, but the CPU shows neither vmx nor svm, so it may not boot stock guests (libvirt.domain_type: kvm overrides)"
+		return "/dev/kvm exists, but the CPU shows neither vmx nor svm, so it may not boot stock guests (libvirt.domain_type: kvm overrides)"
 	}
 	return ""
 }

@@ -30,7 +30,7 @@ func TestChooseDomainType(t *testing.T) {
 		{"real KVM", "auto", libvirt.Facts{CPUFlags: true, Types: both}, "kvm", "opens", nil},
 		{"empty is auto", "", libvirt.Facts{CPUFlags: true, Types: both}, "kvm", "opens", nil},
 		{"paravirtual KVM without CPU flags", "auto", libvirt.Facts{Types: both}, "qemu", "neither vmx nor svm", nil},
-		{"no device", "auto", libvirt.Facts{KVMDevice: os.ErrNotExist, CPUFlags: true, Types: both}, "qemu", "no /dev/kvm", nil},
+		{"no device", "auto", libvirt.Facts{KVMDevice: os.ErrNotExist, CPUFlags: true, Types: both}, "qemu", "/dev/kvm does not exist", nil},
 		{"device not permitted", "auto", libvirt.Facts{KVMDevice: denied, CPUFlags: true, Types: both}, "qemu", "permission denied", nil},
 		{"libvirt without kvm", "auto", libvirt.Facts{CPUFlags: true, Types: emulated}, "qemu", "does not list", nil},
 		{"only kvm offered, no flags", "auto", libvirt.Facts{Types: []string{"kvm"}}, "", "", seedbed.ErrUnavailable},

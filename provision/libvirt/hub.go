@@ -8,12 +8,10 @@ import (
 	"seedbed"
 )
 
-// eventBuffer is how far a watcher may lag before it is told to read the
-// inventory instead.
+// eventBuffer is how many events a watcher may lag before it must read the inventory instead.
 const eventBuffer = 256
 
-// hub hands events to every watcher. A watcher that lags loses events and gets
-// a resync for them.
+// hub hands events to every watcher. A watcher that lags loses events and gets a resync instead.
 type hub struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
@@ -23,13 +21,13 @@ type hub struct {
 
 type watcher struct {
 	events chan seedbed.DomainEvent
-	// lost is set when an event did not fit; resync goes out once there is room.
+	// lost is set when an event did not fit; a resync follows once there is space.
 	lost bool
 }
 
 func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
 
-// watch calls event for everything that is sent, resync first, until ctx ends.
+// watch calls event for everything that is sent, beginning with a resync, until ctx ends.
 func (h *hub) watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
 	w := &watcher{events: make(chan seedbed.DomainEvent, eventBuffer)}
 	h.mu.Lock()
@@ -57,7 +55,7 @@ func (h *hub) watch(ctx context.Context, event func(seedbed.DomainEvent)) error 
 	}
 }
 
-// catchUp tells a watcher that has made room what it lost.
+// catchUp sends a watcher that has space again the resync that it lacks.
 func (h *hub) catchUp(w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,8 +65,8 @@ func (h *hub) catchUp(w *watcher) {
 	}
 }
 
-// send hands e to the watchers; what happens while libvirt is not followed
-// reaches nobody, and the next resync stands for it.
+// send passes e to the watchers. Events while libvirt is not followed are dropped; the next resync
+// replaces them.
 func (h *hub) send(e seedbed.DomainEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,8 +78,8 @@ func (h *hub) send(e seedbed.DomainEvent) {
 	}
 }
 
-// follow says whether libvirt reports changes from now on; if so, everybody
-// gets a resync.
+// follow records whether libvirt reports changes from now on. If it does, all watchers get a
+// resync.
 func (h *hub) follow(yes bool) {
 	h.mu.Lock()
 	h.following = yes

@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/cgate"
 )
 
-// DomainState is one tagged domain. Errors: ErrNotFound when there is none of
-// that ID or it is not tagged, ErrUnavailable.
+// DomainState returns the state of one tagged domain. It returns ErrNotFound if there is none of
+// that ID or it is not tagged, or ErrUnavailable.
 func (d *Driver) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error) {
 	return call(ctx, d, "state of domain "+string(id), "", func(_ context.Context, conn *lv.Connect) (seedbed.DomainInfo, error) {
 		dom, tag, err := findVisible(conn, id)
@@ -25,8 +25,8 @@ func (d *Driver) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbe
 	})
 }
 
-// Domains are all tagged domains, off ones included, in no order; or an error,
-// never a part of them.
+// Domains lists all tagged domains in no particular order, including those that are shut off. It
+// never returns a part of them with an error.
 func (d *Driver) Domains(ctx context.Context) ([]seedbed.DomainInfo, error) {
 	infos, err := call(ctx, d, "list the domains", "", tagged)
 	if err != nil {
@@ -51,8 +51,7 @@ func tagged(ctx context.Context, conn *lv.Connect) ([]seedbed.DomainInfo, error)
 	return infos, nil
 }
 
-// each calls look for every domain, and passes over one that is gone since the
-// list was made.
+// each calls look for every domain and skips domains that have disappeared since they were listed.
 func each(ctx context.Context, conn *lv.Connect, look func(*lv.Domain) error) error {
 	doms, err := conn.ListAllDomains(0)
 	if err != nil {
@@ -87,8 +86,8 @@ func inspect(dom *lv.Domain) (one seedbed.DomainInfo, ours bool, err error) {
 	return one, err == nil, err
 }
 
-// Console is the end of the domain's console log, at most tail bytes and at
-// most 8 MiB. Errors: ErrNotFound when there is no tagged domain of that ID, ErrUnavailable.
+// Console returns the end of the domain's console log: at most tail bytes, and at most 8 MiB. It
+// returns ErrNotFound if there is no tagged domain of that ID, or ErrUnavailable.
 func (d *Driver) Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
 	return call(ctx, d, "console of domain "+string(id), "", func(_ context.Context, conn *lv.Connect) ([]byte, error) {
 		dom, _, err := findVisible(conn, id)
@@ -100,7 +99,7 @@ func (d *Driver) Console(ctx context.Context, id seedbed.InstanceID, tail seedbe
 	})
 }
 
-// findVisible is find for those who only look: another's domain is none.
+// findVisible is like find for callers that only read: it reports a foreign domain as absent.
 func findVisible(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
 	dom, tag, err := find(conn, id)
 	if errors.Is(err, seedbed.ErrConflict) {
@@ -121,8 +120,8 @@ func info(dom *lv.Domain, tag Tag) (seedbed.DomainInfo, error) {
 	return seedbed.DomainInfo{ID: tag.Instance, Name: name, Job: tag.Job, State: stateOf(state, reason)}, nil
 }
 
-// stateOf maps virDomainState. A domain that its guest's panic ended is off for
-// libvirt, with the reason crashed.
+// stateOf maps virDomainState. libvirt reports a domain that ended by its guest's panic as shut
+// off, with the reason crashed.
 func stateOf(state lv.DomainState, reason int) seedbed.DomainState {
 	switch state {
 	case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED, lv.DOMAIN_SHUTDOWN:

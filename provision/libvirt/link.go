@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// A libvirtd that is silent for keepAliveSeconds * (keepAliveCount+1) is gone.
+	// A libvirtd that is silent for keepAliveSeconds * (keepAliveCount+1) counts as gone.
 	keepAliveSeconds = 5
 	keepAliveCount   = 3
 
@@ -23,17 +23,16 @@ const (
 	backoffLast  = 5 * time.Second
 )
 
-// link keeps the connection on which libvirt reports events, again and again.
-// It carries nothing else: libvirt's client before 10.6 corrupts its memory
-// when a second thread, or keep-alive, wakes a call that waits on the same
-// connection (its temporary GSource stays behind, with a pointer into a stack
-// that is gone), so every call has a connection for itself, without keep-alive.
+// link keeps open the connection on which libvirt reports events. It is used for nothing else:
+// libvirt's client before 10.6 corrupts its memory if a second thread, or keep-alive, wakes a call
+// that waits on the same connection (its temporary GSource remains, with a pointer into a stack
+// frame that is gone). So every call has its own connection, without keep-alive.
 type link struct {
 	uri string
 	log *slog.Logger
 	// prepare registers for events on a new connection and returns their number.
 	prepare func(*lv.Connect) (callback int, err error)
-	// up and down are called when events come from now on, and no longer.
+	// up and down are called when events begin to arrive, and when they no longer do.
 	up, down func()
 }
 
@@ -58,7 +57,8 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// hold keeps one connection until it breaks or ctx ends; the error is why there was none.
+// hold keeps one connection until it breaks or ctx ends. It returns an error if it could not
+// connect.
 func (l *link) hold(ctx context.Context) error {
 	conn, err := dial(l.uri)
 	if err != nil {
@@ -69,10 +69,10 @@ func (l *link) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// On a broken connection the answer is an error, and the callback is gone all the same.
+	// On a broken connection this returns an error, but still removes the callback.
 	defer conn.DomainEventDeregister(callback)
 	gone := make(chan struct{}, 1)
-	// Drivers inside this process, such as test, have no connection that could break.
+	// Drivers inside this process, such as test, do not have a connection that could break.
 	err = conn.RegisterCloseCallback(func(*lv.Connect, lv.ConnectCloseReason) {
 		select {
 		case gone <- struct{}{}:
@@ -83,7 +83,7 @@ func (l *link) hold(ctx context.Context) error {
 		return absent(l.uri, err)
 	}
 	defer conn.UnregisterCloseCallback()
-	// From here to the end the event loop has the connection for itself.
+	// From here on only the event loop uses the connection.
 	if err := conn.SetKeepAlive(keepAliveSeconds, keepAliveCount); err != nil && !has(err, lv.ERR_NO_SUPPORT) {
 		return absent(l.uri, err)
 	}
@@ -93,13 +93,13 @@ func (l *link) hold(ctx context.Context) error {
 	defer l.down()
 	select {
 	case <-gone:
-		l.log.Warn("the connection to libvirt broke", "uri", l.uri)
+		l.log.Warn("connection to libvirt lost", "uri", l.uri)
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// dial opens a connection, which one thread at a time uses.
+// dial opens a connection for use by one thread at a time.
 func dial(uri string) (*lv.Connect, error) {
 	conn, err := lv.NewConnect(uri)
 	if err != nil {
@@ -108,7 +108,7 @@ func dial(uri string) (*lv.Connect, error) {
 	return conn, nil
 }
 
-// absent says that there is no connection, and what to do about it.
+// absent explains that there is no connection, and what to do about it.
 func absent(uri string, err error) error {
 	var ours *seedbed.Error
 	if errors.As(err, &ours) {

@@ -238,7 +238,7 @@ func TestLibvirtHangs(t *testing.T) {
 	if c := d.Health(t.Context())[0]; c.OK {
 		t.Errorf("health: %+v", c)
 	}
-	until(t, "keep-alive has given the connection up", func() bool { return log.has("the connection to libvirt broke") })
+	until(t, "keep-alive has given the connection up", func() bool { return log.has("connection to libvirt lost") })
 	p.thaw()
 	wantEvent(t, events, "resync", "")
 	until(t, "the stuck calls have come back", func() bool { return d.Health(t.Context())[0].OK })

@@ -9,13 +9,12 @@ import (
 	lv "libvirt.org/go/libvirt"
 )
 
-// wakeMillis is how often the event loop turns with nothing to do, so that it
-// always sees that it is to stop.
+// wakeMillis is the interval at which an idle event loop wakes up, so that it notices that it must
+// stop.
 const wakeMillis = 500
 
-// events is the process's only libvirt event loop. libvirt keeps one
-// implementation for the whole process and takes none once a connection is
-// open, so this cannot belong to a Driver.
+// events is the process's only libvirt event loop. libvirt has one implementation for the whole
+// process and accepts none once a connection is open, so this cannot belong to a Driver.
 var events eventLoop
 
 type eventLoop struct {
@@ -29,7 +28,7 @@ type eventLoop struct {
 	timer int
 }
 
-// acquire runs the loop for one more user; the first starts it.
+// acquire adds a user of the loop; the first one starts it.
 func (l *eventLoop) acquire() error {
 	l.registered.Do(func() { l.err = lv.EventRegisterDefaultImpl() })
 	if l.err != nil {
@@ -49,7 +48,7 @@ func (l *eventLoop) acquire() error {
 	return nil
 }
 
-// release ends a user's part; the last stops the loop and waits for it.
+// release removes a user; the last one stops the loop and waits for it.
 func (l *eventLoop) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +58,7 @@ func (l *eventLoop) release() {
 	close(l.stop)
 	lv.EventUpdateTimeout(l.timer, 0)
 	<-l.done
-	// An error here is that the timer is unknown, which cannot matter any more.
+	// The only error is that the timer is unknown, which no longer matters.
 	_ = lv.EventRemoveTimeout(l.timer)
 }
 
@@ -71,7 +70,7 @@ func run(stop <-chan struct{}, done chan<- struct{}) {
 			return
 		default:
 		}
-		// The only error is a failed poll(2), and the next turn tries again.
+		// The only error is a failed poll(2), and the next iteration tries again.
 		_ = lv.EventRunDefaultImpl()
 	}
 }

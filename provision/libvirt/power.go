@@ -12,10 +12,9 @@ import (
 	"seedbed"
 )
 
-// StartDomain starts the domain, or lets it go on when it is paused. One that
-// runs is started already. Errors: ErrNotFound, ErrConflict when it is not
-// tagged or stands crashed, ErrInvalid when it wants a UEFI that the node has not,
-// ErrUnavailable.
+// StartDomain starts the domain, or resumes it if it is paused. It succeeds if the domain is
+// running. It returns ErrNotFound, ErrConflict if the domain is not tagged or has crashed,
+// ErrInvalid if it needs UEFI firmware that the node does not have, or ErrUnavailable.
 func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return d.do(ctx, "start domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -33,7 +32,8 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		case lv.DOMAIN_PAUSED:
 			err = dom.Resume()
 			if has(err, lv.ERR_OPERATION_INVALID) {
-				// A domain that is only just being started is paused too, until it runs by itself.
+				// A domain that is just being started by another client is also paused, until it
+				// runs by itself.
 				if state, _, stateErr := dom.GetState(); stateErr == nil && state == lv.DOMAIN_RUNNING {
 					return nil
 				}
@@ -49,7 +49,7 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		}
 		err = dom.Create()
 		if has(err, lv.ERR_OPERATION_INVALID) {
-			// Somebody else may have started it since we looked.
+			// Another client may have started it since we looked.
 			if active, activeErr := dom.IsActive(); activeErr == nil && active {
 				return nil
 			}
@@ -65,8 +65,8 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 	})
 }
 
-// settled is the domain's state. One that has crashed is that for a moment before
-// libvirt has taken it away, and for good when it is kept: it is waited which.
+// settled returns the domain's state. A domain that has crashed is in that state for a moment
+// before libvirt removes it, and permanently if it is kept. settled waits to find out which.
 func settled(ctx context.Context, dom *lv.Domain) (lv.DomainState, error) {
 	tick := time.NewTicker(crashTick)
 	defer tick.Stop()
@@ -83,16 +83,17 @@ func settled(ctx context.Context, dom *lv.Domain) (lv.DomainState, error) {
 	}
 }
 
-// crashFor is how long libvirt may take to take a crashed domain away, and crashTick how often it is looked.
+// crashFor is how long libvirt may take to remove a crashed domain, and crashTick the interval of
+// polling.
 const (
 	crashFor  = 3 * time.Second
 	crashTick = 50 * time.Millisecond
 )
 
-// ShutdownDomain asks the guest to shut down: through its agent when that is
-// connected, else by ACPI, as libvirt chooses (virDomainShutdownFlags, 0). One
-// that is off or absent is off already. Errors: ErrConflict when it is not
-// tagged, ErrInUse while it is paused, ErrUnavailable.
+// ShutdownDomain asks the guest to shut down: through its agent if that is connected, or else by
+// ACPI, as libvirt chooses (virDomainShutdownFlags, 0). It succeeds if the domain is shut off or
+// absent. It returns ErrConflict if the domain is not tagged, ErrInUse while it is paused, or
+// ErrUnavailable.
 func (d *Driver) ShutdownDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return d.do(ctx, "shut down domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -113,16 +114,16 @@ func (d *Driver) ShutdownDomain(ctx context.Context, id seedbed.InstanceID) erro
 		case stateErr != nil:
 			return err
 		case state == lv.DOMAIN_SHUTDOWN, state == lv.DOMAIN_SHUTOFF, state == lv.DOMAIN_CRASHED:
-			return nil // it was off already, or is about to be
+			return nil // it was shut off, or is about to be
 		case state == lv.DOMAIN_PAUSED, state == lv.DOMAIN_PMSUSPENDED:
-			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is paused, so that its guest cannot be asked: resume it, or switch it off", id)
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is paused, so its guest cannot shut down: resume it, or switch it off", id)
 		}
 		return err
 	})
 }
 
-// DestroyDomain switches the domain off at once. One that is off or absent is
-// off already. Errors: ErrConflict when it is not tagged, ErrUnavailable.
+// DestroyDomain switches the domain off at once. It succeeds if the domain is shut off or absent.
+// It returns ErrConflict if the domain is not tagged, or ErrUnavailable.
 func (d *Driver) DestroyDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return d.do(ctx, "destroy domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -135,7 +136,7 @@ func (d *Driver) DestroyDomain(ctx context.Context, id seedbed.InstanceID) error
 		defer free(dom)
 		err = dom.Destroy()
 		if has(err, lv.ERR_NO_DOMAIN) {
-			return nil // transient, and gone since we looked
+			return nil // transient, and gone in the meantime
 		}
 		if has(err, lv.ERR_OPERATION_INVALID) {
 			if active, activeErr := dom.IsActive(); activeErr == nil && !active {

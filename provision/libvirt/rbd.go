@@ -11,11 +11,12 @@ import (
 	"seedbed"
 )
 
-// rbdName is a pool and an image in it, without what librbd reads as a snapshot or QEMU as an option.
+// rbdName matches a pool and an image in it, without characters that librbd reads as a snapshot or
+// QEMU as an option.
 var rbdName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// rbdSource is an RBD image with all monitors of its cluster; QEMU gets the key
-// from libvirt's secret (https://libvirt.org/formatsecret.html#usage-type-ceph).
+// rbdSource returns an RBD image with all monitors of its cluster. QEMU gets the key from libvirt's
+// secret (https://libvirt.org/formatsecret.html#usage-type-ceph).
 func rbdSource(domain string, index int, d seedbed.Disk) (*libvirtxml.DomainDiskSource, error) {
 	refuse := func(what, got, want string) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has the %s %q: want %s", domain, index, what, got, want)

@@ -12,18 +12,18 @@ import (
 	"seedbed"
 )
 
-// hostFor is how long a report relies on what the host was found to be: asking
-// for libvirt's capabilities can take seconds, and a report is asked for often.
+// hostFor is how long reports cache what is known of the host: asking for libvirt's capabilities
+// can take seconds, and reports are frequent.
 const hostFor = 10 * time.Minute
 
-// found is what the host was when it was looked at.
+// found caches what is known of the host.
 type found struct {
 	arch, hypervisor string
 	at               time.Time
 }
 
-// Report implements worker.Inspector. Processors and memory are libvirt's
-// (virNodeGetInfo); the load and the memory that is free are the kernel's.
+// Report implements worker.Inspector. Processors and memory come from libvirt (virNodeGetInfo); the
+// load and the free memory come from the kernel.
 func (d *Driver) Report(ctx context.Context) (seedbed.NodeReport, error) {
 	return call(ctx, d, "report on the host", "", func(_ context.Context, conn *lv.Connect) (r seedbed.NodeReport, err error) {
 		node, err := conn.GetNodeInfo()
@@ -50,7 +50,7 @@ func (d *Driver) Report(ctx context.Context) (seedbed.NodeReport, error) {
 	})
 }
 
-// machine is what the host was found to be, not long ago.
+// machine returns what is known of the host, from the cache if it is recent.
 func (d *Driver) machine(conn *lv.Connect) (found, error) {
 	d.mu.Lock()
 	is := d.found

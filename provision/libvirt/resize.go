@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// ResizeDisk implements worker.DomainResizer: QEMU makes the disk larger, and its
-// guest is told by the disk's controller (virDomainBlockResize).
+// ResizeDisk implements worker.DomainResizer. QEMU grows the disk, and the disk's controller tells
+// the guest (virDomainBlockResize).
 func (d *Driver) ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.Disk, size seedbed.Bytes) error {
 	return d.do(ctx, "resize a disk of domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -29,14 +29,14 @@ func (d *Driver) ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk see
 		err = growLive(dom, disk, size)
 		if has(err, lv.ERR_OPERATION_INVALID) {
 			if active, activeErr := dom.IsActive(); activeErr == nil && !active {
-				return nil // it went off since we looked, and has let go of the disk
+				return nil // it was shut off in the meantime and has closed the disk
 			}
 		}
 		return err
 	})
 }
 
-// growLive makes the disk of a domain that runs larger, unless it has that size.
+// growLive grows the disk of a running domain, unless it already has that size.
 func growLive(dom *lv.Domain, disk seedbed.Disk, size seedbed.Bytes) error {
 	doc, err := dom.GetXMLDesc(0)
 	if err != nil {
@@ -51,15 +51,15 @@ func growLive(dom *lv.Domain, disk seedbed.Disk, size seedbed.Bytes) error {
 	case err != nil:
 		return err
 	case now.Capacity > uint64(size):
-		return seedbed.Errorf(seedbed.ErrInvalid, "disk %s has %s already, and would lose what is behind %s", target, seedbed.Bytes(now.Capacity), size)
+		return seedbed.Errorf(seedbed.ErrInvalid, "disk %s already has %s, and would lose what is behind %s", target, seedbed.Bytes(now.Capacity), size)
 	case now.Capacity == uint64(size):
 		return nil
 	}
 	return dom.BlockResize(target, uint64(size), lv.DOMAIN_BLOCK_RESIZE_BYTES)
 }
 
-// ResizeDomain implements worker.DomainResizer. The domain is defined anew in one
-// call, from its own document: nothing else of it changes.
+// ResizeDomain implements worker.DomainResizer. The domain is redefined in one call from its own
+// document, and nothing else of it changes.
 func (d *Driver) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {
 	return d.do(ctx, "resize domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
@@ -78,7 +78,7 @@ func (d *Driver) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus 
 		if active, err := dom.IsActive(); err != nil {
 			return err
 		} else if active {
-			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: shut it down first (seedbed vm stop)", id)
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first (seedbed vm stop)", id)
 		}
 		made, err := conn.DomainDefineXML(doc)
 		if err == nil {

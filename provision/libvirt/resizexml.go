@@ -8,9 +8,9 @@ import (
 	"seedbed"
 )
 
-// ResizedXML is the document of a domain with other vcpus and memory; what is
-// zero stays. Its processors are cores of one socket, as those that we define.
-// changed is false for a domain that has that size.
+// ResizedXML returns the document of a domain with other numbers of vcpus and memory; zero leaves a
+// value unchanged. The processors are cores of one socket, as in the domains that we define.
+// changed is false if the domain already has that size.
 func ResizedXML(doc string, vcpus int, size seedbed.Bytes) (resized string, changed bool, err error) {
 	var d libvirtxml.Domain
 	if err := d.Unmarshal(doc); err != nil {
@@ -25,7 +25,7 @@ func ResizedXML(doc string, vcpus int, size seedbed.Bytes) (resized string, chan
 			d.VCPU = &libvirtxml.DomainVCPU{}
 		}
 		d.VCPU.Value, d.VCPU.Current = uint(vcpus), 0
-		d.VCPUs = nil // which of them are on at the start: all
+		d.VCPUs = nil // all of them are on at the start
 		if d.CPU != nil && d.CPU.Topology != nil {
 			d.CPU.Topology = &libvirtxml.DomainCPUTopology{Sockets: 1, Dies: 1, Cores: vcpus, Threads: 1}
 		}
@@ -46,14 +46,15 @@ func ResizedXML(doc string, vcpus int, size seedbed.Bytes) (resized string, chan
 	return out, changed, nil
 }
 
-// DiskTarget is what a domain knows the disk by, such as vda; ok is false when it has not that disk.
+// DiskTarget returns the domain's name for the disk, such as vda. ok is false if the domain does
+// not have that disk.
 func DiskTarget(doc string, disk seedbed.Disk) (target string, ok bool, err error) {
 	var d libvirtxml.Domain
 	if err := d.Unmarshal(doc); err != nil {
 		return "", false, fmt.Errorf("read the domain's XML: %w", err)
 	}
 	for _, one := range dataDisks(&d) {
-		found, _ := foreignDisk(one) // what is neither a file nor RBD is not ours
+		found, _ := foreignDisk(one) // disks that are neither files nor RBD are not ours
 		if found.Target != "" && found.Type == disk.Type && found.Source == disk.Source {
 			return found.Target, true, nil
 		}

@@ -11,10 +11,10 @@ import (
 	"seedbed"
 )
 
-// maxScripted bounds the document that a script makes, in bytes.
+// maxScripted bounds the document of a script, in bytes.
 const maxScripted = 1 << 20
 
-// scripted is a script's document on its way to one that is defined.
+// scripted turns a script's document into one that can be defined.
 type scripted struct {
 	spec  seedbed.DomainSpec
 	host  Host
@@ -23,14 +23,13 @@ type scripted struct {
 	notes []string
 }
 
-// ScriptedXML is the libvirt document of a domain as its script made it: what
-// the host decides is filled in, what the instance has is put in place of what
-// the document names, and what is left out is told in notes. A document whose
-// name, UUID, disks or NICs are not the instance's own, or with anything that
-// reaches for the host, gives ErrInvalid.
+// ScriptedXML returns the libvirt document of a domain that a script made. It fills in what the
+// host decides, replaces names by what the instance has, and lists what it leaves out as notes. It
+// returns ErrInvalid if the name, UUID, disks or NICs are not the instance's own, or if anything in
+// the document reaches for the host.
 //
-// Nothing gets through that is not listed here: libvirt's elements are many, and
-// most newer ones open something on the host.
+// Only what is listed here gets through: libvirt has many elements, and most of the newer ones open
+// something on the host.
 func ScriptedXML(spec seedbed.DomainSpec, host Host) (doc string, notes []string, err error) {
 	if err := checkSpec(spec); err != nil {
 		return "", nil, err
@@ -49,7 +48,7 @@ func ScriptedXML(spec seedbed.DomainSpec, host Host) (doc string, notes []string
 	}
 	var d libvirtxml.Domain
 	if err := d.Unmarshal(spec.Script.XML); err != nil {
-		return "", nil, s.refuse("it is no XML of a libvirt domain: %v", err)
+		return "", nil, s.refuse("it is not the XML of a libvirt domain: %v", err)
 	}
 	if err := s.complete(&d); err != nil {
 		return "", nil, err
@@ -69,8 +68,7 @@ func (s *scripted) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// The elements that a script's document may have; what ours has in their place
-// is said in complete.
+// The elements that a script's document may have. complete says what replaces them.
 var (
 	domainFields = []string{"XMLName", "Type", "Name", "UUID", "Title", "Description", "Metadata", "Memory", "CurrentMemory", "MaximumMemory",
 		"VCPU", "IOThreads", "SysInfo", "OS", "Features", "CPU", "Clock", "OnPoweroff", "OnReboot", "OnCrash", "PM", "Devices"}
@@ -79,7 +77,7 @@ var (
 		"Hubs", "Watchdogs", "MemBalloon", "RNGs", "Panics"}
 )
 
-// only refuses a document in which anything else of v, a struct, is set than the fields listed.
+// only refuses a document in which other fields of the struct v are set than those listed.
 func (s *scripted) only(in string, v any, fields []string) error {
 	value := reflect.Indirect(reflect.ValueOf(v))
 	for i := range value.NumField() {
@@ -96,7 +94,7 @@ func (s *scripted) only(in string, v any, fields []string) error {
 	return nil
 }
 
-// complete checks the document and makes it the instance's.
+// complete checks the document and turns it into the instance's.
 func (s *scripted) complete(d *libvirtxml.Domain) error {
 	if d.Name != s.spec.Name {
 		return s.refuse("its name is %q: want %q, the script's vm_name", seedbed.Clip(d.Name), s.spec.Name)
@@ -131,7 +129,7 @@ func (s *scripted) complete(d *libvirtxml.Domain) error {
 	return nil
 }
 
-// frame is the domain without its devices.
+// frame returns the domain without its devices.
 func (s *scripted) frame(d *libvirtxml.Domain) (libvirtxml.Domain, error) {
 	tag, err := specTag(s.spec).marshal()
 	if err != nil {
@@ -139,7 +137,7 @@ func (s *scripted) frame(d *libvirtxml.Domain) (libvirtxml.Domain, error) {
 	}
 	memory := &libvirtxml.DomainMemory{Value: uint((s.spec.Memory + seedbed.KiB - 1) / seedbed.KiB), Unit: "KiB"}
 	if d.VCPU != nil && d.VCPU.Value != uint(s.spec.VCPUs) {
-		s.note("the script's domain has %d vCPUs: it gets %d, as its profile says", d.VCPU.Value, s.spec.VCPUs)
+		s.note("the script's domain has %d vCPUs: it gets %d, according to its profile", d.VCPU.Value, s.spec.VCPUs)
 	}
 	ours := libvirtxml.Domain{
 		Type: s.host.DomainType, Name: s.spec.Name, UUID: string(s.spec.ID), Title: d.Title, Description: d.Description,
@@ -156,7 +154,7 @@ func (s *scripted) frame(d *libvirtxml.Domain) (libvirtxml.Domain, error) {
 	if d.OS != nil {
 		ours.OS.Firmware, ours.OS.BootDevices, ours.OS.BootMenu, ours.OS.BIOS = d.OS.Firmware, d.OS.BootDevices, d.OS.BootMenu, d.OS.BIOS
 	}
-	// A model of the host's CPU is for guests that run on it.
+	// A model of the host's CPU only suits guests that run on it.
 	if ours.CPU == nil || s.host.DomainType != TypeKVM {
 		ours.CPU = cpu(s.host.DomainType, s.spec.VCPUs)
 	}
@@ -166,7 +164,7 @@ func (s *scripted) frame(d *libvirtxml.Domain) (libvirtxml.Domain, error) {
 	return ours, nil
 }
 
-// features are those that do nothing to the host.
+// features keeps the features that have no effect on the host.
 func features(f *libvirtxml.DomainFeatureList) *libvirtxml.DomainFeatureList {
 	if f == nil {
 		return &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}}

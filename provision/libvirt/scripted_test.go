@@ -66,7 +66,7 @@ func TestScriptedXML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"the disk /dev/shm/vhostmd0 is left out: this host gives guests no vhostmd metrics"}, notes); d != "" {
+	if d := cmp.Diff([]string{"the disk /dev/shm/vhostmd0 is left out: this host does not provide vhostmd metrics"}, notes); d != "" {
 		t.Errorf("notes (-want +got):\n%s", d)
 	}
 	var d libvirtxml.Domain
@@ -134,9 +134,9 @@ func TestScriptedRefused(t *testing.T) {
 		"another UUID":        {"<uuid>ec2", "<uuid>fc2", "its uuid is"},
 		"another's volume":    {"default/web1_sda", "default/db1_sda", "the volume default/db1_sda is not one that the script has made"},
 		"a snapshot":          {"default/web1_sda", "default/web1_sda@x", "is not one that the script has made"},
-		"twice":               {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/default/web1_sda", "is two of its disks"},
-		"a host's device":     {"/dev/rbd/ceph/web1_sdb", "/dev/sda", "disk 1 is on none of the instance's volumes"},
-		"a host's file":       {"/dev/shm/vhostmd0", "/etc/shadow", "disk 2 is on none of the instance's volumes"},
+		"twice":               {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/default/web1_sda", "is used by two of its disks"},
+		"a host's device":     {"/dev/rbd/ceph/web1_sdb", "/dev/sda", "disk 1 is not on a volume of the instance"},
+		"a host's file":       {"/dev/shm/vhostmd0", "/etc/shadow", "disk 2 is not on a volume of the instance"},
 		"a way out":           {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/../sda", "is not one that the script has made"},
 		"another network":     {"<source bridge='seedbed0'/>", "<source bridge='br0'/>", `interface 0 is on bridge "br0"`},
 		"too many NICs":       {"<emulator>", "<interface type='bridge'><source bridge='seedbed0'/></interface><emulator>", "interface 1"},
@@ -154,9 +154,9 @@ func TestScriptedRefused(t *testing.T) {
 		"a channel to a pipe": {"<channel type='unix'>", "<channel type='pipe'><source path='/run/x'/>", "a <channel> is not of type unix"},
 		"randomness":          {"/dev/random", "/dev/sda", "<rng> reads from"},
 		"a host's mouse":      {"<emulator>", "<input type='evdev'><source dev='/dev/input/event0'/></input><emulator>", "<input> is a"},
-		"a CD":                {"<emulator>", "<disk type='file' device='cdrom'><source file='/etc/shadow'/><target dev='hdc' bus='ide'/></disk><emulator>", "disk 3 is on none"},
-		"nothing":             {pvcDomain, "", "no XML of a libvirt domain"},
-		"no end":              {"</domain>", "", "no XML of a libvirt domain"},
+		"a CD":                {"<emulator>", "<disk type='file' device='cdrom'><source file='/etc/shadow'/><target dev='hdc' bus='ide'/></disk><emulator>", "disk 3 is not on a volume"},
+		"nothing":             {pvcDomain, "", "not the XML of a libvirt domain"},
+		"no end":              {"</domain>", "", "not the XML of a libvirt domain"},
 		"no devices":          {pvcDomain, "<domain><name>web1</name><uuid>" + scriptedID + "</uuid></domain>", "it has no <devices>"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"seedbed"
 )
 
-// devices are those of a script's document, each made anew from what it says of the guest's side.
+// devices returns the devices of a script's document, each rebuilt from its guest-visible part.
 func (s *scripted) devices(d *libvirtxml.DomainDeviceList) (*libvirtxml.DomainDeviceList, error) {
 	list := &libvirtxml.DomainDeviceList{
 		Emulator: s.host.Emulator,
 		Hubs:     d.Hubs, Watchdogs: d.Watchdogs, Panics: d.Panics,
 	}
-	if len(d.Serials)+len(d.Consoles) > 0 { // one, whose log we keep: they are the same to the guest
+	if len(d.Serials)+len(d.Consoles) > 0 { // one, whose log we keep: the guest sees no difference
 		list.Serials = []libvirtxml.DomainSerial{serial(s.spec.ID, s.host)}
 	}
 	if d.MemBalloon != nil {
@@ -36,7 +36,7 @@ func (s *scripted) devices(d *libvirtxml.DomainDeviceList) (*libvirtxml.DomainDe
 	return list, nil
 }
 
-// channels are those between guest and libvirt, whose sockets libvirt names.
+// channels keeps the channels between guest and libvirt, whose sockets libvirt names.
 func (s *scripted) channels(from, to *libvirtxml.DomainDeviceList) error {
 	for _, c := range from.Channels {
 		if c.Source == nil || c.Source.UNIX == nil || c.Target == nil || c.Target.VirtIO == nil {
@@ -51,7 +51,7 @@ func (s *scripted) channels(from, to *libvirtxml.DomainDeviceList) error {
 	return nil
 }
 
-// screens are VNC servers on addresses, and what is shown there.
+// screens keeps VNC servers that listen on addresses, and their displays.
 func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 	for _, g := range from.Graphics {
 		v := g.VNC
@@ -61,7 +61,7 @@ func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 		listen := v.Listen
 		for _, l := range v.Listeners {
 			if l.Address == nil {
-				return s.refuse("<graphics> listens elsewhere than on an address")
+				return s.refuse("<graphics> does not listen on an address")
 			}
 			listen = l.Address.Address
 		}

@@ -9,20 +9,20 @@ import (
 	"seedbed"
 )
 
-// vhostmd is the disk by which PVC's domains read metrics of their host.
+// vhostmd is the disk from which PVC's domains read metrics of their host.
 const vhostmd = "/dev/shm/vhostmd0"
 
 // deviceDir is where scripts find the block devices of volumes.
 const deviceDir = "/dev/rbd/"
 
-// scriptedDisks are the instance's own volumes where the document has them.
+// scriptedDisks puts the instance's own volumes in the places that they have in the document.
 func (s *scripted) scriptedDisks(from, to *libvirtxml.DomainDeviceList) error {
 	if len(from.Disks) > 2*maxDisks {
 		return s.refuse("it has %d disks: want at most %d", len(from.Disks), 2*maxDisks)
 	}
 	for i, d := range from.Disks {
 		if d.Source != nil && d.Source.File != nil && d.Source.File.File == vhostmd {
-			s.note("the disk %s is left out: this host gives guests no vhostmd metrics", vhostmd)
+			s.note("the disk %s is left out: this host does not provide vhostmd metrics", vhostmd)
 			continue
 		}
 		if d.Device == "cdrom" && (d.Source == nil || sourceName(d.Source) == "" && d.Source.File != nil && d.Source.File.File == "") {
@@ -39,13 +39,13 @@ func (s *scripted) scriptedDisks(from, to *libvirtxml.DomainDeviceList) error {
 	}
 	for _, name := range s.spec.Script.Volumes {
 		if !s.spec.Script.Early && !s.used[name] {
-			s.note("the script made volume %s, and its domain has no disk on it", name)
+			s.note("the script made volume %s, but its domain has no disk on it", name)
 		}
 	}
 	return nil
 }
 
-// sourceName is pool/name of the volume that a disk's source names; empty for any other.
+// sourceName returns pool/name of the volume that a disk's source names, or "".
 func sourceName(source *libvirtxml.DomainDiskSource) string {
 	switch {
 	case source == nil:
@@ -63,13 +63,13 @@ func sourceName(source *libvirtxml.DomainDiskSource) string {
 func (s *scripted) disk(i int, d libvirtxml.DomainDisk) (libvirtxml.DomainDisk, error) {
 	name := sourceName(d.Source)
 	if name == "" {
-		return d, s.refuse("disk %d is on none of the instance's volumes: want a source of type network and protocol rbd with the name POOL/VOLUME", i)
+		return d, s.refuse("disk %d is not on a volume of the instance: want a source of type network and protocol rbd with the name POOL/VOLUME", i)
 	}
 	if d.Device != "" && d.Device != "disk" && d.Device != "lun" || d.Target == nil || d.Target.Dev == "" {
 		return d, s.refuse("disk %d, %s, is a %q or has no target: want a disk with one", i, seedbed.Clip(name), seedbed.Clip(d.Device))
 	}
 	if s.used[name] {
-		return d, s.refuse("the volume %s is two of its disks", seedbed.Clip(name))
+		return d, s.refuse("the volume %s is used by two of its disks", seedbed.Clip(name))
 	}
 	s.used[name] = true
 	source, err := s.volume(name)
@@ -85,7 +85,7 @@ func (s *scripted) disk(i int, d libvirtxml.DomainDisk) (libvirtxml.DomainDisk, 
 	return made, nil
 }
 
-// volume is the disk of a volume that the document names.
+// volume returns the disk of a volume that the document names.
 func (s *scripted) volume(name string) (seedbed.Disk, error) {
 	if disk, ok := s.disks[name]; ok {
 		return disk, nil
@@ -95,14 +95,15 @@ func (s *scripted) volume(name string) (seedbed.Disk, error) {
 		if ok && slices.Contains(s.spec.Script.Volumes, pool) && strings.HasPrefix(volume, s.spec.Name+"_") && seedbed.CheckName("volume", volume) == nil {
 			return seedbed.Disk{Type: "file", Source: deviceDir + name, Format: "raw"}, nil
 		}
-		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: want a volume %s_NAME of a pool that there is (%s)",
+		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: want a volume %s_NAME of an existing pool (%s)",
 			seedbed.Clip(name), s.spec.Name, strings.Join(s.spec.Script.Volumes, ", "))
 	}
 	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", seedbed.Clip(name), strings.Join(s.spec.Script.Volumes, ", "))
 }
 
-// scriptedNICs are the instance's own, each where the document has the first
-// interface on its bridge. The MAC address is the instance's, which DHCP and the filters know.
+// scriptedNICs puts the instance's own NICs in the places where the document has the first
+// interface on their bridges. The MAC addresses are the instance's, which DHCP and the filters
+// know.
 func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 	left := slices.Clone(s.spec.NICs)
 	for i, n := range from.Interfaces {
@@ -112,7 +113,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return own.Bridge == bridge })
 		if at < 0 {
-			return s.refuse("interface %d is on bridge %q, where the instance has no NIC left: want one <interface type='bridge'> for each network of the profile, on its eth_bridge", i, seedbed.Clip(bridge))
+			return s.refuse("interface %d is on bridge %q, where the instance has no further NIC: want one <interface type='bridge'> for each network of the profile, on its eth_bridge", i, seedbed.Clip(bridge))
 		}
 		own := left[at]
 		left = slices.Delete(left, at, at+1)
@@ -129,7 +130,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		to.Interfaces = append(to.Interfaces, made)
 		if n.MAC != nil && !strings.EqualFold(n.MAC.Address, own.MAC.String()) {
-			s.note("interface %d has the MAC address %s in place of the script's %s: the instance's, which its address belongs to", i, own.MAC, seedbed.Clip(n.MAC.Address))
+			s.note("interface %d has the instance's MAC address %s, to which its IP address belongs, instead of the script's %s", i, own.MAC, seedbed.Clip(n.MAC.Address))
 		}
 	}
 	for _, n := range left {

@@ -9,7 +9,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// define makes libvirt have the secret with the keyring's key, whatever it had before.
+// define sets the secret in libvirt to the keyring's key.
 func (s Secret) define(conn *lv.Connect) error {
 	what := "give libvirt the key of Ceph's client." + s.User
 	key, err := s.key()
@@ -34,7 +34,7 @@ func (s Secret) define(conn *lv.Connect) error {
 	return nil
 }
 
-// defineSecrets gives libvirt the secrets that a domain's disks name, as far as they are ours.
+// defineSecrets sets the secrets in libvirt that a domain's disks name, as far as they are ours.
 func (d *Driver) defineSecrets(conn *lv.Connect, dom *lv.Domain) error {
 	if len(d.cfg.Secrets) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (d *Driver) defineSecrets(conn *lv.Connect, dom *lv.Domain) error {
 	return nil
 }
 
-// secretsOf are the UUIDs of the secrets that a domain's disks name.
+// secretsOf returns the UUIDs of the secrets that a domain's disks name.
 func secretsOf(doc string) (map[string]bool, error) {
 	var dom libvirtxml.Domain
 	if err := dom.Unmarshal(doc); err != nil {

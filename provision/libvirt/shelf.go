@@ -6,38 +6,37 @@ import (
 )
 
 const (
-	// restTime is how long a connection is kept that nobody uses. libvirtd asks one
-	// that was silent for five seconds (keepalive_interval) whether it is still there,
-	// and should not have to.
+	// restTime is how long an idle connection is kept. libvirtd probes a connection that was silent
+	// for five seconds (keepalive_interval), and should not have to.
 	restTime = 3 * time.Second
-	// restMost is how many are kept.
+	// restMost is how many idle connections are kept.
 	restMost = 8
 )
 
-// shelf keeps connections between calls, each of which has one for itself. What
-// is not surely as good as new is never put there.
+// shelf is a pool of connections. Each call has one to itself. A connection is only put back if all
+// its calls succeeded.
 type shelf[C any] struct {
-	// open makes a connection.
+	// open opens a connection.
 	open func() (C, error)
-	// sound asks the far side, and tells whether it answers on that connection.
+	// sound reports whether the far side answers on the connection.
 	sound func(C) bool
 	// end closes a connection.
 	end func(C)
 
 	mu      sync.Mutex
-	resting []resting[C] // the one that was used last is last
+	resting []resting[C] // the most recently used is last
 	closed  bool
 }
 
-// resting is a connection that nobody uses, and since when.
+// resting is an idle connection, and since when it is idle.
 type resting[C any] struct {
 	conn  C
 	since time.Time
 }
 
-// take gives the caller a connection for itself. One that does not answer any more
-// is closed, and so are those that rest with it: the far side was most likely
-// started anew. Since nothing was asked of it yet, the caller gets another.
+// take returns a connection for the caller's own use. If an idle one no longer answers, it is
+// closed with all other idle ones, because the far side was most likely restarted. Nothing was
+// asked of it yet, so the caller gets another one.
 func (s *shelf[C]) take() (C, error) {
 	s.mu.Lock()
 	n := len(s.resting)
@@ -56,7 +55,7 @@ func (s *shelf[C]) take() (C, error) {
 	return s.open()
 }
 
-// put takes a connection back on which all calls have succeeded.
+// put returns a connection on which all calls succeeded.
 func (s *shelf[C]) put(conn C) {
 	s.mu.Lock()
 	kept := !s.closed && len(s.resting) < restMost
@@ -69,13 +68,13 @@ func (s *shelf[C]) put(conn C) {
 	}
 }
 
-// sweep closes the connections that have rested for restTime.
+// sweep closes the connections that were idle for restTime.
 func (s *shelf[C]) sweep() { s.drop(time.Now().Add(-restTime)) }
 
-// clear closes all that rest.
+// clear closes all idle connections.
 func (s *shelf[C]) clear() { s.drop(time.Now()) }
 
-// close is clear, after which nothing is kept any more.
+// close is like clear, and later connections are closed when they are returned.
 func (s *shelf[C]) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -83,7 +82,7 @@ func (s *shelf[C]) close() {
 	s.clear()
 }
 
-// drop closes those that have not been used since then.
+// drop closes the connections that were not used since then.
 func (s *shelf[C]) drop(then time.Time) {
 	s.mu.Lock()
 	n := 0

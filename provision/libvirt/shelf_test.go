@@ -66,7 +66,8 @@ func TestShelfReuses(t *testing.T) {
 	}
 }
 
-// TestShelfLosesAll: a far side that was started anew answers on none of the connections that rested.
+// TestShelfLosesAll: a far side that was started anew answers on none of the connections that
+// rested.
 func TestShelfLosesAll(t *testing.T) {
 	t.Parallel()
 	s, all := exchangeOf()

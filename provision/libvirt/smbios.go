@@ -6,20 +6,20 @@ import (
 	"seedbed"
 )
 
-// noCloudSeed is the serial from which ds-identify and DataSourceNoCloud learn
-// where the seed is. cloud-init 22.4 does not append the final slash by itself.
+// noCloudSeed is the serial from which ds-identify and DataSourceNoCloud learn where the seed is.
+// cloud-init 22.4 does not append the final slash by itself.
 const noCloudSeed = "ds=nocloud;s=http://169.254.169.254/nocloud/"
 
-// smbios is the DMI system table that announces the datasource (cloud-init's
-// ds-identify, functions dscheck_Ec2, dscheck_OpenStack and dscheck_NoCloud):
+// smbios returns the DMI system table that announces the datasource (cloud-init's ds-identify,
+// functions dscheck_Ec2, dscheck_OpenStack and dscheck_NoCloud):
 //
 //   - ec2: the serial equals the UUID, which begins with "ec2".
 //   - openstack: the product is "OpenStack Nova".
 //   - nocloud: the serial names the seed.
 //
-// Where EC2 is not meant the serial is the instance-id, which begins with "i-":
-// cloud-init 22.4 asks for UUID and serial; recent releases take the UUID
-// alone for EC2, and libvirt refuses one here that is not the domain's.
+// For other datasources than EC2 the serial is the instance-id, which begins with "i-". cloud-init
+// 22.4 compares UUID and serial; recent releases recognize EC2 by the UUID alone, and libvirt
+// refuses a UUID here that is not the domain's.
 func smbios(id seedbed.InstanceID, datasource seedbed.Datasource) *libvirtxml.DomainSysInfoSMBIOS {
 	product, serial := "Seedbed Instance", id.EC2()
 	switch datasource {

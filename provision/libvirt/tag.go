@@ -7,22 +7,22 @@ import (
 	"seedbed"
 )
 
-// Namespace is the XML namespace of the element in a domain's metadata that
-// says the domain is Seedbed's.
+// Namespace is the XML namespace of the element in a domain's metadata that marks the domain as
+// Seedbed's.
 const Namespace = "urn:seedbed:domain"
 
-// tagPrefix is the prefix of the element in the document we write.
+// tagPrefix is the prefix of the element in the documents that we write.
 const tagPrefix = "seedbed"
 
-// tagVersion is the form of the tag that this program writes. A newer form may
-// only add to it.
+// tagVersion is the version of the tag that this program writes. A newer version may only add to
+// it.
 const tagVersion = 1
 
-// Tag is what a domain's metadata says of it:
+// Tag is the tag in a domain's metadata:
 //
 //	<seedbed:instance xmlns:seedbed="urn:seedbed:domain" version="1" id="ec2…" job="…" profile="…"/>
 //
-// What a system template says of migration is there for whoever migrates it:
+// The system template's settings for migration are in it for the tool that migrates the domain:
 // migration="live" and max-downtime, in milliseconds.
 type Tag struct {
 	Version     int
@@ -33,7 +33,7 @@ type Tag struct {
 	MaxDowntime int64
 }
 
-// specTag is the tag of the domain that spec asks for.
+// specTag returns the tag of the domain that spec describes.
 func specTag(spec seedbed.DomainSpec) Tag {
 	t := Tag{Version: tagVersion, Instance: spec.ID, Job: spec.Job, Profile: spec.Profile}
 	if s := spec.System; s != nil {
@@ -42,7 +42,7 @@ func specTag(spec seedbed.DomainSpec) Tag {
 	return t
 }
 
-// tagElement writes the prefix itself, which encoding/xml would not.
+// tagElement writes the prefix itself, because encoding/xml would not.
 type tagElement struct {
 	XMLName  xml.Name           `xml:"seedbed:instance"`
 	XMLNS    string             `xml:"xmlns:seedbed,attr"`
@@ -68,10 +68,9 @@ func (t Tag) marshal() (string, error) {
 	return string(b), nil
 }
 
-// ParseTag reads the element as virDomainGetMetadata returns it: found by its
-// namespace, and without it (libvirt 9) or with it. The caller compares
-// Instance with the domain's UUID: a domain that was copied with virt-clone
-// carries the tag of its original and is not ours.
+// ParseTag reads the element as virDomainGetMetadata returns it, without its prefix's declaration
+// (libvirt 9) or with it. The caller must compare Instance with the domain's UUID: a domain that
+// was copied with virt-clone has the tag of its original and is not ours.
 func ParseTag(doc string) (Tag, error) {
 	var e struct {
 		XMLName  xml.Name           `xml:"instance"`

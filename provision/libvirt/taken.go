@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// macsOf are the MAC addresses of a domain's document.
+// macsOf returns the MAC addresses in a domain's document.
 func macsOf(doc string) (macs []seedbed.MAC, err error) {
 	var d libvirtxml.Domain
 	if err := d.Unmarshal(doc); err != nil {
@@ -24,19 +24,19 @@ func macsOf(doc string) (macs []seedbed.MAC, err error) {
 		if nic.MAC == nil {
 			continue
 		}
-		if mac, err := seedbed.ParseMAC(nic.MAC.Address); err == nil { // else it is none that an instance could have
+		if mac, err := seedbed.ParseMAC(nic.MAC.Address); err == nil { // otherwise no instance could have it
 			macs = append(macs, mac)
 		}
 	}
 	return macs, nil
 }
 
-// alive are the states of a neighbour that has answered lately, or was set by hand
-// (NUD_* in linux/neighbour.h).
+// alive are the states of a neighbour that has answered recently, or was set by hand (NUD_* in
+// linux/neighbour.h).
 const alive = unix.NUD_REACHABLE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
 
-// neighbours are the MAC addresses that the host knows of its networks, from ARP
-// and neighbour discovery.
+// neighbours returns the MAC addresses that the host knows of on its networks, from ARP and
+// neighbour discovery.
 func neighbours() (taken []seedbed.TakenMAC, err error) {
 	conn, err := rtnetlink.Dial(nil)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // TakenMACs implements worker.Network.
 func (d *Driver) TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error) {
 	taken, failed := neighbours()
-	domains, err := call(ctx, d, "list the MAC addresses of others", "", func(ctx context.Context, conn *lv.Connect) (taken []seedbed.TakenMAC, err error) {
+	domains, err := call(ctx, d, "list the MAC addresses of foreign domains", "", func(ctx context.Context, conn *lv.Connect) (taken []seedbed.TakenMAC, err error) {
 		err = each(ctx, conn, func(dom *lv.Domain) error {
 			of, err := macsOfStranger(dom)
 			taken = append(taken, of...)
@@ -28,7 +28,8 @@ func (d *Driver) TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error) {
 	return append(taken, domains...), errors.Join(failed, err)
 }
 
-// macsOfStranger are the MAC addresses of a domain without our tag; none of one with it.
+// macsOfStranger returns the MAC addresses of a domain without our tag, and nothing for one with
+// it.
 func macsOfStranger(dom *lv.Domain) (taken []seedbed.TakenMAC, err error) {
 	uuid, err := dom.GetUUIDString()
 	if err != nil {

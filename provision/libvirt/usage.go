@@ -9,15 +9,15 @@ import (
 	"seedbed"
 )
 
-// Usage is how busy this host is.
+// Usage is the load of this host.
 type Usage struct {
 	// Load is the load average over a minute.
 	Load float64
-	// MemoryFree is what could be given to processes without swapping.
+	// MemoryFree is how much could be given to processes without swapping.
 	MemoryFree seedbed.Bytes
 }
 
-// ReadUsage looks at this host (proc(5): loadavg, meminfo).
+// ReadUsage reads the load of this host (proc(5): loadavg, meminfo).
 func ReadUsage() (u Usage, err error) {
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"seedbed"
 )
 
-// lookLimit bounds the look at a domain that an event is about.
+// lookLimit bounds the look at the domain of an event.
 const lookLimit = 10 * time.Second
 
-// rawEvent is what libvirt reported, of a domain that may be anybody's.
+// rawEvent is an event that libvirt reported, of any domain.
 type rawEvent struct {
 	resync bool
 	event  seedbed.DomainEvent
 }
 
-// Watch calls event for every change of a tagged domain until ctx ends, and
-// returns the context's error. A resync comes first, and again whenever changes
-// may have been missed: libvirtd was away, or the watcher lagged.
+// Watch calls event for every change of a tagged domain until ctx ends, and returns the context's
+// error. A resync comes first, and again whenever changes may have been missed because libvirtd was
+// away or the watcher lagged.
 func (d *Driver) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
 	return d.hub.watch(ctx, event)
 }
@@ -40,7 +40,7 @@ func (d *Driver) prepare(conn *lv.Connect) (int, error) {
 	}
 	d.cfg.Log.Info("chose the domain type", "type", is.host.DomainType, "why", is.reason, "version", v)
 	if c := checkKVMDevice(kvmDevice); !c.OK {
-		d.cfg.Log.Warn("libvirt will be slow", "why", c.Detail, "hint", c.Hint)
+		d.cfg.Log.Warn("libvirt is slow on this host", "why", c.Detail, "hint", c.Hint)
 	}
 	for _, secret := range d.cfg.Secrets {
 		if err := secret.define(conn); err != nil {
@@ -56,13 +56,13 @@ func (d *Driver) prepare(conn *lv.Connect) (int, error) {
 
 func (d *Driver) followed() { d.notice(rawEvent{resync: true}) }
 
-// unfollowed forgets what is another libvirtd's when the next one is there.
+// unfollowed clears what is only valid for one run of libvirtd.
 func (d *Driver) unfollowed() {
 	d.hub.follow(false)
 	d.unchoose()
 }
 
-// heard is called by the event loop, which nothing may hold up.
+// heard is called by the event loop and must not block.
 func (d *Driver) heard(_ *lv.Connect, dom *lv.Domain, e *lv.DomainEventLifecycle) {
 	name, nameErr := dom.GetName()
 	id, idErr := dom.GetUUIDString()
@@ -76,7 +76,7 @@ func (d *Driver) heard(_ *lv.Connect, dom *lv.Domain, e *lv.DomainEventLifecycle
 	d.notice(rawEvent{event: seedbed.DomainEvent{ID: seedbed.InstanceID(id), Name: name, Event: event, At: time.Now()}})
 }
 
-// eventNames are our names of virDomainEventType.
+// eventNames maps virDomainEventType to our names.
 var eventNames = map[lv.DomainEventType]string{
 	lv.DOMAIN_EVENT_DEFINED:     "defined",
 	lv.DOMAIN_EVENT_UNDEFINED:   "undefined",
@@ -89,8 +89,8 @@ var eventNames = map[lv.DomainEventType]string{
 	lv.DOMAIN_EVENT_CRASHED:     "crashed",
 }
 
-// notice queues an event for dispatch. When the queue is full, an event is lost
-// and everything is read anew.
+// notice queues an event for dispatch. If the queue is full, the event is dropped and everything is
+// read again.
 func (d *Driver) notice(e rawEvent) {
 	select {
 	case d.raw <- e:
@@ -99,7 +99,7 @@ func (d *Driver) notice(e rawEvent) {
 	}
 }
 
-// dispatch decides which events are about our domains, and hands them on.
+// dispatch finds the events of our domains and passes them on.
 func (d *Driver) dispatch(ctx context.Context) {
 	for {
 		select {
@@ -116,7 +116,7 @@ func (d *Driver) dispatch(ctx context.Context) {
 	}
 }
 
-// takeStock learns which domains are ours, and tells the watchers to do the same.
+// takeStock learns which domains are ours, and sends the watchers a resync.
 func (d *Driver) takeStock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -127,9 +127,9 @@ func (d *Driver) takeStock(ctx context.Context) {
 	d.hub.follow(true)
 }
 
-// concerns is true when the event's domain carries our tag, or did when it was
-// last seen: one that is gone has no metadata to look at, and who is told of one
-// that has lost its tag looks at it.
+// concerns reports whether the event's domain carries our tag, or did when it was last seen: a
+// domain that is gone has no metadata, and a watcher looks itself at a domain that has lost its
+// tag.
 func (d *Driver) concerns(ctx context.Context, e seedbed.DomainEvent) bool {
 	d.mu.Lock()
 	known := d.known[e.ID]
@@ -152,14 +152,14 @@ func (d *Driver) concerns(ctx context.Context, e seedbed.DomainEvent) bool {
 	return known
 }
 
-// forget drops what was known, before everything is read anew.
+// forget clears what was known, before everything is read again.
 func (d *Driver) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.known)
 }
 
-// know notes whether there is a domain of ours of that ID.
+// know records whether there is a domain of ours of that ID.
 func (d *Driver) know(id seedbed.InstanceID, is bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +170,7 @@ func (d *Driver) know(id seedbed.InstanceID, is bool) {
 	}
 }
 
-// remember notes domains that carry our tag.
+// remember records domains that carry our tag.
 func (d *Driver) remember(infos []seedbed.DomainInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// glanceTime is how long a device may be open in a process that only looks at it: udev
-	// does whenever one that wrote to it has closed it.
+	// glanceTime is how long a process may have a device open that only looks at it, as udev does
+	// after each program that wrote to it.
 	glanceTime = 3 * time.Second
 	glanceTick = 50 * time.Millisecond
 )
 
-// flush has the kernel write what it holds of the device, and refuses with
-// ErrInUse one that is mounted or open. One that is absent is flushed already.
+// flush has the kernel write its cache of the device. It returns ErrInUse if the device is mounted
+// or open, and succeeds if it is absent.
 func flush(ctx context.Context, device string) error {
 	fd, err := unix.Open(device, unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
 	switch err {
@@ -57,17 +57,17 @@ func flush(ctx context.Context, device string) error {
 	}
 }
 
-// busy is the error for a device that is mounted, or is part of something.
+// busy returns the error for a device that is mounted, or is part of another one.
 func busy(device string) error {
 	where := ""
 	if all, err := mountsOf(device); err == nil && len(all) > 0 {
 		where = " at " + strings.Join(all, ", ")
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "%s is mounted%s, or in use otherwise: unmount it first", device, where)
+	return seedbed.Errorf(seedbed.ErrInUse, "%s is mounted%s or otherwise in use: unmount it first", device, where)
 }
 
-// opener is a process that has the device open, as "123 (name)", besides this one and the
-// one that serves it; empty when none is seen.
+// opener returns a process that has the device open, as "123 (name)", or "". It ignores this
+// process and the one that serves the device.
 func opener(device string) string {
 	var want, have unix.Stat_t
 	if unix.Stat(device, &want) != nil {
@@ -76,13 +76,13 @@ func opener(device string) string {
 	own, server := strconv.Itoa(os.Getpid()), networkServer("/sys/block", device)
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, link := range links {
-		// Only what is called a device is looked at: a file of a dead file system would not answer.
+		// Only links to devices are followed: a file on a dead file system would not answer.
 		if target, err := os.Readlink(link); err != nil || !strings.Contains(target, "/dev/") {
 			continue
 		}
 		if unix.Stat(link, &have) == nil && have.Mode&unix.S_IFMT == unix.S_IFBLK && have.Rdev == want.Rdev {
 			dir := filepath.Dir(filepath.Dir(link))
-			// This process only looks at it, for a moment, and its server has it open for good.
+			// This process has it open only for a moment, and its server permanently.
 			if pid := filepath.Base(dir); pid == own || server != "" && exists(filepath.Join(dir, "task", server)) {
 				continue
 			}
@@ -93,7 +93,8 @@ func opener(device string) string {
 	return ""
 }
 
-// networkServer is the thread that serves a network block device, by its number; empty for another device.
+// networkServer returns the name of the thread that serves a network block device, or "" for
+// another device.
 func networkServer(sys, device string) string {
 	thread, err := os.ReadFile(filepath.Join(sys, filepath.Base(device), "pid"))
 	if err != nil {

@@ -15,19 +15,19 @@ import (
 	"seedbed/internal/command"
 )
 
-// The files of a mapping's own directory.
+// The files in a mapping's own directory.
 const (
-	diskFile = "disk" // the volume as a raw file, by FUSE
+	diskFile = "disk" // the volume as a raw file, through FUSE
 	keyFile  = "key"  // the Ceph user's key, in base64
 )
 
 const storageDaemon = "qemu-storage-daemon"
 
-// fuse maps by QEMU's storage daemon, which shows the volume as a file (FUSE),
-// and a loop device on that. It needs no kernel module that is not everywhere.
+// fuse maps with QEMU's storage daemon, which shows the volume as a file (FUSE), and a loop device
+// on that file. It only needs kernel modules that every host has.
 type fuse struct {
 	h   *Host
-	rbd bool // for RBD, else for qcow2 files
+	rbd bool // for RBD; otherwise for qcow2 files
 }
 
 func (f *fuse) name() string {
@@ -52,8 +52,8 @@ func (f *fuse) can(ctx context.Context) error {
 // node is one block node (QEMU's qapi/block-core.json, BlockdevOptions).
 type node map[string]any
 
-// args are the arguments of the storage daemon. The mount point has the token
-// in its path, by which the process is found; the key is in a file.
+// args returns the arguments of the storage daemon. The mount point has the token in its path, by
+// which the process is found. The key is in a file.
 func (f *fuse) args(e *entry) ([]string, error) {
 	own := f.h.own(e)
 	args := []string{"--daemonize"}
@@ -101,7 +101,8 @@ func (f *fuse) attach(ctx context.Context, e *entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// It comes back when the file is there; a daemon whose parent has died meanwhile ends by itself.
+	// The command returns once the file exists. A daemon whose parent has died by then ends by
+	// itself.
 	if _, err := command.Run(ctx, command.Command{Name: storageDaemon, Args: args, Timeout: longTime}); err != nil {
 		return "", toolError(err)
 	}
@@ -117,8 +118,8 @@ func (f *fuse) device(_ context.Context, e *entry) (device string, works bool, e
 	return device, device != "" && len(served) > 0, err
 }
 
-// detach takes the loop device first: its last writes go through the daemon.
-// With force they are given up, and the daemon goes first, so that nothing waits for it.
+// detach detaches the loop device first, because its last writes go through the daemon. With force
+// those writes are given up, and the daemon ends first, so that nothing waits for it.
 func (f *fuse) detach(ctx context.Context, e *entry, force bool) error {
 	if force {
 		if err := endServing(ctx, e.Token, true); err != nil {
@@ -142,7 +143,7 @@ func (f *fuse) detach(ctx context.Context, e *entry, force bool) error {
 	if err := endServing(ctx, e.Token, force); err != nil {
 		return err
 	}
-	// A daemon that was killed leaves its mount behind.
+	// A killed daemon leaves its mount behind.
 	disk := filepath.Join(f.h.own(e), diskFile)
 	err = unix.Unmount(disk, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {

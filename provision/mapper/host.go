@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// callTime ends a call whose caller set no earlier deadline.
+	// callTime bounds calls whose callers set no earlier deadline.
 	callTime = 2 * time.Minute
-	// undoTime bounds the taking back of what could not be made.
+	// undoTime bounds the removal of an unfinished mapping.
 	undoTime = 30 * time.Second
-	// closeTime bounds the wait for calls under way.
+	// closeTime bounds the wait for running calls.
 	closeTime = 30 * time.Second
 )
 
 // Config is what a Host needs.
 type Config struct {
-	// Dir is its directory, absolute; it is made when it is missing, for root alone.
-	// What is in it must not outlive the host: below /run.
+	// Dir is its absolute directory. It is created, for root only, if it is missing. Its content
+	// must not survive a reboot: use a directory below /run.
 	Dir string
 	Log *slog.Logger
 }
 
-// Host maps volumes on this host. Its methods may be called at the same time.
-// What is inside the kernel longer than its caller waits keeps others from its volume, and from nothing else.
+// Host maps volumes on this host. Its methods may be called concurrently. A call that is stuck
+// inside the kernel blocks only its own volume.
 type Host struct {
 	dir  string
 	boot string
@@ -46,11 +46,11 @@ type Host struct {
 	ways []way
 
 	mu  sync.Mutex
-	all map[string]*entry // by Volume.key; without a token it is only reserved
+	all map[string]*entry // by Volume.key; an entry without a token is a reservation
 }
 
-// Open takes the directory and reads what an earlier process left: Sweep takes
-// that back. ErrInUse when another process has the directory.
+// Open locks the directory and reads what an earlier process left, for Sweep to remove. It returns
+// ErrInUse if another process has the directory.
 func Open(c Config) (*Host, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the directory for mappings %q is not an absolute path", c.Dir)
@@ -97,19 +97,20 @@ func (h *Host) takeLock() error {
 	return nil
 }
 
-// Close waits for the calls under way and gives the directory back. What is mapped stays until the next Sweep.
+// Close waits for running calls and releases the directory. Mapped volumes stay mapped until the
+// next Sweep.
 func (h *Host) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	err := h.gate.Close(ctx)
-	// Closing alone would leave the lock to a child that is just being started and has the file open too.
+	// Closing the file is not enough: a child that is just being started may have inherited it, and
+	// the lock with it.
 	return errors.Join(err, unix.Flock(int(h.lock.Fd()), unix.LOCK_UN), h.lock.Close())
 }
 
-// Map maps a volume for its job, and returns the device. look is called before
-// anything is done, with whether the volume is mapped already, and refuses what is
-// not to be mapped; from then on Free refuses the volume. The errors are
-// worker.Mapper's.
+// Map maps a volume for its job and returns the device. It first calls look, which refuses volumes
+// that must not be mapped, with whether the volume is already mapped. From then on Free refuses the
+// volume. The errors are those of worker.Mapper.
 func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context, mapped bool) error) (string, error) {
 	what := "map volume " + v.Name + " of pool " + v.Pool
 	return cgate.Through(ctx, h.gate, what, v.key(), func(ctx context.Context) (string, error) {
@@ -131,7 +132,8 @@ func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context,
 			case works:
 				return device, nil
 			}
-			// What served it has died: nothing that was not written down is left to be saved.
+			// The process that served it has died: only data that was not written down is lost with
+			// it.
 			if err := h.takeBack(ctx, have); err != nil {
 				return "", fmt.Errorf("%s: %w", what, err)
 			}
@@ -145,7 +147,7 @@ func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context,
 	})
 }
 
-// attach tries the ways that this host has, one after the other.
+// attach tries the methods that this host has, one after the other.
 func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 	var errs []error
 	for _, w := range h.ways {
@@ -167,7 +169,7 @@ func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 			err = ctx.Err()
 		}
 		if err == nil {
-			done := *e // what others see does not change under their eyes
+			done := *e // entries in the table are never changed
 			done.Device, e = device, &done
 			err = h.save(e)
 		}
@@ -180,7 +182,7 @@ func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 		left := h.takeBack(undo, e)
 		cancel()
 		errs = append(errs, fmt.Errorf("%s: %w", w.name(), err))
-		if left != nil { // it stays on record, and so in use
+		if left != nil { // it stays on record and thus in use
 			return "", errors.Join(errors.Join(errs...), left)
 		}
 		if ctx.Err() != nil || errors.Is(err, seedbed.ErrInUse) {
@@ -190,12 +192,12 @@ func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 	}
 	h.drop(v.key())
 	if err := errors.Join(errs...); err != nil {
-		return "", seedbed.Errorf(seedbed.ErrUnavailable, "this host has no way that works: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "no mapping method works on this host: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return "", seedbed.Errorf(seedbed.ErrUnavailable, "this host has no way to map it")
+	return "", seedbed.Errorf(seedbed.ErrUnavailable, "this host has no method to map it")
 }
 
-// Unmap takes a mapping of the instance's volume away; the errors are worker.Mapper's.
+// Unmap removes a mapping of the instance's volume. The errors are those of worker.Mapper.
 func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.InstanceID) error {
 	what := "unmap volume " + name + " of pool " + pool
 	_, err := cgate.Through(ctx, h.gate, what, key(pool, name), func(ctx context.Context) (struct{}, error) {
@@ -204,7 +206,7 @@ func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.Instance
 		case e == nil:
 			return struct{}{}, nil
 		case id == "" || e.Instance != id:
-			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s of pool %s is mapped for instance %s, not for %s: it is left alone", name, pool, e.Instance, id)
+			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s of pool %s is mapped for instance %s, not for %s: it is not changed", name, pool, e.Instance, id)
 		}
 		if err := h.detach(ctx, e); err != nil {
 			return struct{}{}, fmt.Errorf("%s: %w", what, err)
@@ -215,7 +217,7 @@ func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.Instance
 	return err
 }
 
-// detach ends a mapping in good order, or that of which what served it has died.
+// detach ends a mapping cleanly, or one whose server has died.
 func (h *Host) detach(ctx context.Context, e *entry) error {
 	w := h.wayOf(e)
 	device, works, err := w.device(ctx, e)
@@ -235,12 +237,12 @@ func (h *Host) detach(ctx context.Context, e *entry) error {
 		return err
 	}
 	if died {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "what served %s has died: what was written to it last may not be in the volume", device)
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the process that served %s has died: the last writes may be missing from the volume", device)
 	}
 	return nil
 }
 
-// gone ends the record of what is not mapped any more.
+// gone removes the record of a mapping that no longer exists.
 func (h *Host) gone(e *entry) error {
 	if err := h.forget(e); err != nil {
 		return err
@@ -249,9 +251,9 @@ func (h *Host) gone(e *entry) error {
 	return nil
 }
 
-// inUse is the error for a volume that is mapped.
+// inUse returns the error for a volume that is mapped.
 func inUse(e *entry) error {
-	return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is mapped on this host%s for job %s: it has to end first", e.Name, e.Pool, as(e.Device), e.Job)
+	return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is mapped on this host%s for job %s: wait until that job has ended", e.Name, e.Pool, as(e.Device), e.Job)
 }
 
 func as(device string) string {

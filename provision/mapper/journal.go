@@ -11,11 +11,11 @@ import (
 	"seedbed"
 )
 
-// entry is the record of one mapping. It is an intent until Device is set.
+// entry is the record of one mapping. It is only an intent until Device is set.
 type entry struct {
 	Version int    `json:"version"`
 	Token   string `json:"token"`
-	Boot    string `json:"boot"` // of the kernel under which it was made; no mapping outlives that
+	Boot    string `json:"boot"` // ID of the boot in which it was made; no mapping survives a reboot
 	Way     string `json:"way"`
 	Device  string `json:"device,omitempty"`
 	Volume
@@ -27,7 +27,7 @@ const (
 	entrySuffix  = ".json"
 )
 
-// save writes the record, whole or not at all.
+// save writes the record atomically.
 func (h *Host) save(e *entry) error {
 	e.Version = entryVersion
 	b, err := json.Marshal(e)
@@ -46,11 +46,12 @@ func (h *Host) save(e *entry) error {
 	return os.Rename(path+".new", path)
 }
 
-// forget removes the record, and the files of the mapping.
+// forget removes the record and the files of the mapping.
 func (h *Host) forget(e *entry) error {
 	own := h.own(e)
 	for _, path := range []string{filepath.Join(own, diskFile), filepath.Join(own, keyFile), own, filepath.Join(h.dir, e.Token+entrySuffix)} {
-		// One by one and not os.RemoveAll: where a mount has stayed, nothing below it may go.
+		// One by one and not with os.RemoveAll: nothing below a mount that is still there may be
+		// removed.
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -58,11 +59,10 @@ func (h *Host) forget(e *entry) error {
 	return nil
 }
 
-// own is the directory of the mapping's own files.
+// own returns the directory of the mapping's own files.
 func (h *Host) own(e *entry) string { return filepath.Join(h.dir, e.Token) }
 
-// load reads all records. One that was being written when the process died
-// says nothing: what it stands for was not begun.
+// load reads all records. An incomplete record is ignored: its mapping was never begun.
 func (h *Host) load() error {
 	files, err := os.ReadDir(h.dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func (h *Host) load() error {
 func parseEntry(token string, b []byte) (*entry, error) {
 	e := new(entry)
 	if len(b) > entryLimit {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "is no record of a mapping: it has %d bytes", len(b))
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "is not the record of a mapping: it has %d bytes", len(b))
 	}
 	if err := json.Unmarshal(b, e); err != nil {
 		return nil, fmt.Errorf("the record of a mapping is not readable: %w", err)
@@ -113,7 +113,7 @@ func parseEntry(token string, b []byte) (*entry, error) {
 	return e, nil
 }
 
-// isToken tells whether a text is one that crypto/rand.Text could have given, in lower case.
+// isToken reports whether s could be a result of crypto/rand.Text in lower case.
 func isToken(s string) bool {
 	return len(s) >= 26 && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }

@@ -16,10 +16,10 @@ const (
 	longTime  = time.Minute
 )
 
-// kernelRBD maps by rbd(8), with the kernel's own client (krbd) or rbd-nbd. Other
-// clients cannot take the image's lock meanwhile (--exclusive).
+// kernelRBD maps with rbd(8), by the kernel's own client (krbd) or rbd-nbd. Other clients cannot
+// take the image's lock while it is mapped (--exclusive).
 type kernelRBD struct {
-	deviceType string // as rbd(8) calls it: krbd or nbd
+	deviceType string // rbd(8)'s name for it: krbd or nbd
 }
 
 func (k kernelRBD) name() string {
@@ -44,14 +44,14 @@ func (k kernelRBD) can(ctx context.Context) error {
 	return kernelHas(ctx, "nbd", "/sys/block/nbd0")
 }
 
-// mapArgs are the arguments of rbd(8) that map an image; the key itself is not among them.
+// mapArgs returns the arguments of rbd(8) that map an image. They do not contain the key itself.
 func (k kernelRBD) mapArgs(r RBD) []string {
 	return []string{"device", "map", "-t", k.deviceType, "--exclusive",
 		"--conf", r.Conf, "--id", r.User, "--keyring", r.Keyring, r.Pool + "/" + r.Image}
 }
 
-// unmapArgs are those that unmap a device. rbd-nbd knows no force, and leaves whoever
-// has the device open without it.
+// unmapArgs returns the arguments that unmap a device. rbd-nbd does not have force, and unmaps a
+// device that is in use even without it.
 func (k kernelRBD) unmapArgs(device string, force bool) []string {
 	args := []string{"device", "unmap", "-t", k.deviceType}
 	if force && k.deviceType == "krbd" {
@@ -95,8 +95,8 @@ func (k kernelRBD) detach(ctx context.Context, e *entry, force bool) error {
 	return toolError(err)
 }
 
-// findMapped reads the answer of rbd device list, and gives the device of the
-// image; empty when it is not mapped. krbd calls the image "name" and rbd-nbd "image".
+// findMapped finds the device of the image in the answer of rbd device list; "" if it is not
+// mapped. krbd calls the image "name", rbd-nbd calls it "image".
 func findMapped(answer []byte, r RBD) (string, error) {
 	var all []struct {
 		Pool      string `json:"pool"`
@@ -106,7 +106,7 @@ func findMapped(answer []byte, r RBD) (string, error) {
 		Snap      string `json:"snap"`
 		Device    string `json:"device"`
 	}
-	if len(strings.TrimSpace(string(answer))) == 0 { // what rbd-nbd says for nothing
+	if len(strings.TrimSpace(string(answer))) == 0 { // rbd-nbd's empty list
 		return "", nil
 	}
 	if err := json.Unmarshal(answer, &all); err != nil {

@@ -16,16 +16,17 @@ import (
 
 const (
 	loopControl = "/dev/loop-control"
-	// loopTries is how often a free loop device is asked for that another program takes first.
+	// loopTries is how often another free loop device is requested if another program takes it
+	// first.
 	loopTries = 32
-	// loopPatience is how long one that was let go of may stay: udev opens devices for a moment.
+	// loopPatience is how long a detached device may stay: udev opens devices for a moment.
 	loopPatience = 3 * time.Second
 )
 
-// attachLoop makes a loop device of the file at path, named by the token
-// (linux/loop.h). Its partitions are not looked for. Its writes go through the page
-// cache: a file of QEMU's FUSE export says that it can do without
-// (LO_FLAGS_DIRECT_IO), and then loses data (a new ext4 has wrong checksums; QEMU 7.2, Linux 6.18).
+// attachLoop attaches a loop device to the file at path, named by the token (linux/loop.h). It does
+// not scan for partitions. Writes go through the page cache: a file of QEMU's FUSE export claims to
+// support direct I/O (LO_FLAGS_DIRECT_IO), and then loses data (a new ext4 has wrong checksums;
+// QEMU 7.2, Linux 6.18).
 func attachLoop(path, token string) (device string, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -65,15 +66,15 @@ func onDevice(device string, fn func(fd int) error) error {
 	return nil
 }
 
-// loopOf is the loop device that the token names; empty when there is none.
+// loopOf returns the loop device that the token names, or "".
 func loopOf(token string) (string, error) {
-	all, err := filepath.Glob("/sys/block/loop*/loop") // those that are set up
+	all, err := filepath.Glob("/sys/block/loop*/loop") // only those that are attached
 	if err != nil {
 		return "", err
 	}
 	for _, dir := range all {
-		// To look at a device is to have it open: only what may be ours is looked at. A
-		// file whose own mount has gone has the path "/".
+		// Inspecting a device opens it, so only devices that may be ours are inspected. A file
+		// whose own mount is gone has the path "/".
 		file, err := os.ReadFile(filepath.Join(dir, "backing_file"))
 		if path := strings.TrimSpace(string(file)); err != nil || path != "/" && !strings.Contains(path, token) {
 			continue
@@ -86,7 +87,7 @@ func loopOf(token string) (string, error) {
 	return "", nil
 }
 
-// bound tells whether the loop device is set up, and named by the token.
+// bound reports whether the loop device is attached and named by the token.
 func bound(device, token string) bool {
 	var info *unix.LoopInfo64
 	err := onDevice(device, func(fd int) (err error) {
@@ -96,9 +97,9 @@ func bound(device, token string) bool {
 	return err == nil && unix.ByteSliceToString(info.File_name[:]) == token
 }
 
-// detachLoop takes a loop device away, when it is still the token's. One that
-// somebody has open the kernel only marks, and takes away with its last user: the
-// mark is taken back then, and the error is ErrInUse.
+// detachLoop detaches a loop device if it still belongs to the token. If a process has it open, the
+// kernel would only mark it and detach it after its last user. In that case the mark is removed and
+// the error is ErrInUse.
 func detachLoop(ctx context.Context, device, token string) error {
 	if !bound(device, token) {
 		return nil
@@ -125,7 +126,7 @@ func detachLoop(ctx context.Context, device, token string) error {
 				info.Flags &^= unix.LO_FLAGS_AUTOCLEAR
 				return unix.IoctlLoopSetStatus64(fd, info)
 			})
-			if errors.Is(err, unix.ENXIO) { // its user has just gone
+			if errors.Is(err, unix.ENXIO) { // its user has just closed it
 				return nil
 			}
 			return errors.Join(busy(device), err)

@@ -14,10 +14,10 @@ import (
 type mount struct {
 	device string // major:minor
 	point  string
-	source string // as it was given; the only trace of the device where a file system has a number of its own (btrfs)
+	source string // as given to mount; the only trace of the device if the file system has its own number (btrfs)
 }
 
-// mountsOf are the places where the device is mounted, as this process sees them, the innermost first.
+// mountsOf returns where the device is mounted, as this process sees it, innermost first.
 func mountsOf(device string) ([]string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(device, &st); err != nil {
@@ -38,7 +38,7 @@ func mountsOf(device string) ([]string, error) {
 	return points, nil
 }
 
-// parseMounts reads mountinfo; what has another form is left out.
+// parseMounts reads mountinfo and skips lines of another form.
 func parseMounts(text string) []mount {
 	var all []mount
 	for line := range strings.Lines(text) {

@@ -24,9 +24,9 @@ type server struct {
 // servers are the programs that serve mappings.
 var servers = []string{storageDaemon, "qemu-nbd"}
 
-// serving finds the processes that serve the token's mapping: root's, of our
-// programs, with the token in their arguments. They are looked for among all
-// processes, so that one is found whose mapping a crash cut off at any point.
+// serving finds the processes that serve the token's mapping: root's, of our programs, with the
+// token in their arguments. It searches all processes, so that it also finds the process of a
+// mapping that a crash interrupted at any point.
 func serving(token string) ([]server, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -45,7 +45,7 @@ func serving(token string) ([]server, error) {
 	return all, nil
 }
 
-// serves tells whether a process serves the token's mapping, with its arguments.
+// serves reports whether a process serves the token's mapping, and returns its arguments.
 func serves(pid int, token string) ([]string, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -58,14 +58,14 @@ func serves(pid int, token string) ([]string, bool) {
 		return nil, false
 	}
 	program, err := os.Readlink(filepath.Join(dir, "exe"))
-	// An upgrade removes the file under a process that runs.
+	// An upgrade removes the file of a running process.
 	program = filepath.Base(strings.TrimSuffix(program, " (deleted)"))
 	return args, err == nil && slices.Contains(servers, program)
 }
 
-// endServing ends the processes that serve the token's mapping: they write what
-// they hold and go. With force they are killed when they have not gone after half of
-// the time that is left. ErrUnavailable when one stays.
+// endServing ends the processes that serve the token's mapping: they write their caches and exit.
+// With force they are killed if they still run after half of the remaining time. It returns
+// ErrUnavailable if one does not end.
 func endServing(ctx context.Context, token string, force bool) error {
 	all, err := serving(token)
 	if err != nil {
@@ -79,8 +79,8 @@ func endServing(ctx context.Context, token string, force bool) error {
 	return nil
 }
 
-// end ends one process. It is held by its descriptor, so that the signal never
-// meets another that has got its number (pidfd_open(2)).
+// end ends one process. It is addressed by a descriptor, so that the signal never reaches another
+// process that got its number (pidfd_open(2)).
 func end(ctx context.Context, pid int, token string, force bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -114,7 +114,7 @@ func end(ctx context.Context, pid int, token string, force bool) error {
 	return seedbed.Errorf(seedbed.ErrUnavailable, "process %d, which serves the mapping, has not ended within %s: it may still be writing: look at its storage's health (ceph -s)", pid, endTime)
 }
 
-// ended waits until the process has ended, or the context.
+// ended waits until the process or the context has ended.
 func ended(ctx context.Context, pidfd int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, pollMillis)

@@ -13,7 +13,7 @@ import (
 	"seedbed/internal/command"
 )
 
-// networkDisk maps a qcow2 file by qemu-nbd(8) behind a network block device of the kernel.
+// networkDisk maps a qcow2 file with qemu-nbd(8) behind a network block device of the kernel.
 type networkDisk struct{ h *Host }
 
 func (n *networkDisk) name() string { return "qemu-nbd" }
@@ -27,8 +27,8 @@ func (n *networkDisk) can(ctx context.Context) error {
 	return kernelHas(ctx, "nbd", "/sys/block/nbd0")
 }
 
-// connectArgs are the arguments of qemu-nbd that connect the file; its PID file
-// has the token in its path, by which the process is found.
+// connectArgs returns the arguments of qemu-nbd that connect the file. Its PID file has the token
+// in its path, by which the process is found.
 func (n *networkDisk) connectArgs(e *entry, device string) []string {
 	return []string{"--connect=" + device, "--format=qcow2", "--cache=writeback", "--discard=unmap",
 		"--pid-file=" + filepath.Join(n.h.own(e), "pid"), e.File}
@@ -48,7 +48,7 @@ func (n *networkDisk) attach(ctx context.Context, e *entry) (string, error) {
 		if err == nil {
 			return device, nil
 		}
-		if ctx.Err() != nil || !strings.Contains(err.Error(), "Failed to set NBD socket") { // another program was faster
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "Failed to set NBD socket") { // another program took it first
 			break
 		}
 	}
@@ -67,7 +67,7 @@ func (n *networkDisk) device(_ context.Context, e *entry) (device string, works 
 			}
 		}
 	}
-	// Its server has died: the device is still ours while no other has taken it.
+	// Its server has died: the device is still ours unless another server has taken it.
 	if e.Device != "" && !exists(filepath.Join("/sys/block", filepath.Base(e.Device), "pid")) {
 		return e.Device, false, nil
 	}
@@ -90,7 +90,7 @@ func (n *networkDisk) detach(ctx context.Context, e *entry, force bool) error {
 				return err
 			}
 		}
-		// It says what it was told to do, and does it while the server ends.
+		// qemu-nbd returns at once and disconnects while the server ends.
 		if _, err := command.Run(ctx, command.Command{Name: "qemu-nbd", Args: []string{"--disconnect", device}, Timeout: shortTime}); err != nil && !force {
 			return err
 		}
@@ -104,7 +104,7 @@ func (n *networkDisk) detach(ctx context.Context, e *entry, force bool) error {
 	return nil
 }
 
-// freeNetworkDisks are the network block devices below sys that nobody uses, in their order.
+// freeNetworkDisks returns the unused network block devices below sys, in their order.
 func freeNetworkDisks(sys string) ([]string, error) {
 	all, err := filepath.Glob(filepath.Join(sys, "nbd*"))
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// sweepTime bounds the taking back of one mapping.
+	// sweepTime bounds the removal of one mapping.
 	sweepTime = time.Minute
-	// endTime is how long a process may take to write what it holds, and then to be killed.
+	// endTime is how long a process may take to write its caches before it is killed.
 	endTime    = 20 * time.Second
 	pollMillis = 100
 )
 
-// Sweep takes back everything that is mapped, as what an earlier process left:
-// it unmounts the devices, by their number and nothing else, and unmaps them. What is
-// still mounted elsewhere is not forced, and stays on record. It is called before
-// the first Map, and after what held the devices, such as scripts, has been ended.
+// Sweep removes all mappings that an earlier process left: it unmounts the devices, which it
+// identifies by number only, and unmaps them. A device that is still mounted elsewhere is not
+// forced, and stays on record. Call it before the first Map, and after the processes that used the
+// devices, such as scripts, have ended.
 func (h *Host) Sweep(ctx context.Context) error {
 	h.mu.Lock()
 	var all []*entry
@@ -34,7 +34,7 @@ func (h *Host) Sweep(ctx context.Context) error {
 	h.mu.Unlock()
 	var errs []error
 	for _, e := range all {
-		what := fmt.Sprintf("take back the mapping of volume %s of pool %s", e.Name, e.Pool)
+		what := fmt.Sprintf("remove the mapping of volume %s of pool %s", e.Name, e.Pool)
 		limit, cancel := context.WithTimeout(ctx, sweepTime)
 		_, err := cgate.Through(limit, h.gate, what, e.key(), func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, h.takeBack(ctx, e)
@@ -44,12 +44,12 @@ func (h *Host) Sweep(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 			continue
 		}
-		h.log.Info("mapping of an earlier process taken back", "pool", e.Pool, "volume", e.Name, "device", e.Device, "job", e.Job)
+		h.log.Info("removed mapping of an earlier process", "pool", e.Pool, "volume", e.Name, "device", e.Device, "job", e.Job)
 	}
 	return errors.Join(errs...)
 }
 
-// takeBack ends a mapping that nobody is to use any more, whatever is left of it.
+// takeBack ends a mapping that is no longer to be used, whatever is left of it.
 func (h *Host) takeBack(ctx context.Context, e *entry) error {
 	if e.Boot != h.boot { // the host has been restarted since
 		return h.gone(e)

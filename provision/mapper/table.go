@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// reserve notes that the volume is about to be mapped, and returns nil, or what
-// is on record of it already. The caller has the volume's turn at the gate.
+// reserve records that the volume is about to be mapped and returns nil, or returns the existing
+// record. The caller must have the volume's turn at the gate.
 func (h *Host) reserve(v Volume) *entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,8 +36,7 @@ func (h *Host) find(key string) *entry {
 	return h.all[key]
 }
 
-// Free refuses with ErrInUse a volume that is mapped, or just being mapped. A
-// nil Host maps nothing.
+// Free returns ErrInUse for a volume that is mapped or just being mapped. A nil Host maps nothing.
 func (h *Host) Free(pool, name string) error {
 	if h == nil {
 		return nil
@@ -48,7 +47,7 @@ func (h *Host) Free(pool, name string) error {
 	return nil
 }
 
-// Volumes are the names of the pool's volumes of that instance that are mapped, sorted.
+// Volumes returns the names of that instance's mapped volumes in the pool, sorted.
 func (h *Host) Volumes(pool string, id seedbed.InstanceID) []string {
 	if h == nil {
 		return nil

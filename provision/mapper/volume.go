@@ -2,7 +2,7 @@ package mapper
 
 import "seedbed"
 
-// Volume is what is to be mapped, and for whom. Either RBD or File is set.
+// Volume is a volume to be mapped, and for whom. Either RBD or File is set.
 type Volume struct {
 	Pool     string             `json:"pool"`
 	Name     string             `json:"name"`
@@ -10,11 +10,11 @@ type Volume struct {
 	Job      seedbed.JobID      `json:"job"`
 	// RBD is an RBD image.
 	RBD *RBD `json:"rbd,omitempty"`
-	// File is the absolute path of a qcow2 file; its backing file is found from its header.
+	// File is the absolute path of a qcow2 file. Its header names its backing file.
 	File string `json:"file,omitempty"`
 }
 
-// RBD is an RBD image and how it is reached.
+// RBD is an RBD image with what is needed to reach it.
 type RBD struct {
 	Pool  string `json:"pool"` // its name in Ceph
 	Image string `json:"image"`
@@ -24,7 +24,7 @@ type RBD struct {
 	Keyring string `json:"keyring"`
 }
 
-// key tells volumes apart; no pool's name has a slash.
+// key identifies a volume; names of pools have no slash.
 func (v Volume) key() string { return key(v.Pool, v.Name) }
 
 func key(pool, name string) string { return pool + "/" + name }

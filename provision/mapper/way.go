@@ -9,30 +9,31 @@ import (
 	"seedbed/internal/command"
 )
 
-// way is one way in which a volume becomes a block device.
+// way is one method of making a volume a block device.
 type way interface {
 	trait
 	// attach makes the device and returns its path. What it makes carries the entry's token.
 	attach(ctx context.Context, e *entry) (device string, err error)
-	// detach takes away what attach has made of the entry, or a part of it; nothing
-	// is fine. Unless force is true nothing is lost: ErrInUse while the device is mounted or open.
+	// detach removes what attach has made for the entry, or a part of it. It succeeds if there is
+	// nothing. Unless force is true no data is lost: it returns ErrInUse while the device is
+	// mounted or open.
 	detach(ctx context.Context, e *entry, force bool) error
-	// device is the entry's device as the kernel has it now, empty when it has none,
-	// and whether it works: what serves it may have died.
+	// device returns the entry's device according to the kernel, or "", and whether it works: the
+	// process that serves it may have died.
 	device(ctx context.Context, e *entry) (device string, works bool, err error)
 }
 
-// trait is what is known of a way beforehand.
+// trait is what is known of a method in advance.
 type trait interface {
-	// name is what records and messages call it.
+	// name is its name in records and messages.
 	name() string
-	// takes tells whether it is for volumes of that kind.
+	// takes reports whether it is for volumes of that kind.
 	takes(v Volume) bool
-	// can refuses with ErrUnavailable what this host does not have.
+	// can returns ErrUnavailable if this host cannot use it.
 	can(ctx context.Context) error
 }
 
-// allWays are the ways in the order in which they are tried.
+// allWays returns the methods in the order in which they are tried.
 func (h *Host) allWays() []way {
 	return []way{
 		kernelRBD{deviceType: "krbd"},
@@ -43,7 +44,7 @@ func (h *Host) allWays() []way {
 	}
 }
 
-// wayOf is the way of a record; one that a later release had is nobody's.
+// wayOf returns the method of a record. A newer release may have methods that are unknown here.
 func (h *Host) wayOf(e *entry) way {
 	for _, w := range h.ways {
 		if w.name() == e.Way {
@@ -53,7 +54,7 @@ func (h *Host) wayOf(e *entry) way {
 	return unknown(e.Way)
 }
 
-// unknown is a way that this release does not know.
+// unknown is a method that this release does not know.
 type unknown string
 
 func (u unknown) name() string { return string(u) }
@@ -69,16 +70,16 @@ func (u unknown) detach(context.Context, *entry, bool) error { return u.refuse()
 func (u unknown) device(context.Context, *entry) (string, bool, error) { return "", false, u.refuse() }
 
 func (u unknown) refuse() error {
-	return seedbed.Errorf(seedbed.ErrVersion, "the way of mapping %q is not known to this release: end the mapping by hand and remove its record", string(u))
+	return seedbed.Errorf(seedbed.ErrVersion, "the mapping method %q is not known to this release: end the mapping by hand and remove its record", string(u))
 }
 
-// kernelHas loads a kernel module unless what it brings is there.
+// kernelHas loads a kernel module unless the path that it creates exists.
 func kernelHas(ctx context.Context, module, brings string) error {
 	if _, err := os.Stat(brings); err == nil {
 		return nil
 	}
 	if command.Installed("modprobe") == nil {
-		// It fails where the kernel has no such module: what counts is whether it is there then.
+		// This fails on kernels without the module: what counts is whether the path exists then.
 		_, _ = command.Run(ctx, command.Command{Name: "modprobe", Args: []string{"-q", module}, Timeout: shortTime})
 	}
 	if _, err := os.Stat(brings); err != nil {
@@ -87,7 +88,7 @@ func kernelHas(ctx context.Context, module, brings string) error {
 	return nil
 }
 
-// toolError gives the kinds that a tool's last line shows.
+// toolError translates the last line of a tool to one of our kinds of errors.
 func toolError(err error) error {
 	if err == nil {
 		return nil

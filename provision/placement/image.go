@@ -34,7 +34,7 @@ func (p *Placer) Holder(ctx context.Context, pool, asked string) (string, error)
 	return all[0].node.Name, nil
 }
 
-// Knows tells whether a node has reported the pool.
+// Knows reports whether a node has reported the pool.
 func (p *Placer) Knows(ctx context.Context, pool string) (bool, error) {
 	if err := p.refresh(ctx, ""); err != nil {
 		return false, err

@@ -9,7 +9,7 @@ import (
 )
 
 // refusal is why a node cannot take what is wanted, empty where it can; passing
-// tells whether that may change without the request or the catalogue being changed.
+// reports whether that may change without the request or the catalogue being changed.
 func (p picture) refusal(n seedbed.Node, w Demand, conf Config) (why string, passing bool) {
 	if w.Node != "" && n.Name != w.Node {
 		return "node " + w.Node + " was asked for", false
@@ -50,14 +50,14 @@ func (p picture) unfit(n seedbed.Node, w Demand) string {
 	return ""
 }
 
-// has tells whether a node has a pool, as far as is known: one that has not
+// has reports whether a node has a pool, as far as is known: one that has not
 // reported yet has any.
 func has(n seedbed.Node, pool string) bool {
 	_, found := n.Pool(pool)
 	return found || n.Seen.IsZero()
 }
 
-// shared tells whether the nodes that have the pool see the same volumes in it. Of
+// shared reports whether the nodes that have the pool see the same volumes in it. Of
 // those that disagree none is believed.
 func (p picture) shared(pool string) (shared bool) {
 	for _, n := range p.nodes {

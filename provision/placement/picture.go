@@ -114,7 +114,7 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 	return nil
 }
 
-// counts tells whether what so many nodes have matters: that of a single one does
+// counts reports whether what so many nodes have matters: that of a single one does
 // against a bound alone.
 func (p *Placer) counts(nodes int) bool {
 	return nodes > 1 || p.conf.MemoryOvercommit != 0 || p.conf.VCPUOvercommit != 0

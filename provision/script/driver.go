@@ -210,7 +210,7 @@ func (d *Driver) Tools(names []string) []string {
 	return missing
 }
 
-// onPath tells whether scripts find a program of that name.
+// onPath reports whether scripts find a program of that name.
 func onPath(name string) bool {
 	if name == "" || strings.ContainsRune(name, '/') {
 		return false

@@ -132,7 +132,7 @@ func (t *Template) noteNames(tree *ast.AST) error {
 	return nil
 }
 
-// note collects a name, and tells whether there is such a one.
+// note collects a name, and reports whether there is such a one.
 func (t *Template) note(name string) bool {
 	head, rest, _ := strings.Cut(name, ".")
 	field, _, deeper := strings.Cut(rest, ".")

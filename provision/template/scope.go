@@ -143,7 +143,7 @@ func (s *Scope) Names() []string {
 	return names
 }
 
-// has tells whether a param may be read.
+// has reports whether a param may be read.
 func (s *Scope) has(param string) bool {
 	_, declared := s.types["param."+param]
 	return s.open || declared

@@ -50,7 +50,7 @@ type part struct {
 	column  int
 }
 
-// Is tells whether a document is a template.
+// Is reports whether a document is a template.
 func Is(doc []byte) bool {
 	first, _, _ := bytes.Cut(doc, []byte("\n"))
 	return string(bytes.TrimRight(first, " \t\r")) == Header
@@ -199,7 +199,7 @@ func position(body []byte, offset int) (line, column int) {
 // Body is the document without its first line, expressions as they stand.
 func (t *Template) Body() []byte { return t.body }
 
-// Reads tells whether the template reads the request's param of that name.
+// Reads reports whether the template reads the request's param of that name.
 func (t *Template) Reads(param string) bool { return t.reads["param."+param] }
 
 // Names are all that the template reads, such as param.size and vm.name, in order.

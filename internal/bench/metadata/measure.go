@@ -117,7 +117,7 @@ func (l *lab) build(ctx context.Context) error {
 	return err
 }
 
-// answers tells whether the first guest gets its instance-id.
+// answers reports whether the first guest gets its instance-id.
 func (h *host) answers(ctx context.Context) bool {
 	b, err := askAll(ctx, h.sources[:1], sockaddr(metadataTCP), get(idPath, "", true))
 	return err == nil && b[0] == h.sources[0].guest.ServedID()

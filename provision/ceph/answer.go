@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -36,6 +37,26 @@ func parseRoom(answer []byte, pool string) (size, free seedbed.Bytes, known bool
 		}
 	}
 	return 0, 0, false, nil
+}
+
+// parseFull reads the answer of the monitors' "osd pool ls detail" and reports whether a pool is
+// marked as full. The monitors set and clear the mark some seconds after the pool has reached its
+// quota or has room again, and the OSDs go by the mark.
+func parseFull(answer []byte, pool string) (bool, error) {
+	var pools []struct {
+		Name  string `json:"pool_name"`
+		Flags string `json:"flags_names"`
+	}
+	if err := json.Unmarshal(answer, &pools); err != nil {
+		return false, fmt.Errorf("answer of the monitors' osd pool ls: %w", err)
+	}
+	for _, p := range pools {
+		if p.Name == pool {
+			flags := strings.Split(p.Flags, ",")
+			return slices.Contains(flags, "full") || slices.Contains(flags, "full_quota"), nil
+		}
+	}
+	return false, nil
 }
 
 // parseMonitors reads the monitors' answer to "mon dump" and returns each monitor's address as

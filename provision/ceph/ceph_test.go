@@ -178,6 +178,22 @@ func TestParseRoom(t *testing.T) {
 	}
 }
 
+func TestParseFull(t *testing.T) {
+	t.Parallel()
+	answer := `[{"pool_name":"vms","flags":1,"flags_names":"hashpspool,selfmanaged_snaps"},
+		{"pool_name":"quota","flags":1027,"flags_names":"hashpspool,full,selfmanaged_snaps,full_quota"},
+		{"pool_name":"full","flags":3,"flags_names":"hashpspool,full"},
+		{"pool_name":"near","flags":3,"flags_names":"hashpspool,nearfull,backfillfull"}]`
+	for pool, want := range map[string]bool{"vms": false, "quota": true, "full": true, "near": false, "none": false} {
+		if got, err := parseFull([]byte(answer), pool); got != want || err != nil {
+			t.Errorf("%s: got %v, %v; want %v", pool, got, err, want)
+		}
+	}
+	if _, err := parseFull([]byte("{}"), "vms"); err == nil {
+		t.Error("no error")
+	}
+}
+
 func TestParseMonitors(t *testing.T) {
 	t.Parallel()
 	answer := `{"mons":[

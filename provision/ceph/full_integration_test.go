@@ -19,11 +19,13 @@ import (
 )
 
 // admin runs ceph(8) as the cluster's administrator.
-func admin(t *testing.T, c *lab.CephCluster, args ...string) {
+func admin(t *testing.T, c *lab.CephCluster, args ...string) string {
 	t.Helper()
-	if out, err := exec.Command("ceph", append([]string{"--connect-timeout", "20", "-c", c.Conf}, args...)...).CombinedOutput(); err != nil {
+	out, err := exec.Command("ceph", append([]string{"--connect-timeout", "20", "-c", c.Conf}, args...)...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("ceph %v: %v\n%s", args, err, out)
 	}
+	return string(out)
 }
 
 // objects are the names of everything in the Ceph pool.
@@ -49,6 +51,11 @@ func TestNoRoom(t *testing.T) {
 	quota := func(bytes seedbed.Bytes) func(*testing.T, *Pool) {
 		return func(t *testing.T, p *Pool) {
 			admin(t, c, "osd", "pool", "set-quota", p.cfg.Pool, "max_bytes", strconv.FormatInt(int64(bytes), 10))
+			if bytes > 0 { // the monitors look at quotas every few seconds
+				lab.Await(t, time.Minute, "Ceph marks the pool as full", func() bool {
+					return strings.Contains(admin(t, c, "osd", "pool", "ls", "detail"), "full_quota")
+				})
+			}
 		}
 	}
 	ratio := func(full string) func(*testing.T, *Pool) {
@@ -85,6 +92,10 @@ func TestNoRoom(t *testing.T) {
 			if _, err := p.CloneVolume(t.Context(), "job", volume("was")); err != nil {
 				t.Fatal(err)
 			}
+			lab.Await(t, 20*time.Second, "Ceph counts what was imported", func() bool {
+				info, err := p.Info(t.Context())
+				return err == nil && info.Size-info.Free >= large
+			})
 			w.limit(t, p)
 			free(t, p, func(free seedbed.Bytes) bool { return free < p.cfg.Reserve+large && (free < p.cfg.Reserve) == w.full })
 			have := objects(t, p)

@@ -88,7 +88,7 @@ func (p *Pool) tags(ctx context.Context, s *session, r role) ([]*tag, error) {
 }
 
 // Info implements worker.Lister. Free is what can still be written according to the monitors
-// (max_avail), after replication.
+// (max_avail), after replication; 0 while the pool is marked as full.
 func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 	info := seedbed.PoolInfo{Name: p.cfg.Name, Type: Type, Shared: true}
 	err := p.do(ctx, "ask for the room", "", func(_ context.Context, s *session) error {
@@ -108,9 +108,31 @@ func (p *Pool) room(s *session) (size, free seedbed.Bytes, err error) {
 	}
 	size, free, known, err := parseRoom(answer, p.cfg.Pool)
 	if err == nil && !known {
-		err = seedbed.Errorf(seedbed.ErrUnavailable, "the managers have not reported the room in Ceph pool %s yet: is a ceph-mgr running? (ceph -s)", p.cfg.Pool)
+		err = seedbed.Errorf(seedbed.ErrUnavailable,
+			"the managers have not reported the room in Ceph pool %s yet: is a ceph-mgr running? (ceph -s)", p.cfg.Pool)
+	}
+	if err != nil || free == 0 {
+		return size, free, err
+	}
+	full, err := p.full(s)
+	if full {
+		free = 0
 	}
 	return size, free, err
+}
+
+// full reports whether the pool is marked as full. If it is not, then no OSD takes it for full any
+// more: an OSD that gets a request does not answer before it knows the same map as we do.
+func (p *Pool) full(s *session) (bool, error) {
+	answer, _, err := s.conn.MonCommand([]byte(`{"prefix":"osd pool ls","detail":"detail","format":"json"}`))
+	if err != nil {
+		return false, err
+	}
+	full, err := parseFull(answer, p.cfg.Pool)
+	if full || err != nil {
+		return full, err
+	}
+	return false, s.conn.WaitForLatestOSDMap()
 }
 
 // roomFor is how long a pool's free space counts as known for operations that take no space at

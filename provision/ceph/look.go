@@ -5,6 +5,7 @@ package ceph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -42,7 +43,17 @@ func (p *Pool) look(ctx context.Context, s *session, r role, name string, job se
 // delete removes an RBD image and waits for its users to close it. It succeeds if the image is
 // absent. It also removes what a crash left of the name when the image cannot be opened.
 func (p *Pool) delete(ctx context.Context, s *session, name string) error {
-	return p.unused(ctx, s, name, func() error { return rbd.RemoveImage(s.io, name) })
+	return p.unused(ctx, s, name, func() error {
+		err := rbd.RemoveImage(s.io, name)
+		if !is(err, enoent) {
+			return err
+		}
+		// librbd gives ENOENT also when it cannot move the image into the trash.
+		if _, e := s.header(name); e == nil {
+			return fmt.Errorf("RBD image %s/%s is still there after its removal (is the pool full?)", p.cfg.Pool, name)
+		}
+		return nil
+	})
 }
 
 // unused repeats do while the RBD image is in use, for a limited time. It succeeds if the image is

@@ -4,6 +4,7 @@ package ceph
 
 import (
 	"errors"
+	"syscall"
 
 	"github.com/ceph/go-ceph/rados"
 )
@@ -14,6 +15,7 @@ const (
 	headerObject = "rbd_header."     // + its ID: size, features, snapshots, image-meta
 	mapObject    = "rbd_object_map." // + its ID: which of its data objects exist
 	directory    = "rbd_directory"   // of the pool: all names and IDs
+	trashObject  = "rbd_trash"       // of the pool: what is in RBD's trash
 )
 
 // class is the OSDs' object class with whose methods librbd reads and writes these objects too.
@@ -65,6 +67,16 @@ func (s *session) create(object string, m method) error {
 	op.Exec(class, m.name, m.in)
 	_, err := outcome(op.Operate(s.io, object, rados.OperationNoFlag), 0)
 	return err
+}
+
+// makeTrash makes the object of RBD's trash. librbd removes an image by way of the trash and makes
+// the object when it first needs it, but a pool that is full by then takes no new object.
+func (s *session) makeTrash() error {
+	op := rados.CreateWriteOp()
+	defer op.Release()
+	op.Create(rados.CreateIdempotent)
+	_, err := outcome(op.Operate(s.io, trashObject, rados.OperationNoFlag), 0)
+	return ignore(err, syscall.ENOSPC, syscall.EDQUOT)
 }
 
 // unname removes a name from an ID, unless the name belongs to another ID by now.

@@ -61,6 +61,12 @@ func connect(cfg Config) (_ *session, err error) {
 		return nil, fmt.Errorf("open Ceph pool %s: %w", cfg.Pool, err)
 	}
 	s := &session{conn: conn, io: io}
+	// Without this, librados holds back every change while the pool is marked as full, also one that
+	// makes room. With it, what makes room works, and what needs room gets EDQUOT or ENOSPC at once.
+	if err := io.SetPoolFullTry(); err != nil {
+		s.close()
+		return nil, fmt.Errorf("set full-try for Ceph pool %s: %w", cfg.Pool, err)
+	}
 	if s.monitors, err = s.askMonitors(); err != nil {
 		s.close()
 		return nil, err

@@ -55,6 +55,9 @@ func (p *Pool) clean(ctx context.Context) {
 // images that went to RBD's trash because a clone of them was made during their removal.
 func (p *Pool) sweep(ctx context.Context) error {
 	names, err := call(ctx, p, "list images", "", func(_ context.Context, s *session) ([]string, error) {
+		if err := s.makeTrash(); err != nil {
+			return nil, err
+		}
 		return rbd.GetImageNames(s.io)
 	})
 	if err != nil {

@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// listed is what `go list -json` says of one package.
+const module = "seedbed"
+
+// listed is what `go list -json` says about one package.
 type listed struct {
 	ImportPath string
 	Standard   bool
@@ -41,9 +47,7 @@ func list(t *testing.T, args ...string) []listed {
 	}
 }
 
-const module = "seedbed"
-
-// within gives the path of a package inside the module, "." for its root.
+// within returns the path of a package inside the module, "." for its root.
 func within(path string) (string, bool) {
 	if path == module {
 		return ".", true
@@ -51,61 +55,142 @@ func within(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// TestLayout holds the direction of imports: cmd -> {api, webhook, provision,
-// feed, metadata, netcfg, store} -> seedbed, and siblings never import each other.
+// matches reports whether a package is in a list of packages, in which "x/*" is all below x.
+func matches(list, pkg string) bool {
+	return slices.ContainsFunc(strings.Fields(list), func(one string) bool {
+		above, all := strings.CutSuffix(one, "*")
+		return one == pkg || all && strings.HasPrefix(pkg, above)
+	})
+}
+
+// allowed returns the row of layout that counts for a package: its own, or that of the longest
+// pattern.
+func allowed(pkg string) (row string, found bool) {
+	if row, found = layout[pkg]; found {
+		return row, true
+	}
+	for dir := path.Dir(pkg); dir != "."; dir = path.Dir(dir) {
+		if row, found = layout[dir+"/*"]; found {
+			return row, true
+		}
+	}
+	return "", false
+}
+
+// TestLayout holds that packages import only what layout and outside allow them.
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	siblings := []string{"api", "webhook", "provision", "feed", "metadata", "netcfg", "store"}
-	engineOf := map[string][]string{ // the engine and the protocol know no driver
-		"provision":        {"provision/worker", "provision/dir", "provision/libvirt", "provision/ceph", "provision/image", "provision/mapper", "provision/script", "provision/hook"},
-		"provision/worker": {"provision", "provision/dir", "provision/libvirt", "provision/ceph", "provision/image", "provision/mapper", "provision/hook"},
-	}
 	for _, p := range list(t, "-tags", "libvirt,ceph,pacific", "./...") {
 		from, _ := within(p.ImportPath)
-		group, _, _ := strings.Cut(from, "/")
+		row, found := allowed(from)
+		if !found && len(p.Imports) > 0 {
+			t.Errorf("package %s has no row in layout (layout_table_test.go): add what it may import", from)
+			continue
+		}
 		for _, imp := range p.Imports {
 			to, ours := within(imp)
-			if !ours {
-				if from == "." && strings.Contains(strings.Split(imp, "/")[0], ".") {
-					t.Errorf("the root package imports %s: it may use the standard library alone", imp)
-				}
-				continue
-			}
-			target, _, _ := strings.Cut(to, "/")
 			switch {
-			case from == ".":
-				t.Errorf("the root package imports %s", imp)
-			case target == "cmd":
+			case ours && strings.HasPrefix(to, "cmd/"):
 				t.Errorf("%s imports the program %s", from, to)
-			case slices.Contains(siblings, group) && slices.Contains(siblings, target) && group != target:
-				t.Errorf("%s imports its sibling %s", from, to)
+			case ours && to != "." && !matches(row, to):
+				t.Errorf("%s imports %s: its row in layout (layout_table_test.go) does not allow it", from, to)
+			case !ours && from == "." && strings.Contains(strings.Split(imp, "/")[0], "."):
+				t.Errorf("the root package imports %s: it may only use the standard library", imp)
 			}
-			for _, forbidden := range engineOf[from] {
-				if to == forbidden {
-					t.Errorf("%s imports %s", from, to)
+			for what, by := range outside {
+				if (imp == what || strings.HasPrefix(imp, what+"/")) && !matches(by, from) {
+					t.Errorf("%s imports %s: only these may: %s", from, imp, by)
 				}
 			}
 		}
 	}
 }
 
-// TestCgo holds that C is linked into seedbed-worker alone.
-func TestCgo(t *testing.T) {
+// TestPrograms holds that only seedbed-worker links C, and that no program links what only tests need.
+func TestPrograms(t *testing.T) {
 	t.Parallel()
-	uses := func(program string) (found []string) {
+	for _, program := range []string{"seedbedd", "seedbed-metadata", "seedbed", "seedbed-worker"} {
+		var linksC []string
 		for _, p := range list(t, "-deps", "-tags", "libvirt,ceph,pacific", "./cmd/"+program) {
 			if !p.Standard && len(p.CgoFiles) > 0 {
-				found = append(found, p.ImportPath)
+				linksC = append(linksC, p.ImportPath)
+			}
+			if at, ours := within(p.ImportPath); ours && matches(support, at) {
+				t.Errorf("%s links %s, which is for tests", program, at)
 			}
 		}
-		return found
-	}
-	for _, program := range []string{"seedbedd", "seedbed-metadata", "seedbed"} {
-		if found := uses(program); found != nil {
-			t.Errorf("%s links C by %v", program, found)
+		if worker := program == "seedbed-worker"; worker != (linksC != nil) {
+			t.Errorf("%s links C by %v: only seedbed-worker does, built with its tags", program, linksC)
 		}
 	}
-	if uses("seedbed-worker") == nil {
-		t.Error("seedbed-worker links no C: was it built with its tags?")
+}
+
+// sources returns the Go files of the tree and what is in them.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(".", func(name string, f fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case f.IsDir() && slices.Contains([]string{".git", ".cache", "bin", "dist"}, name):
+			return filepath.SkipDir
+		case f.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestSizes holds the bounds of packages, files and lines.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	files, wideProduct, wideTests := map[string]int{}, 0, 0
+	for name, text := range sources(t) {
+		if lines := strings.Count(text, "\n"); lines > max(maxLines, longFiles[name]) {
+			t.Errorf("%s has %d lines, want %d at most: split it", name, lines, max(maxLines, longFiles[name]))
+		}
+		test := strings.HasSuffix(name, "_test.go")
+		if !test {
+			files[path.Dir(name)]++
+		}
+		for line := range strings.Lines(text) {
+			switch {
+			case utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) <= maxColumns:
+			case test || matches(support, path.Dir(name)):
+				wideTests++
+			default:
+				wideProduct++
+			}
+		}
+	}
+	for dir, n := range files {
+		if most := max(maxFiles, manyFiles[dir]); n > most {
+			t.Errorf("package %s has %d files without its tests, want %d at most: split it", dir, n, most)
+		}
+	}
+	t.Logf("%d lines of programs and %d of tests are wider than %d columns", wideProduct, wideTests, maxColumns)
+	if wideProduct > wide.product || wideTests > wide.tests {
+		t.Errorf("%d lines of programs and %d of tests are wider than %d columns, want %d and %d at most: break them",
+			wideProduct, wideTests, maxColumns, wide.product, wide.tests)
+	}
+}
+
+// TestContextValues holds that only some files put values into a context.
+func TestContextValues(t *testing.T) {
+	t.Parallel()
+	for name, text := range sources(t) {
+		if strings.HasSuffix(name, "_test.go") || slices.Contains(contextValues, name) {
+			continue
+		}
+		if strings.Contains(text, "context.WithValue(") {
+			t.Errorf("%s uses context.WithValue: pass what a function needs as an argument", name)
+		}
 	}
 }

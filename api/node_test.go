@@ -111,10 +111,10 @@ func TestPlaced(t *testing.T) {
 		says       string
 	}{
 		// A node that is not known is looked for at once, and not only after a second.
-		{"/plan", `{"name":"web1","profile":"small","node":"hv9"}`, 200, `node \"hv9\" does not exist: there are host1, hv2`},
-		{"/plan", `{"name":"web1","profile":"small"}`, 200, `"placement":[{"node":"host1","chosen":true,"reason":"mem: 12.0GiB free"},{"node":"hv2","chosen":false,"refused":"image \"debian\" is in pool \"default\" of node host1 alone"`},
+		{"/plan", `{"name":"web1","profile":"small","node":"hv9"}`, 200, `node \"hv9\" does not exist: the nodes are host1, hv2`},
+		{"/plan", `{"name":"web1","profile":"small"}`, 200, `"placement":[{"node":"host1","chosen":true,"reason":"mem: 12.0GiB free"},{"node":"hv2","chosen":false,"refused":"image \"debian\" is only in pool \"default\" of node host1"`},
 		{"/plan", `{"name":"web1","profile":"small","node":"host1"}`, 200, `"problems":[]`},
-		{"/instances", `{"name":"web1","profile":"small","node":"hv2"}`, 422, `image \"debian\" is in pool \"default\" of node host1 alone`},
+		{"/instances", `{"name":"web1","profile":"small","node":"hv2"}`, 422, `image \"debian\" is only in pool \"default\" of node host1`},
 		{"/instances", `{"name":"web1","profile":"small","node":"hv9"}`, 422, `node \"hv9\" does not exist`},
 		{"/instances", `{"name":"web2","profile":"web","node":"hv9"}`, 422, `node \"hv9\" does not exist`},
 		{"/instances", `{"name":"web1","profile":"small","node":"host1"}`, 202, `"job"`},

@@ -116,7 +116,7 @@ func TestPlacedIntake(t *testing.T) {
 		{name: "web2", profile: "small", node: "hv1", want: "hv1"},
 		{name: "web3", profile: "limited", want: "hv3"}, // hv1 has web2
 		{name: "web4", profile: "limited", node: "hv1", want: "hv1"},
-		{name: "web5", profile: "limited", node: "hv2", says: `node "hv2" cannot take instance "web5": the system template "limited" keeps its machines to the nodes hv1, hv3`},
+		{name: "web5", profile: "limited", node: "hv2", says: `node "hv2" cannot take instance "web5": the system template "limited" limits its instances to the nodes hv1, hv3`},
 		{name: "web5", profile: "small", node: "hv9", says: `node "hv9" does not exist`},
 	} {
 		req := seedbed.Request{Action: seedbed.DoCreate, Name: test.name, Profile: test.profile, Node: test.node}

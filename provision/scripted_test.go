@@ -185,7 +185,7 @@ func TestScriptedFails(t *testing.T) {
 		"prepare":             {steps("prepare: fail no"), "stage prepare: Error in script prepare() step: no"},
 		"install":             {steps("install: fail no mirror"), "stage install: Error in script install() step: no mirror"},
 		"cleanup":             {steps("cleanup: fail no"), "stage cleanup: Error in script cleanup() step: no"},
-		"death":               {steps("install: die"), "the script did not come to its end: killed"},
+		"death":               {steps("install: die"), "the script did not run to its end: killed"},
 		"no XML":              {steps("create: xml <domain"), "it is not the XML of a libvirt domain"},
 		"another name":        {strings.Replace(steps(), "<name>NAME", "<name>other", 1), `its name is "other"`},
 		"another's disk":      {strings.Replace(steps(), "default/NAME_sda'", "default/secret'", 1), "the disk default/secret is not the instance's own"},
@@ -200,7 +200,7 @@ func TestScriptedFails(t *testing.T) {
 		"a name of ours":      {steps("install: map_volume default debian", "install: add_volume default UUID-source-9 1G"), "is kept for clones of images"},
 		"a disk of ours":      {strings.Replace(steps("setup: map_volume default debian"), "default/NAME_sda'", "default/UUID-source-0'", 1), "is not the instance's own"},
 		"after the map":       {steps("install: map_volume default debian", "install: fail no"), "Error in script install() step: no"},
-		"a call that is none": {steps("prepare: drop_volume default NAME_sda"), `there is no call "drop_volume"`},
+		"a call that is none": {steps("prepare: drop_volume default NAME_sda"), `unknown call "drop_volume"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,8 +46,8 @@ func TestHookScripts(t *testing.T) {
 			"warn define: hook before the stage, script gate: it failed: exit status 3; going on without it", 0, 1},
 		{"after, best effort", seedbed.StageHook{When: seedbed.HookAfter}, "it failed: exit status 3", nil, seedbed.JobSucceeded,
 			"hook after the stage, script gate: it failed: exit status 3; going on without it", 1, 1},
-		{"no such script", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", seedbed.Errorf(seedbed.ErrNotFound, "there is no hook script gate"),
-			seedbed.JobRolledBack, "there is no hook script gate", 0, 1},
+		{"no such script", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", seedbed.Errorf(seedbed.ErrNotFound, "the hook script gate does not exist"),
+			seedbed.JobRolledBack, "the hook script gate does not exist", 0, 1},
 		{"no answer at first", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", seedbed.Errorf(seedbed.ErrUnavailable, "no worker"),
 			seedbed.JobSucceeded, "no worker; trying again", 0, 2},
 	} {

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// environment is what a script finds of its facts without reading JSON. Values
-// hold no NUL, which the kernel would take for their end.
+// environment returns the facts that a script can use without reading JSON. Values contain no NUL,
+// which the kernel would take for their end.
 func environment(run seedbed.HookRun) []string {
 	env := []string{}
 	add := func(name, value string) {

@@ -11,9 +11,8 @@ import (
 	"seedbed"
 )
 
-// Health tells which scripts there are, and is not well about those that would
-// be refused or that the configuration names and nobody has put there. A host
-// that has and wants none has no check.
+// Health lists the scripts. It reports a problem if one of them would be refused, or if the
+// configuration names one that does not exist. A host that has and needs no scripts has no check.
 func (r *Runner) Health(context.Context) []seedbed.Check {
 	check := seedbed.Check{Name: "hook scripts", OK: true}
 	entries, err := os.ReadDir(r.cfg.Dir)
@@ -23,7 +22,7 @@ func (r *Runner) Health(context.Context) []seedbed.Check {
 	names := slices.Clone(r.cfg.Named)
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || info.Mode().IsRegular() && info.Mode()&0o111 == 0 { // a text beside them, or one that is just being put there
+		if err != nil || info.Mode().IsRegular() && info.Mode()&0o111 == 0 { // another file beside them, or one that is just being installed
 			continue
 		}
 		if seedbed.CheckName("script", e.Name()) == nil {
@@ -54,7 +53,7 @@ func (r *Runner) Health(context.Context) []seedbed.Check {
 	if len(bad) > 0 {
 		check.OK = false
 		check.Detail += "; " + strings.Join(bad, "; ")
-		check.Hint = "stages with a required hook on such a script fail: put it there, as root, mode 755"
+		check.Hint = "stages that require such a script fail: install it as root, with mode 755"
 	}
 	return []seedbed.Check{check}
 }

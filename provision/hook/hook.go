@@ -1,7 +1,7 @@
-// Package hook runs scripts of the administrator's beside stages of jobs: files
-// of one directory of this host, which its owner alone may change. Each is run
-// as the worker's own user, without a shell, in a process group that ends with
-// it, and is told what happens on its standard input and in its environment.
+// Package hook runs an administrator's scripts before and after stages of jobs. The scripts are
+// files in one directory of this host, which only its owner may change. Each is run as the worker's
+// own user, without a shell, in a process group that ends with it, and gets the facts on its
+// standard input and in its environment.
 package hook
 
 import (
@@ -18,7 +18,7 @@ import (
 	"seedbed/internal/command"
 )
 
-// Config is where the scripts are.
+// Config says where the scripts are.
 type Config struct {
 	// Dir is their directory, an absolute path; it need not exist.
 	Dir string
@@ -34,7 +34,7 @@ type Runner struct {
 	owner uint32
 }
 
-// The limits of one run; its processor time is bounded by the time of its call.
+// The limits of one run. Its processor time is bounded by the time of its call.
 const (
 	maxMemory   = 4 * seedbed.GiB
 	maxFileSize = 4 * seedbed.GiB
@@ -44,7 +44,7 @@ const (
 // defaultTime bounds a run whose call has no deadline.
 const defaultTime = time.Hour
 
-// New makes a runner. Nothing is looked at before the first call.
+// New makes a runner. It reads nothing before the first call.
 func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -52,12 +52,12 @@ func New(c Config) *Runner {
 	return &Runner{cfg: c, owner: uint32(os.Geteuid())}
 }
 
-// RunHook runs the script that run names until it ends or ctx does; then its
-// process group is killed. output is called for each line that it puts out, up to
-// seedbed.MaxOutput in all, from one goroutine at a time and never after the return. A
-// script that fails is no error. Errors: seedbed.ErrInvalid for a name that is
-// none, ErrNotFound for a script that is not there, ErrForbidden for one that
-// others than root could have written, the context's when that has ended.
+// RunHook runs the script that run names until it ends or ctx does, and then kills its process
+// group. output is called for each line of its output, up to seedbed.MaxOutput in all, from one
+// goroutine at a time and never after RunHook has returned. A script that fails is not an error.
+// RunHook returns seedbed.ErrInvalid for an invalid name, ErrNotFound if the script does not exist,
+// ErrForbidden for one that users other than root could have written, and the context's error if
+// that has ended.
 func (r *Runner) RunHook(ctx context.Context, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error) {
 	file, err := r.open(run.Script)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Runner) run(ctx context.Context, file *os.File, run seedbed.HookRun, ou
 	if err != nil {
 		return seedbed.HookResult{}, fmt.Errorf("encode the facts of a hook: %w", err)
 	}
-	limit := defaultTime // the command's own is a little more, so that it is ctx that ends it
+	limit := defaultTime // the command's own limit is a little more, so that ctx ends it
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = max(time.Until(deadline), time.Millisecond)
 	}
@@ -89,7 +89,7 @@ func (r *Runner) run(ctx context.Context, file *os.File, run seedbed.HookRun, ou
 	return result(ctx, err, out.last())
 }
 
-// result tells a script that failed from a run that could not be.
+// result distinguishes a script that failed from a run that was not possible.
 func result(ctx context.Context, err error, last string) (seedbed.HookResult, error) {
 	ended, ok := errors.AsType[*command.Error](err)
 	switch {
@@ -100,7 +100,7 @@ func result(ctx context.Context, err error, last string) (seedbed.HookResult, er
 	case !ok:
 		return seedbed.HookResult{}, err
 	case errors.Is(ended.Err, exec.ErrWaitDelay):
-		return seedbed.HookResult{Problem: "what it has started holds its output: want that redirected"}, nil
+		return seedbed.HookResult{Problem: "a process that it started keeps its output open: redirect that output"}, nil
 	case ended.Err != nil:
 		return seedbed.HookResult{}, err
 	case ended.Line == "":

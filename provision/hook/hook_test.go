@@ -135,8 +135,8 @@ func TestRefused(t *testing.T) {
 		kind         error
 		says         string
 	}{
-		{"absent", "x", func(*lab) {}, seedbed.ErrNotFound, "there is no hook script x"},
-		{"no directory", "x", func(l *lab) { os.Remove(l.dir) }, seedbed.ErrNotFound, "there is no hook script x"},
+		{"absent", "x", func(*lab) {}, seedbed.ErrNotFound, "the hook script x does not exist"},
+		{"no directory", "x", func(l *lab) { os.Remove(l.dir) }, seedbed.ErrNotFound, "the hook script x does not exist"},
 		{"a path upwards", "../x", func(l *lab) { os.WriteFile(filepath.Join(l.dir, "../x"), []byte(text), 0o755) }, seedbed.ErrInvalid, "script name"},
 		{"an absolute path", "/bin/true", func(*lab) {}, seedbed.ErrInvalid, "script name"},
 		{"a path within", "sub/x", func(l *lab) { os.Mkdir(filepath.Join(l.dir, "sub"), 0o755) }, seedbed.ErrInvalid, "script name"},
@@ -144,8 +144,8 @@ func TestRefused(t *testing.T) {
 		{"hidden", ".x", func(l *lab) { l.put(".x", text) }, seedbed.ErrInvalid, "script name"},
 		{"empty", "", func(*lab) {}, seedbed.ErrInvalid, "script name"},
 		{"a NUL", "x\x00y", func(*lab) {}, seedbed.ErrInvalid, "script name"},
-		{"a directory", "x", func(l *lab) { os.Mkdir(filepath.Join(l.dir, "x"), 0o755) }, seedbed.ErrForbidden, "no regular file"},
-		{"a FIFO", "x", func(l *lab) { unix.Mkfifo(filepath.Join(l.dir, "x"), 0o755) }, seedbed.ErrForbidden, "no regular file"},
+		{"a directory", "x", func(l *lab) { os.Mkdir(filepath.Join(l.dir, "x"), 0o755) }, seedbed.ErrForbidden, "not a regular file"},
+		{"a FIFO", "x", func(l *lab) { unix.Mkfifo(filepath.Join(l.dir, "x"), 0o755) }, seedbed.ErrForbidden, "not a regular file"},
 		{"a link", "x", func(l *lab) { os.Symlink("/bin/true", filepath.Join(l.dir, "x")) }, seedbed.ErrForbidden, "symbolic link"},
 		{"writable by the group", "x", func(l *lab) { os.Chmod(l.put("x", text), 0o775) }, seedbed.ErrForbidden, "written by others"},
 		{"writable by all", "x", func(l *lab) { os.Chmod(l.put("x", text), 0o757) }, seedbed.ErrForbidden, "written by others"},
@@ -301,7 +301,7 @@ func TestHealth(t *testing.T) {
 	if checks := l.Health(t.Context()); !strings.Contains(checks[0].Detail, "README is not executable") {
 		t.Errorf("a named one that cannot be run: %+v", checks)
 	}
-	for _, want := range []string{"/hooks.d: a; ", "/b can be written by others", "no hook script c"} {
+	for _, want := range []string{"/hooks.d: a; ", "/b can be written by others", "the hook script c does not exist"} {
 		if !strings.Contains(checks[0].Detail, want) {
 			t.Errorf("detail %q without %q", checks[0].Detail, want)
 		}

@@ -9,12 +9,12 @@ import (
 	"seedbed"
 )
 
-// lines makes lines of what a script puts out, and passes on so much of them.
+// lines splits a script's output into lines and passes on a limited number of them.
 type lines struct {
 	mu   sync.Mutex
 	give func(seedbed.OutputLine)
 	left seedbed.Bytes
-	// dropped is how much found no room.
+	// dropped is how much exceeded the limit.
 	dropped seedbed.Bytes
 	latest  string
 	streams []*stream
@@ -27,7 +27,7 @@ func newLines(give func(seedbed.OutputLine)) *lines {
 	return &lines{give: give, left: seedbed.MaxOutput}
 }
 
-// stream is one of a script's streams; its lines are not mixed with another's.
+// stream is one of a script's streams. Lines of different streams are not mixed.
 type stream struct {
 	all  *lines
 	name string
@@ -67,10 +67,10 @@ func (s *stream) add(p []byte) {
 	s.part = append(s.part, p...)
 }
 
-// flush passes the line on. The lock is held.
+// flush passes the line on. The caller must hold the lock.
 func (s *stream) flush() {
 	text := strings.ToValidUTF8(strings.TrimSuffix(string(s.part), "\r"), "\ufffd")
-	if most := int(seedbed.MaxOutputLine) - len("…"); len(text) > most { // what was replaced has grown
+	if most := int(seedbed.MaxOutputLine) - len("…"); len(text) > most { // replacement characters make it longer
 		text, s.cut = strings.ToValidUTF8(text[:most], ""), true
 	}
 	if s.cut {
@@ -89,7 +89,7 @@ func (s *stream) flush() {
 	s.all.give(seedbed.OutputLine{Stream: s.name, Text: text})
 }
 
-// end passes on what had no end of line, and says how much was left out.
+// end passes on an unfinished last line, and says how much was left out.
 func (l *lines) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,12 +99,12 @@ func (l *lines) end() {
 		}
 	}
 	if l.dropped > 0 {
-		l.give(seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%s more of the hook script's output are left out", l.dropped)})
+		l.give(seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%s more of the hook script's output was left out", l.dropped)})
 	}
 	l.give = func(seedbed.OutputLine) {}
 }
 
-// last is the last line that was not blank, printable and bounded.
+// last returns the last line that was not blank, printable and bounded.
 func (l *lines) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// open opens the script of that name for running. What is looked at is the open
-// file, so that it cannot be another by the time that it runs.
+// open opens the script of that name for execution. The checks are made on the open file, so that
+// it cannot be replaced before it runs.
 func (r *Runner) open(name string) (*os.File, error) {
 	if err := seedbed.CheckName("script", name); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (r *Runner) open(name string) (*os.File, error) {
 	if err := r.safe(dir, r.cfg.Dir, unix.S_IFDIR); err != nil {
 		return nil, err
 	}
-	// Not to be held up by a FIFO.
+	// O_NONBLOCK, so that a FIFO does not block.
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	path := filepath.Join(r.cfg.Dir, name)
 	if errors.Is(err, unix.ELOOP) {
@@ -48,7 +48,7 @@ func (r *Runner) open(name string) (*os.File, error) {
 	return file, nil
 }
 
-// direct refuses what the kernel would not run by itself, and a shell might.
+// direct refuses files that the kernel would not execute by itself, but a shell might.
 func direct(file *os.File, path string) error {
 	var start [4]byte
 	n, err := file.ReadAt(start[:], 0)
@@ -58,21 +58,21 @@ func direct(file *os.File, path string) error {
 	if head := string(start[:n]); strings.HasPrefix(head, "#!") || head == "\x7fELF" {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is neither a program nor begins with the line of an interpreter: want #!/bin/sh or the like at its start", path)
+	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is neither a program nor begins with an interpreter line: want #!/bin/sh or the like at its start", path)
 }
 
 func (r *Runner) missing(err error, name string) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
-		return seedbed.Errorf(seedbed.ErrNotFound, "there is no hook script %s in %s on this host: want an executable file of that name, of root", name, r.cfg.Dir)
+		return seedbed.Errorf(seedbed.ErrNotFound, "the hook script %s does not exist in %s on this host: want an executable file of that name, of root", name, r.cfg.Dir)
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s of %s cannot be opened: %v", name, r.cfg.Dir, err)
 }
 
-// safe refuses what others than its owner could have written.
+// safe refuses files that users other than the owner could have written.
 func (r *Runner) safe(f *os.File, path string, kind uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s cannot be looked at: %v", path, err)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s cannot be inspected: %v", path, err)
 	}
 	if problem := r.problem(st, kind); problem != "" {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s %s", path, problem)
@@ -80,11 +80,11 @@ func (r *Runner) safe(f *os.File, path string, kind uint32) error {
 	return nil
 }
 
-// problem says why what is to be a file of that kind is not used; empty when it is.
+// problem returns why a file that should be of that kind is not used, or "".
 func (r *Runner) problem(st unix.Stat_t, kind uint32) string {
 	switch {
 	case st.Mode&unix.S_IFMT != kind:
-		return "is no regular file: want an executable one"
+		return "is not a regular file: want an executable one"
 	case st.Uid != 0 && st.Uid != r.owner:
 		return "belongs to another user than root: want chown root"
 	case st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0:

@@ -9,9 +9,9 @@ import (
 	"seedbed"
 )
 
-// Holder is the node on which an image of the pool is made: the one that is asked
-// for, or this host if it has the pool, or the first that has it. What is asked
-// for and cannot be gives seedbed.ErrInvalid.
+// Holder returns the node on which an image of the pool is to be made: the node asked, or this host
+// if it has the pool, or the first node that has it. It returns seedbed.ErrInvalid if the node
+// asked for cannot do it.
 func (p *Placer) Holder(ctx context.Context, pool, asked string) (string, error) {
 	if err := p.refresh(ctx, asked); err != nil {
 		return "", err
@@ -20,7 +20,7 @@ func (p *Placer) Holder(ctx context.Context, pool, asked string) (string, error)
 	defer p.mu.Unlock()
 	w := Demand{Node: asked, Pools: []string{pool}}
 	all := p.picture.weigh(w, Config{}, p.now())
-	// A cordoned node may be given images.
+	// A cordoned node may get images.
 	all = slices.DeleteFunc(all, func(c candidate) bool { return c.refused != "" && !c.passing })
 	if len(all) == 0 {
 		return "", p.nobody(w, pool)
@@ -47,7 +47,7 @@ func (p *Placer) Knows(ctx context.Context, pool string) (bool, error) {
 	}), nil
 }
 
-// Room is what a node has reported of a pool; false where it has reported nothing of it.
+// Room returns what a node has reported of a pool, or false.
 func (p *Placer) Room(ctx context.Context, node, pool string) (seedbed.PoolInfo, bool, error) {
 	if err := p.refresh(ctx, node); err != nil {
 		return seedbed.PoolInfo{}, false, err
@@ -62,7 +62,7 @@ func (p *Placer) Room(ctx context.Context, node, pool string) (seedbed.PoolInfo,
 	return info, known, nil
 }
 
-// nobody is the refusal of a pool that no node has, or not the one that is asked for.
+// nobody returns the refusal for a pool that no node has, or that the requested node does not have.
 func (p *Placer) nobody(w Demand, pool string) error {
 	if w.Node != "" {
 		return none(w, p.picture.weigh(w, Config{}, p.now()))
@@ -70,7 +70,7 @@ func (p *Placer) nobody(w Demand, pool string) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "no node has the pool %q (seedbed node list)", seedbed.Clip(pool))
 }
 
-// Keeper is the node whose worker reaches an image.
+// Keeper returns the node whose worker has access to an image.
 func (p *Placer) Keeper(ctx context.Context, image seedbed.Image) (string, error) {
 	if err := p.refresh(ctx, ""); err != nil {
 		return "", err

@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// refusal is why a node cannot take what is wanted, empty where it can; passing
-// reports whether that may change without the request or the catalogue being changed.
+// refusal returns why a node cannot take the instance, or "". passing reports whether that may
+// change without a change of the request or of the catalogue.
 func (p picture) refusal(n seedbed.Node, w Demand, conf Config) (why string, passing bool) {
 	if w.Node != "" && n.Name != w.Node {
 		return "node " + w.Node + " was asked for", false
@@ -22,43 +22,42 @@ func (p picture) refusal(n seedbed.Node, w Demand, conf Config) (why string, pas
 	}
 	use := p.use[n.Name]
 	if most := conf.MemoryOvercommit * float64(n.Report.Memory); most > 0 && float64(use.Memory+w.Memory) > most {
-		return fmt.Sprintf("%s of its memory are given out, and placement.memory_overcommit allows %s: %s more do not fit",
+		return fmt.Sprintf("%s of its memory is allocated, and placement.memory_overcommit allows %s: %s more does not fit",
 			use.Memory.Human(), seedbed.Bytes(most).Human(), w.Memory.Human()), true
 	}
 	if most := conf.VCPUOvercommit * float64(n.Report.CPUs); most > 0 && float64(use.VCPUs+w.VCPUs) > most {
-		return fmt.Sprintf("%d vCPUs are given out, and placement.vcpu_overcommit allows %.0f: %d more do not fit", use.VCPUs, most, w.VCPUs), true
+		return fmt.Sprintf("%d vCPUs are allocated, and placement.vcpu_overcommit allows %.0f: %d more do not fit", use.VCPUs, most, w.VCPUs), true
 	}
 	return "", false
 }
 
-// unfit is why a node can never run what is wanted, empty where it can: the system
-// template's limit, the pools of the volumes, and the images in pools of other nodes.
+// unfit returns why a node can never run the instance, or "": the system template's limit, the
+// pools of the volumes, or images in pools of other nodes.
 func (p picture) unfit(n seedbed.Node, w Demand) string {
 	if len(w.Limit) > 0 && !slices.Contains(w.Limit, n.Name) {
-		return fmt.Sprintf("the system template %q keeps its machines to the nodes %s", w.Template, strings.Join(w.Limit, ", "))
+		return fmt.Sprintf("the system template %q limits its instances to the nodes %s", w.Template, strings.Join(w.Limit, ", "))
 	}
 	for _, pool := range w.Pools {
 		if !has(n, pool) {
-			return fmt.Sprintf("it has no pool %q", pool)
+			return fmt.Sprintf("it does not have the pool %q", pool)
 		}
 	}
 	for _, i := range w.Images {
 		if i.Node != "" && i.Node != n.Name && !p.shared(i.Pool) {
-			return fmt.Sprintf("image %q is in pool %q of node %s alone", i.Name, i.Pool, i.Node)
+			return fmt.Sprintf("image %q is only in pool %q of node %s", i.Name, i.Pool, i.Node)
 		}
 	}
 	return ""
 }
 
-// has reports whether a node has a pool, as far as is known: one that has not
-// reported yet has any.
+// has reports whether a node has a pool. A node that has not reported yet is assumed to have it.
 func has(n seedbed.Node, pool string) bool {
 	_, found := n.Pool(pool)
 	return found || n.Seen.IsZero()
 }
 
-// shared reports whether the nodes that have the pool see the same volumes in it. Of
-// those that disagree none is believed.
+// shared reports whether the nodes that have the pool see the same volumes in it. If they disagree,
+// it is not shared.
 func (p picture) shared(pool string) (shared bool) {
 	for _, n := range p.nodes {
 		of, known := n.Pool(pool)
@@ -70,7 +69,7 @@ func (p picture) shared(pool string) (shared bool) {
 	return shared
 }
 
-// none is the refusal of what no node can take: every node with its reason.
+// none returns the refusal if no node can take the instance: every node with its reason.
 func none(w Demand, all []candidate) error {
 	if w.Node != "" {
 		for _, c := range all {
@@ -83,12 +82,12 @@ func none(w Demand, all []candidate) error {
 			names = append(names, c.node.Name)
 		}
 		slices.Sort(names)
-		return seedbed.Errorf(seedbed.ErrInvalid, "node %q does not exist: there are %s (seedbed node list)", seedbed.Clip(w.Node), strings.Join(names, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "node %q does not exist: the nodes are %s (seedbed node list)", seedbed.Clip(w.Node), strings.Join(names, ", "))
 	}
 	if len(all) == 0 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "there is no node to take %s: add one (seedbed node add)", w.subject())
+		return seedbed.Errorf(seedbed.ErrInvalid, "no node exists to take %s: add one (seedbed node add)", w.subject())
 	}
-	// Nodes with the same reason are told together.
+	// Nodes with the same reason are listed together.
 	var reasons []string
 	nodes := map[string][]string{}
 	kind := seedbed.ErrInvalid
@@ -114,7 +113,8 @@ func (w Demand) subject() string {
 	return fmt.Sprintf("instance %q", w.Name)
 }
 
-// kindOfRefusal is the error of a refusal: what may pass is no fault of the request.
+// kindOfRefusal returns the kind of a refusal. A reason that may pass is not a fault of the
+// request.
 func kindOfRefusal(c candidate) error {
 	if c.passing {
 		return seedbed.ErrFull

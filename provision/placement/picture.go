@@ -9,35 +9,35 @@ import (
 	"seedbed"
 )
 
-// Hosts are the hypervisors, and what they have.
+// Hosts lists the hypervisors, and what they have.
 type Hosts interface {
 	Nodes(ctx context.Context) ([]seedbed.Node, error)
 	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
 }
 
-// pictureAge is how old what placement goes by may be. Another control host's
-// choices of that time are not seen.
+// pictureAge is how old the data of placement may be. Choices that another control host made in
+// that time are not seen.
 const pictureAge = time.Second
 
-// picture is the nodes and what they have, as of a moment.
+// picture is the nodes and what they have, at one moment.
 type picture struct {
 	nodes []seedbed.Node
 	use   map[string]seedbed.NodeUse
 }
 
-// Placer chooses nodes, by a picture to which it adds what it has chosen since.
+// Placer chooses nodes by a picture, to which it adds its own choices since then.
 type Placer struct {
 	hosts Hosts
 	conf  Config
-	// own is the only node of an installation that knows none; may be empty.
+	// own is the only node of an installation without registered nodes; may be empty.
 	own string
 	now func() time.Time
 
 	mu      sync.Mutex
-	loaded  time.Time // when reading the picture began; zero before the first
+	loaded  time.Time // when the last read began; zero before the first
 	loading bool
 	picture picture
-	// seats are the choices that the picture's reading may not have found.
+	// seats are the choices that the last read may not have included.
 	seats map[*Seat]bool
 }
 
@@ -45,18 +45,18 @@ func New(hosts Hosts, own string, conf Config) *Placer {
 	return &Placer{hosts: hosts, own: own, conf: conf, now: time.Now, seats: map[*Seat]bool{}}
 }
 
-// Seat is a node that was chosen for an instance.
+// Seat is a reservation of a node for an instance.
 type Seat struct {
 	// Node is its name.
 	Node string
 
 	placer *Placer
 	takes  seedbed.NodeUse
-	// settled is when the instance was written down; zero before.
+	// settled is when the instance was stored; zero before.
 	settled time.Time
 }
 
-// Settle ends a choice: the instance is in the database now, or it was not to be.
+// Settle ends a reservation: the instance is in the database now, or will not be.
 func (s *Seat) Settle(made bool) {
 	p := s.placer
 	p.mu.Lock()
@@ -72,7 +72,7 @@ func (s *Seat) Settle(made bool) {
 	p.picture.add(s.takes, -1)
 }
 
-// add counts what an instance takes, or with -1 does not.
+// add adds what an instance takes, or with sign -1 removes it.
 func (p picture) add(takes seedbed.NodeUse, sign int) {
 	u, size := p.use[takes.Node], seedbed.Bytes(sign)
 	u.Instances, u.VCPUs, u.ComingVCPUs = u.Instances+sign, u.VCPUs+sign*takes.VCPUs, u.ComingVCPUs+sign*takes.VCPUs
@@ -80,8 +80,8 @@ func (p picture) add(takes seedbed.NodeUse, sign int) {
 	p.use[takes.Node] = u
 }
 
-// refresh reads the picture again when it is too old, unless somebody does already,
-// and when it does not have the node that is asked for, if one is.
+// refresh reads the picture again if it is too old and no other goroutine is reading it, or if it
+// lacks the node that is asked for.
 func (p *Placer) refresh(ctx context.Context, asked string) error {
 	p.mu.Lock()
 	began := p.now()
@@ -100,12 +100,12 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 	switch {
 	case err != nil && first:
 		return err
-	case err != nil, began.Before(p.loaded): // what there is must do
+	case err != nil, began.Before(p.loaded): // keep the last picture
 		return nil
 	}
 	for s := range p.seats {
 		if !s.settled.IsZero() && s.settled.Before(began) {
-			delete(p.seats, s) // it was found
+			delete(p.seats, s) // the read included it
 			continue
 		}
 		fresh.add(s.takes, 1)
@@ -114,13 +114,13 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 	return nil
 }
 
-// counts reports whether what so many nodes have matters: that of a single one does
-// against a bound alone.
+// counts reports whether the use of that many nodes matters: that of a single node only matters if
+// there is a bound.
 func (p *Placer) counts(nodes int) bool {
 	return nodes > 1 || p.conf.MemoryOvercommit != 0 || p.conf.VCPUOvercommit != 0
 }
 
-// read asks the database.
+// read reads the database.
 func (p *Placer) read(ctx context.Context) (picture, error) {
 	fresh := picture{use: map[string]seedbed.NodeUse{}}
 	var err error
@@ -140,9 +140,9 @@ func (p *Placer) read(ctx context.Context) (picture, error) {
 	return fresh, err
 }
 
-// Choose takes a node for what is wanted. Who asks must settle the seat.
-// Errors: seedbed.ErrInvalid where no node will ever do or the one that was asked
-// for does not exist, and ErrFull where none does now.
+// Choose reserves a node for an instance. The caller must settle the reservation. It returns
+// seedbed.ErrInvalid if no node will ever do or the node asked for does not exist, and ErrFull if
+// no node can take the instance now.
 func (p *Placer) Choose(ctx context.Context, w Demand) (*Seat, error) {
 	if err := p.refresh(ctx, w.Node); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (p *Placer) Choose(ctx context.Context, w Demand) (*Seat, error) {
 	return s, nil
 }
 
-// Explain is what choose would do now: every node, and the error if none is chosen.
+// Explain returns what Choose would do now: every node, and the error if none is chosen.
 func (p *Placer) Explain(ctx context.Context, w Demand) (node string, all []seedbed.Placement, err error) {
 	if err := p.refresh(ctx, w.Node); err != nil {
 		return "", nil, err
@@ -180,8 +180,8 @@ func (p *Placer) Explain(ctx context.Context, w Demand) (node string, all []seed
 	return all[0].Node, all, nil
 }
 
-// Fits refuses, with seedbed.ErrInvalid, to have what is wanted on the node that it
-// is to stay on.
+// Fits returns seedbed.ErrInvalid if the node on which an instance stays cannot run it with these
+// resources.
 func (p *Placer) Fits(ctx context.Context, node string, w Demand) error {
 	if err := p.refresh(ctx, node); err != nil {
 		return err
@@ -190,10 +190,10 @@ func (p *Placer) Fits(ctx context.Context, node string, w Demand) error {
 	defer p.mu.Unlock()
 	at := slices.IndexFunc(p.picture.nodes, func(n seedbed.Node) bool { return n.Name == node })
 	if at < 0 {
-		return nil // its job waits for it
+		return nil // the job waits for the node
 	}
 	if why := p.picture.unfit(p.picture.nodes[at], w); why != "" {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node %q, where %s is and stays, cannot run it so: %s", node, w.subject(), why)
+		return seedbed.Errorf(seedbed.ErrInvalid, "node %q, on which %s runs, cannot run it with these resources: %s", node, w.subject(), why)
 	}
 	return nil
 }

@@ -11,21 +11,22 @@ import (
 	"seedbed"
 )
 
-// Config is how an installation places instances.
+// Config configures the placement of an installation.
 type Config struct {
-	// Selector is that of instances whose system template names none. Default [seedbed.SelectMem].
+	// Selector is for instances whose system template does not name one. Default
+	// [seedbed.SelectMem].
 	Selector string
-	// MemoryOvercommit and VCPUOvercommit bound what the instances of a node are given
-	// together, as multiples of its memory and of its CPUs; 0 is without bound.
+	// MemoryOvercommit and VCPUOvercommit bound what the instances of a node may have together, as
+	// multiples of its memory and of its CPUs; 0 means no bound.
 	MemoryOvercommit, VCPUOvercommit float64
 }
 
 // Demand is what an instance needs of a node.
 type Demand struct {
 	Name string
-	// Node is the one that was asked for; empty is any.
+	// Node is the node asked for; empty means any.
 	Node string
-	// Template is the name of the system template that limit and selector are of.
+	// Template is the name of the system template that limit and selector come from.
 	Template string
 	Limit    []string
 	Selector string
@@ -35,20 +36,19 @@ type Demand struct {
 	Images   []seedbed.Image
 }
 
-// candidate is a node as it is for one instance.
+// candidate is a node as judged for one instance.
 type candidate struct {
 	node seedbed.Node
 	away bool
-	// weight is by how much it is to be taken: the more the better.
+	// weight ranks the node: the more the better.
 	weight float64
-	// refused is why it cannot take it, empty where it can, and passing tells that
-	// another day may lift that.
+	// refused is why it cannot take the instance, or ""; passing reports whether that may change.
 	refused string
 	passing bool
 }
 
-// weigh judges every node for what is wanted: those that can take it, the best
-// first, and then those that cannot. Those that are away come after those that are not.
+// weigh judges every node for the instance. Nodes that can take it come first, the best one in
+// front; among them, nodes that are down come after the others.
 func (p picture) weigh(w Demand, conf Config, now time.Time) []candidate {
 	all := make([]candidate, 0, len(p.nodes))
 	selector := conf.selector(w)
@@ -67,12 +67,12 @@ func (p picture) weigh(w Demand, conf Config, now time.Time) []candidate {
 	return all
 }
 
-// selector is what an instance is placed by.
+// selector returns the selector by which an instance is placed.
 func (conf Config) selector(w Demand) string {
 	return cmp.Or(w.Selector, conf.Selector, seedbed.SelectMem)
 }
 
-// before orders what is so before what is not.
+// before orders true before false.
 func before(a, b bool) int {
 	switch {
 	case a == b:
@@ -83,7 +83,7 @@ func before(a, b bool) int {
 	return 1
 }
 
-// weight is what a node is chosen by: the more the better.
+// weight ranks a node: the more the better.
 func (p picture) weight(n seedbed.Node, selector string) float64 {
 	use, report := p.use[n.Name], n.Report
 	switch selector {
@@ -92,7 +92,7 @@ func (p picture) weight(n seedbed.Node, selector string) float64 {
 	case seedbed.SelectVCPUs:
 		return -float64(use.VCPUs)
 	case seedbed.SelectLoad:
-		// Whoever is new is taken to be busy, since nobody has seen it yet.
+		// A new instance counts as busy, because its load is not measured yet.
 		return -report.Load - float64(use.ComingVCPUs)
 	case seedbed.SelectVMs:
 		return -float64(use.Instances + max(0, report.Domains-use.Running))
@@ -100,7 +100,7 @@ func (p picture) weight(n seedbed.Node, selector string) float64 {
 	return float64(report.MemoryFree - use.ComingMemory)
 }
 
-// reason says what a node is chosen by.
+// reason describes what a node is ranked by.
 func (p picture) reason(c candidate, selector string) string {
 	if c.node.Seen.IsZero() {
 		return "it has not reported yet"
@@ -108,9 +108,9 @@ func (p picture) reason(c candidate, selector string) string {
 	text := fmt.Sprintf("%s: %s free", selector, seedbed.Bytes(max(0, c.weight)).Human())
 	switch selector {
 	case seedbed.SelectMemProv:
-		text = fmt.Sprintf("%s: %s of %s given out", selector, p.use[c.node.Name].Memory.Human(), c.node.Report.Memory.Human())
+		text = fmt.Sprintf("%s: %s of %s allocated", selector, p.use[c.node.Name].Memory.Human(), c.node.Report.Memory.Human())
 	case seedbed.SelectVCPUs:
-		text = fmt.Sprintf("%s: %.0f given out", selector, -c.weight)
+		text = fmt.Sprintf("%s: %.0f allocated", selector, -c.weight)
 	case seedbed.SelectLoad:
 		text = fmt.Sprintf("%s: %.2f", selector, -c.weight)
 	case seedbed.SelectVMs:
@@ -122,5 +122,5 @@ func (p picture) reason(c candidate, selector string) string {
 	case c.node.Problem != "":
 		return text + "; its worker does not answer, and the job would wait for it: " + c.node.Problem
 	}
-	return text + "; its worker has not been heard of, and the job would wait for it"
+	return text + "; its worker has not reported, and the job would wait for it"
 }

@@ -12,7 +12,7 @@ import (
 // deviceDir is where scripts find the block devices of volumes (PVC's, by krbd's udev rules).
 const deviceDir = "/dev/rbd"
 
-// device maps or unmaps a volume, as the script asks, and gives what it is told.
+// device maps or unmaps a volume for the script, and returns the answer to it.
 func (s *session) device(ctx context.Context, m message) (string, error) {
 	v := volume{m.Args.Pool, m.Args.Name + s.start.Suffix}
 	if err := errors.Join(seedbed.CheckName("pool", v.pool), seedbed.CheckName("volume", m.Args.Name), seedbed.CheckName("volume", v.name)); err != nil {
@@ -20,7 +20,7 @@ func (s *session) device(ctx context.Context, m message) (string, error) {
 	}
 	mapper, ok := s.mappers[v.pool]
 	if !ok {
-		return "", fmt.Errorf("pool %q has no volumes that this host could map", v.pool)
+		return "", fmt.Errorf("pool %q has no volumes that this host can map", v.pool)
 	}
 	device := path.Join(deviceDir, v.pool, m.Args.Name)
 	switch m.Call {
@@ -29,11 +29,11 @@ func (s *session) device(ctx context.Context, m message) (string, error) {
 	case "unmap_volume":
 		return fmt.Sprintf(`Unmapped RBD volume "%s" in pool "%s".`, m.Args.Name, v.pool), s.unmapVolume(ctx, v, device)
 	}
-	return "", fmt.Errorf("there is no call %q", seedbed.Clip(m.Call))
+	return "", fmt.Errorf("unknown call %q", seedbed.Clip(m.Call))
 }
 
-// source maps the volume that the engine has made to stand for an image that the
-// script asked for, under the image's name: the image itself is never open to scripts.
+// source maps the volume that the engine made as a stand-in for an image that the script asked for,
+// under the image's name: scripts never open the image itself.
 func (s *session) source(ctx context.Context, asked volume, name string) (string, error) {
 	device := path.Join(deviceDir, asked.pool, asked.name)
 	return device, s.mapVolume(ctx, s.mappers[asked.pool], volume{asked.pool, name}, device)
@@ -43,7 +43,7 @@ func (s *session) mapVolume(ctx context.Context, mapper Mapper, v volume, device
 	s.mu.Lock()
 	_, there := s.mapped[device]
 	there = there && !s.hidden[device]
-	s.mapped[device] = v // first: closing the session unmaps what is here
+	s.mapped[device] = v // first, because closing the session unmaps what is in mapped
 	s.mu.Unlock()
 	if there {
 		return nil
@@ -84,7 +84,7 @@ func (s *session) unmapVolume(ctx context.Context, asked volume, device string) 
 	return nil
 }
 
-// hide notes whether the script does not see the device although it is mapped.
+// hide records whether the script does not see a device that is mapped.
 func (s *session) hide(device string, hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"seedbed/provision/script/sandbox"
 )
 
-// Mapper shows the volumes of one pool as block devices (worker.Mapper).
+// Mapper maps the volumes of one pool to block devices (worker.Mapper).
 type Mapper interface {
 	MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (device string, err error)
 	UnmapVolume(ctx context.Context, name string, id seedbed.InstanceID) error
@@ -25,21 +25,21 @@ type Mapper interface {
 
 // Devices are the block devices that a sandbox shows.
 type Devices interface {
-	// AddDevice has path inside be the host's block device.
+	// AddDevice makes path inside the sandbox the host's block device.
 	AddDevice(path, device string) error
-	// RemoveDevice takes it away; ErrInUse while it is mounted inside.
+	// RemoveDevice removes it; ErrInUse while it is mounted inside.
 	RemoveDevice(path string) error
 }
 
-// Box is a sandbox that runs.
+// Box is a running sandbox.
 type Box interface {
 	Devices
-	// Drain returns when all that was printed by now has come to the output; with
-	// rest, also the beginning of a line whose end was not printed.
+	// Drain returns when everything printed by now has been passed on. With rest, that includes a
+	// line without an end.
 	Drain(rest bool)
 	// Wait returns when the process has ended: nil, or what ended it.
 	Wait() error
-	// Close ends everything inside, and takes all of it back. It may be repeated.
+	// Close ends and removes everything inside. It may be repeated.
 	Close(ctx context.Context) error
 }
 
@@ -51,14 +51,14 @@ type Config struct {
 	Mappers map[string]Mapper
 	// Python is the interpreter. Default /usr/bin/python3.
 	Python string
-	// Limits are what a script gets that asks for nothing, and the most that one gets.
+	// Limits are the defaults of a script, and the most that it may ask for.
 	Limits sandbox.Limits
 	// Idle is how long a session lives without a turn. Default 5 min.
 	Idle time.Duration
 	Log  *slog.Logger
 }
 
-// closeTime bounds the end of a session.
+// closeTime bounds the closing of a session.
 const closeTime = 30 * time.Second
 
 // Driver has the sessions of this host.
@@ -100,18 +100,18 @@ func (d *Driver) RunScript(ctx context.Context, call seedbed.Call, turn seedbed.
 	return result, nil
 }
 
-// find is the session of the call's job and epoch.
+// find returns the session of the call's job and epoch.
 func (d *Driver) find(call seedbed.Call) (*session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.sessions[call.Job]
 	if s == nil || s.call.Epoch != call.Epoch || s.closing {
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s does not run here any more", call.Job.Short())
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s no longer runs here", call.Job.Short())
 	}
 	return s, nil
 }
 
-// begin starts a sandbox for the job, in place of the one that it has.
+// begin starts a sandbox for the job, and ends an earlier one.
 func (d *Driver) begin(ctx context.Context, call seedbed.Call, start seedbed.ScriptStart, output func(seedbed.OutputLine)) (*session, error) {
 	if err := d.CloseScript(ctx, call.Job, start.Instance); err != nil {
 		return nil, err
@@ -126,8 +126,7 @@ func (d *Driver) begin(ctx context.Context, call seedbed.Call, start seedbed.Scr
 	return s, nil
 }
 
-// end closes a session without a caller who would wait for it. No turn finds it
-// after the return.
+// end closes a session in the background. After its return no turn finds the session.
 func (d *Driver) end(s *session, why string) {
 	d.leave(s)
 	d.ends.Go(func() {
@@ -140,14 +139,14 @@ func (d *Driver) end(s *session, why string) {
 	})
 }
 
-// leave has no more turns go to a session.
+// leave makes a session unavailable for turns.
 func (d *Driver) leave(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.closing = true
 }
 
-// close takes back all of a session. One that could not be is kept for the next try.
+// close removes everything of a session. If that fails, the session is kept for the next attempt.
 func (d *Driver) close(ctx context.Context, s *session) error {
 	d.leave(s)
 	if err := s.close(ctx); err != nil {
@@ -161,8 +160,8 @@ func (d *Driver) close(ctx context.Context, s *session) error {
 	return nil
 }
 
-// CloseScript implements worker.Scripts. What another process of this worker has
-// left mapped of the instance is taken back too.
+// CloseScript implements worker.Scripts. It also removes mappings of the instance that an earlier
+// process of this worker has left.
 func (d *Driver) CloseScript(ctx context.Context, job seedbed.JobID, id seedbed.InstanceID) error {
 	d.mu.Lock()
 	s := d.sessions[job]

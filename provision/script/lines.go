@@ -8,20 +8,20 @@ import (
 	"seedbed"
 )
 
-// maxHeld is how many lines wait while no turn takes them.
+// maxHeld is how many lines are kept while no turn takes them.
 const maxHeld = 1024
 
-// lines are what a script puts out, on the way to whoever takes its turn.
+// lines passes a script's output to the turn that takes it.
 type lines struct {
 	mu   sync.Mutex
-	to   func(seedbed.OutputLine) // nil while there is no turn
+	to   func(seedbed.OutputLine) // nil without a turn
 	held []seedbed.OutputLine
 	lost int
 }
 
 func newLines() *lines { return &lines{} }
 
-// add takes one line of a stream; bytes that are no UTF-8 are replaced.
+// add takes one line of a stream and replaces bytes that are not UTF-8.
 func (l *lines) add(stream string, line []byte) {
 	text := strings.ToValidUTF8(string(line), "\uFFFD")
 	l.line(seedbed.OutputLine{Stream: stream, Text: text})
@@ -40,7 +40,7 @@ func (l *lines) line(line seedbed.OutputLine) {
 	}
 }
 
-// attach has a turn take the lines, first those that have waited.
+// attach passes the lines to a turn, beginning with those that were kept.
 func (l *lines) attach(to func(seedbed.OutputLine)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,12 +51,12 @@ func (l *lines) attach(to func(seedbed.OutputLine)) {
 		to(line)
 	}
 	if l.lost > 0 {
-		to(seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%d lines between two steps are lost", l.lost)})
+		to(seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%d lines between two steps were lost", l.lost)})
 	}
 	l.held, l.lost = nil, 0
 }
 
-// detach ends the turn; no line is given to it after the return.
+// detach ends the turn. No line is passed to it after detach has returned.
 func (l *lines) detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -214,7 +214,7 @@ func TestSessionEnds(t *testing.T) {
 	}{
 		"gone":         {func(*runner) {}, "its process ended"},
 		"killed":       {func(r *runner) { r.box.err = errors.New("killed after 1m") }, "killed after 1m"},
-		"no message":   {func(r *runner) { r.say("hello") }, "what is no message"},
+		"no message":   {func(r *runner) { r.say("hello") }, "an invalid message"},
 		"unknown":      {func(r *runner) { r.say(`{"op":"answer"}`) }, `the message "answer"`},
 		"no arguments": {func(r *runner) { r.say(`{"op":"call","id":1,"name":"map_volume"}`) }, "without arguments"},
 		"too long":     {func(r *runner) { r.say(strings.Repeat("x", maxLine+1)) }, "more than"},

@@ -19,13 +19,13 @@ import (
 	"seedbed/provision/script/sandbox"
 )
 
-// target is where function scripts find their machine's file systems.
+// target is where function scripts find the file systems of their instance.
 const target = "/tmp/target"
 
 // scriptFile is the script's name among the files of its sandbox.
 const scriptFile = "script.py"
 
-// session is one script that runs. Its turns come one at a time.
+// session is one running script. Its turns come one at a time.
 type session struct {
 	call    seedbed.Call
 	start   seedbed.ScriptStart
@@ -35,11 +35,11 @@ type session struct {
 	heard   chan heard
 	stop    chan struct{} // closed with the session
 	lines   *lines
-	// awaits is the ID of the call that the script waits for the answer of; 0 for none.
+	// awaits is the ID of the call whose answer the script waits for; 0 for none.
 	awaits int64
-	// wants is the image that it is to be shown with that answer; else zero.
+	// wants is the image that the script is to be shown with that answer; otherwise zero.
 	wants volume
-	// closing is the driver's to change.
+	// closing belongs to the driver.
 	closing bool
 
 	ending sync.Mutex // held while the session is taken back
@@ -47,13 +47,13 @@ type session struct {
 	mu     sync.Mutex // guards the rest
 	idle   *time.Timer
 	mapped map[string]volume // by the path of the device inside
-	// hidden are those of them that the script sees no more, and that could not be unmapped.
+	// hidden are those of them that the script no longer sees, and that could not be unmapped.
 	hidden map[string]bool
-	// logged is how much the script may still log, in bytes.
+	// logged is how much the script may still log.
 	logged seedbed.Bytes
 }
 
-// volume is one that a script has mapped.
+// volume is a volume that a script has mapped.
 type volume struct{ pool, name string }
 
 // open starts the sandbox of a session.
@@ -83,7 +83,7 @@ func (d *Driver) open(ctx context.Context, call seedbed.Call, start seedbed.Scri
 	return s, nil
 }
 
-// limits are the script's, which are at most the host's.
+// limits returns the script's limits, which are at most the host's.
 func (d *Driver) limits(o seedbed.ScriptOptions) sandbox.Limits {
 	l := d.cfg.Limits
 	if o.Time > 0 && (l.Time == 0 || o.Time < l.Time) {
@@ -95,7 +95,7 @@ func (d *Driver) limits(o seedbed.ScriptOptions) sandbox.Limits {
 	return l
 }
 
-// channel is a way between this process and the runner: ours, and the end that it gets.
+// channel makes a channel between this process and the runner, and returns both ends.
 func channel() (net.Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -117,14 +117,14 @@ func (s *session) begin() message {
 	}
 }
 
-// rest has the session end when its next turn does not come in time.
+// rest ends the session if its next turn does not come in time.
 func (s *session) rest(end func(), after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = time.AfterFunc(after, end)
 }
 
-// wake ends the rest.
+// wake stops that timer.
 func (s *session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,8 @@ func (s *session) wake() {
 	}
 }
 
-// close takes everything back: first what runs and is mounted in the sandbox,
-// then the mappings, which that would keep in use.
+// close removes everything: first what runs and is mounted in the sandbox, and then the mappings,
+// which it kept in use.
 func (s *session) close(ctx context.Context) error {
 	s.wake()
 	s.ending.Lock()
@@ -143,7 +143,7 @@ func (s *session) close(ctx context.Context) error {
 		close(s.stop)
 		s.closed = true
 	}
-	s.conn.Close() // the runner ends by itself when it can; an error changes nothing
+	s.conn.Close() // the runner ends by itself if it can; an error changes nothing
 	if err := s.box.Close(ctx); err != nil {
 		return fmt.Errorf("end the script's sandbox: %w", err)
 	}

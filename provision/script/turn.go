@@ -10,24 +10,24 @@ import (
 	"seedbed"
 )
 
-// sayTime bounds the sending of one message: the runner waits for it.
+// sayTime bounds the sending of one message, which the runner waits for.
 const sayTime = 30 * time.Second
 
-// turn has the script go on until it has done what is asked for, fails, or calls
-// for a volume. An error leaves the session in no state to go on from.
+// turn lets the script continue until it has done what is asked for, fails, or calls for a volume.
+// After an error the session cannot continue.
 func (s *session) turn(ctx context.Context, t seedbed.ScriptTurn, output func(seedbed.OutputLine)) (result seedbed.ScriptResult, err error) {
 	s.wake()
 	s.lines.attach(output)
 	defer s.lines.detach()
-	// What the script says over its channel overtakes what it has printed before.
-	// A call comes from within a step, which may be within a line too.
+	// Messages on the channel overtake earlier output. A call comes from within a step, and
+	// possibly from within a line.
 	defer func() { s.box.Drain(result.Call == nil) }()
 	ask, doing := s.begin(), "load"
 	switch {
 	case t.Start != nil:
 	case t.Answer != nil:
 		if t.Answer.ID != s.awaits || s.awaits == 0 {
-			return seedbed.ScriptResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the script waits for no answer to its call %d", t.Answer.ID)
+			return seedbed.ScriptResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the script does not wait for an answer to its call %d", t.Answer.ID)
 		}
 		ok, text := s.answered(ctx, *t.Answer)
 		if ctx.Err() != nil {
@@ -63,7 +63,7 @@ func (s *session) turn(ctx context.Context, t seedbed.ScriptTurn, output func(se
 	}
 }
 
-// hear takes one message of the runner; done when it ends the turn.
+// hear handles one message of the runner. done reports whether it ends the turn.
 func (s *session) hear(ctx context.Context, m message) (result seedbed.ScriptResult, done bool, err error) {
 	switch m.Op {
 	case "log":
@@ -102,8 +102,8 @@ func (s *session) hear(ctx context.Context, m message) (result seedbed.ScriptRes
 	return result, false, nil
 }
 
-// answered is what the script is told of its call: the engine's answer, or for an
-// image the device that shows it.
+// answered returns the answer to the script's call: the engine's, or for an image the device that
+// shows it.
 func (s *session) answered(ctx context.Context, a seedbed.ScriptAnswer) (ok bool, text string) {
 	wants := s.wants
 	s.wants = volume{}
@@ -117,7 +117,7 @@ func (s *session) answered(ctx context.Context, a seedbed.ScriptAnswer) (ok bool
 	return true, text
 }
 
-// log passes a line of the script's log on, by its level.
+// log passes on a line of the script's log.
 func (s *session) log(m message) {
 	level := m.Level
 	if level != "warn" && level != "error" {
@@ -127,7 +127,7 @@ func (s *session) log(m message) {
 		return
 	}
 	if s.logged -= seedbed.Bytes(len(m.Msg) + 1); s.logged <= 0 {
-		s.lines.line(seedbed.OutputLine{Stream: "warn", Text: "the script has logged as much as it may put out: the rest is left out"})
+		s.lines.line(seedbed.OutputLine{Stream: "warn", Text: "the script has logged as much as it may: the rest is left out"})
 		return
 	}
 	for text := range strings.Lines(m.Msg) {
@@ -135,13 +135,13 @@ func (s *session) log(m message) {
 	}
 }
 
-// gone is the error of a turn whose session was closed.
+// gone returns the error of a turn whose session was closed.
 func (s *session) gone() error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s was ended", s.call.Job.Short())
 }
 
-// broken is what comes of a turn whose channel broke. Where that was the session's
-// own doing, which closed it, the script has not failed.
+// broken returns the result of a turn whose channel broke. If the session itself closed it, the
+// script has not failed.
 func (s *session) broken(doing string, cause error) (seedbed.ScriptResult, error) {
 	select {
 	case <-s.stop:
@@ -151,8 +151,8 @@ func (s *session) broken(doing string, cause error) (seedbed.ScriptResult, error
 	}
 }
 
-// ended is the failure of a script whose process is no more, or is not to be
-// spoken with. It is the script's own: trying again would end the same way.
+// ended returns the failure of a script whose process has ended or broke the protocol. It is the
+// script's own failure: another attempt would end the same way.
 func (s *session) ended(doing string, cause error) seedbed.ScriptResult {
 	s.conn.Close()
 	why := cause
@@ -166,11 +166,11 @@ func (s *session) ended(doing string, cause error) seedbed.ScriptResult {
 	case <-time.After(5 * time.Second):
 	}
 	return seedbed.ScriptResult{Failure: &seedbed.ScriptFailure{
-		Step: doing, Class: "ProvisioningError", Message: fmt.Sprintf("the script did not come to its end: %s", why), Ended: true,
+		Step: doing, Class: "ProvisioningError", Message: fmt.Sprintf("the script did not run to its end: %s", why), Ended: true,
 	}}
 }
 
-// say sends a message to the runner, which must take it soon.
+// say sends a message to the runner, which must read it soon.
 func (s *session) say(m message) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(sayTime)); err != nil {
 		return err

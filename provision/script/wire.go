@@ -13,8 +13,8 @@ import (
 // maxLine bounds one message of a script's process, in bytes.
 const maxLine = 16 << 20
 
-// message is what goes between a session and the runner in the sandbox, one a
-// line; python/lib/seedbed/_session.py has the other side.
+// message is a message between a session and the runner in the sandbox, one per line;
+// python/lib/seedbed/_session.py has the other side.
 type message struct {
 	Op string `json:"op"`
 	// Of begin.
@@ -50,12 +50,12 @@ type callArgs struct {
 	Source string `json:"source"`
 }
 
-// parseMessage reads one line of the runner, which is a stranger: the script can
-// write to its descriptor too.
+// parseMessage parses one line of the runner, which is not trusted: the script can write to its
+// descriptor too.
 func parseMessage(line []byte) (message, error) {
 	var m message
 	if err := json.Unmarshal(line, &m); err != nil {
-		return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has sent what is no message: %v", err)
+		return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has sent an invalid message: %v", err)
 	}
 	switch m.Op {
 	case "ready", "done", "failed", "log":
@@ -69,8 +69,8 @@ func parseMessage(line []byte) (message, error) {
 	return message{}, seedbed.Errorf(seedbed.ErrInvalid, "the script's process has sent the message %q, which is unknown", seedbed.Clip(m.Op))
 }
 
-// listen hands over the runner's messages until it ends or breaks the rules;
-// then it closes the channel.
+// listen passes on the runner's messages until it ends or breaks the protocol, and then closes the
+// channel.
 func listen(conn net.Conn, heard chan<- heard, stop <-chan struct{}) {
 	defer close(heard)
 	lines := bufio.NewScanner(conn)
@@ -86,7 +86,7 @@ func listen(conn net.Conn, heard chan<- heard, stop <-chan struct{}) {
 	}
 }
 
-// heard is a message, or why there will be none.
+// heard is a message, or why there will be no more.
 type heard struct {
 	message
 	err error

@@ -10,10 +10,10 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// maxCost bounds what one expression may do, in CEL's units: about one per operation.
+// maxCost bounds one expression in CEL's units: about one per operation.
 const maxCost = 10000
 
-// compile reads an expression with its brackets, and notes the names that it reads.
+// compile compiles an expression with its brackets, and records the names that it reads.
 func (t *Template) compile(source string) (part, error) {
 	env := t.scope.env
 	p := part{source: source, integer: source[1] == '('}
@@ -23,14 +23,14 @@ func (t *Template) compile(source string) (part, error) {
 	}
 	parsed, issues := env.Parse(inner)
 	if issues.Err() != nil {
-		return part{}, errors.New("is no expression")
+		return part{}, errors.New("is not an expression")
 	}
 	if err := t.noteNames(parsed.NativeRep()); err != nil {
 		return part{}, err
 	}
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return part{}, fmt.Errorf("is no expression that works: %s", firstLine(issues))
+		return part{}, fmt.Errorf("is not a valid expression: %s", firstLine(issues))
 	}
 	out := checked.OutputType()
 	if p.integer && !out.IsExactType(cel.IntType) && !out.IsExactType(cel.DynType) {
@@ -45,8 +45,8 @@ func (t *Template) compile(source string) (part, error) {
 	return p, err
 }
 
-// nested makes plain brackets of those references that stand in an expression,
-// so that $(1024 * ${param.gib}) is $(1024 * (param.gib)). Strings stay as they are.
+// nested replaces references inside an expression by plain brackets, so that $(1024 * ${param.gib})
+// becomes $(1024 * (param.gib)). Strings are not changed.
 func nested(s string) string {
 	if !strings.Contains(s, "${") && !strings.Contains(s, "$(") {
 		return s
@@ -88,7 +88,8 @@ func firstLine(issues *cel.Issues) string {
 	return issues.Err().Error()
 }
 
-// noteNames refuses unknown names, with those that there are, and collects the names.
+// noteNames records the names that the tree reads. Its error for an unknown name lists the known
+// ones.
 func (t *Template) noteNames(tree *ast.AST) error {
 	var unknown string
 	var visit func(e ast.Expr)
@@ -132,7 +133,7 @@ func (t *Template) noteNames(tree *ast.AST) error {
 	return nil
 }
 
-// note collects a name, and reports whether there is such a one.
+// note records a name, and reports whether it is known.
 func (t *Template) note(name string) bool {
 	head, rest, _ := strings.Cut(name, ".")
 	field, _, deeper := strings.Cut(rest, ".")
@@ -149,7 +150,7 @@ func (t *Template) note(name string) bool {
 	return known
 }
 
-// noteIndex takes param["NAME"] and tag["NAME"], for names that are no identifiers.
+// noteIndex accepts param["NAME"] and tag["NAME"], for names that are not identifiers.
 func (t *Template) noteIndex(args []ast.Expr) bool {
 	if args[0].Kind() != ast.IdentKind || args[1].Kind() != ast.LiteralKind {
 		return false
@@ -168,7 +169,7 @@ func (t *Template) noteIndex(args []ast.Expr) bool {
 	return false
 }
 
-// dotted is an expression such as vm.name as text; empty when it is none.
+// dotted returns an expression such as vm.name as text, or "".
 func dotted(e ast.Expr) string {
 	switch e.Kind() {
 	case ast.IdentKind:

@@ -11,14 +11,14 @@ import (
 	"seedbed"
 )
 
-// Fill is the document with the values in it, of at most limit bytes. The error
-// is seedbed.ErrInvalid, with line and column, for a param or tag that is not
-// there, and for a value that is no text.
+// Fill returns the document with the values filled in, of at most limit bytes. The error is
+// seedbed.ErrInvalid, with line and column, for a missing param or tag and for a value that is not
+// text.
 func (t *Template) Fill(v Values, limit seedbed.Bytes) ([]byte, error) {
 	return t.Eval(v.activation(), limit)
 }
 
-// Eval is Fill with the values by their names, as [Named] has those of params.
+// Eval is like Fill with the values by name, as [Named] returns those of params.
 func (t *Template) Eval(act map[string]any, limit seedbed.Bytes) ([]byte, error) {
 	var out bytes.Buffer
 	for _, p := range t.parts {
@@ -61,7 +61,7 @@ func (p part) value(act map[string]any) (string, error) {
 	return "", fmt.Errorf("gives %s: want a string, an integer or true or false", v.Type().TypeName())
 }
 
-// Number is the number at the end of a name, which expressions read as vm.number.
+// Number returns the number at the end of a name, which expressions read as vm.number.
 func Number(name string) (int64, bool) {
 	head := strings.TrimRight(name, "0123456789")
 	n, err := strconv.ParseInt(name[len(head):], 10, 64)

@@ -46,15 +46,15 @@ func TypeOf(p seedbed.Param) Type {
 	return String
 }
 
-// Scope is what expressions may read. Any number of goroutines may use it.
+// Scope is the set of names that expressions may read. It is safe for concurrent use.
 type Scope struct {
 	env   *cel.Env
 	types map[string]Type
-	// open lets any param be read, of a type that is not known; tags lets tags be.
+	// open allows any param, with an unknown type; tags allows tags.
 	open, tags bool
 }
 
-// documentNames are what documents read besides params and tags.
+// documentNames are the names that documents may read in addition to params and tags.
 var documentNames = map[string]Type{
 	"vm.name": String, "vm.id": String, "vm.uuid": String, "vm.profile": String, "vm.image": String, "vm.node": String, "vm.network": String,
 	"vm.mac": String, "vm.ip": String, "vm.number": Int, "vm.vcpus": Int, "vm.memory": Int,
@@ -62,7 +62,7 @@ var documentNames = map[string]Type{
 	"region": String, "zone": String,
 }
 
-// base is CEL with our functions. It has no macro that loops.
+// base is CEL with our functions. It has no macros that loop.
 var base = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.ClearMacros(), cel.Macros(cel.HasMacro),
@@ -90,11 +90,11 @@ func text(name string, f func(string) string) cel.EnvOption {
 		})))
 }
 
-// anyParam is the scope of documents whose profile declares no params.
+// anyParam is the scope of documents whose profile does not declare params.
 var anyParam = sync.OnceValues(func() (*Scope, error) { return newScope(documentNames, nil, true) })
 
-// DocumentScope is what the documents of a profile may read. With params they
-// are all that there are; nil lets any be read, of whatever type a request gives.
+// DocumentScope returns the scope of a profile's documents. If params is nil, they may read any
+// param, with the type that the request gives it; otherwise only these.
 func DocumentScope(params []seedbed.Param) (*Scope, error) {
 	if params == nil {
 		return anyParam()
@@ -102,7 +102,7 @@ func DocumentScope(params []seedbed.Param) (*Scope, error) {
 	return newScope(documentNames, params, true)
 }
 
-// FieldScope is what the fields of a profile may read: its params, and names.
+// FieldScope returns the scope of a profile's fields: its params, and names.
 func FieldScope(params []seedbed.Param, names map[string]Type) (*Scope, error) {
 	if params == nil {
 		params = []seedbed.Param{}
@@ -130,7 +130,7 @@ func newScope(names map[string]Type, params []seedbed.Param, tags bool) (*Scope,
 	return s, err
 }
 
-// Names are the names that an expression may read, for messages and manuals.
+// Names returns the names that an expression may read, for messages and manuals.
 func (s *Scope) Names() []string {
 	names := slices.Collect(maps.Keys(s.types))
 	if s.open {

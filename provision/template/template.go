@@ -1,12 +1,12 @@
-// Package template fills references to an instance into the documents that it
-// is served. A document is a template only when its first line is [Header],
-// which is not served; any other is served as it is.
+// Package template fills references to an instance into the documents that are served to it. A
+// document is a template only if its first line is [Header], which is not served. All other
+// documents are served unchanged.
 //
-// In a template ${expression} stands for the expression's value as text, and
-// $(expression) for the result of integer arithmetic; $${ and $$( stand for
-// themselves without the first dollar sign, for what a shell in the guest is to
-// see. Expressions are CEL (https://cel.dev) over the names of a [Scope], without
-// loops; ${…} in one is a bracket. A value is inserted as text and never looked at again.
+// In a template ${expression} stands for the expression's value as text, and $(expression) for the
+// result of integer arithmetic. $${ and $$( stand for themselves without the first dollar sign, for
+// text that a shell in the guest must see. Expressions are CEL (https://cel.dev) over the names of
+// a [Scope], without loops; ${…} inside one is a bracket. Inserted values are text and are not
+// expanded again.
 package template
 
 import (
@@ -28,23 +28,23 @@ const (
 	maxExpressions = 2000
 )
 
-// Template is a document that was read; any number of goroutines may fill it in.
+// Template is a parsed document. It is safe for concurrent use.
 type Template struct {
 	name  string
 	body  []byte
 	parts []part
 	reads map[string]bool // the names that are read
 	scope *Scope
-	above int    // lines above the body
-	seen  string // who would see what is escaped
+	above int    // number of lines above the body
+	seen  string // who sees escaped expressions
 }
 
-// part is a literal, or an expression when program is set.
+// part is a literal, or an expression if program is set.
 type part struct {
 	literal []byte
 	program cel.Program
 	out     *cel.Type
-	source  string // with its brackets
+	source  string // including brackets
 	integer bool   // $(…)
 	line    int
 	column  int
@@ -56,16 +56,16 @@ func Is(doc []byte) bool {
 	return string(bytes.TrimRight(first, " \t\r")) == Header
 }
 
-// Parse reads a template, which [Is] one; messages call the document name. The
-// error, of kind seedbed.ErrInvalid, says the line and column of an expression
-// that is none, or that reads an unknown name, and how to escape it.
+// Parse parses a template; [Is] must be true for it. Messages call the document name. The error, of
+// kind seedbed.ErrInvalid, has the line and column of an expression that is invalid or reads an
+// unknown name, and says how to escape it.
 func Parse(scope *Scope, name string, doc []byte) (*Template, error) {
 	_, body, _ := bytes.Cut(doc, []byte("\n"))
 	return (&Template{name: name, body: body, reads: map[string]bool{}, scope: scope, above: 1, seen: "for the guest to see"}).parse()
 }
 
-// ParseField reads the text of a field, all of which is the template; messages
-// call the field name.
+// ParseField parses the text of a field, all of which is the template. Messages call the field
+// name.
 func ParseField(scope *Scope, name, text string) (*Template, error) {
 	return (&Template{name: name, body: []byte(text), reads: map[string]bool{}, scope: scope, seen: "for"}).parse()
 }
@@ -111,7 +111,7 @@ func (t *Template) parse() (*Template, error) {
 	return t, nil
 }
 
-// nextDollar finds the next ${, $(, $${ or $$(; -1 when there is none.
+// nextDollar returns the index of the next ${, $(, $${ or $$(, or -1.
 func nextDollar(b []byte) int {
 	for i := 0; i+1 < len(b); i++ {
 		if b[i] != '$' {
@@ -126,9 +126,8 @@ func nextDollar(b []byte) int {
 
 func opens(c byte) bool { return c == '{' || c == '(' }
 
-// closing is the length of the expression that b starts with, brackets
-// included; -1 when it does not end on its line. Brackets nest, and those in a
-// string count for nothing.
+// closing returns the length of the expression with which b starts, brackets included, or -1 if it
+// does not end on its line. Brackets nest; those in strings do not count.
 func closing(b []byte) int {
 	var open []byte
 	for i := 1; i < len(b) && i < maxExpression; i++ {
@@ -171,7 +170,7 @@ func (t *Template) literal(b []byte) {
 	t.parts = append(t.parts, part{literal: bytes.Clone(b)})
 }
 
-// invalid is the error about an expression at a place of the body.
+// invalid returns the error about an expression at an offset of the body.
 func (t *Template) invalid(line, column int, source, what string) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: %s %s; %s %s as it is, write $%s",
 		t.name, line+t.above, column, quote(source), what, t.seen, source[:2], source[:2])
@@ -189,23 +188,24 @@ func clipLine(b []byte) []byte {
 	return bytes.TrimRight(line, "\r")
 }
 
-// position is where a byte of the body is, both counted from 1; the column in characters.
+// position converts an offset of the body to line and column, both counted from 1, the column in
+// characters.
 func position(body []byte, offset int) (line, column int) {
 	before := body[:offset]
 	start := bytes.LastIndexByte(before, '\n') + 1
 	return bytes.Count(before, []byte("\n")) + 1, len([]rune(string(before[start:]))) + 1
 }
 
-// Body is the document without its first line, expressions as they stand.
+// Body returns the document without its first line, with its expressions.
 func (t *Template) Body() []byte { return t.body }
 
 // Reads reports whether the template reads the request's param of that name.
 func (t *Template) Reads(param string) bool { return t.reads["param."+param] }
 
-// Names are all that the template reads, such as param.size and vm.name, in order.
+// Names returns all names that the template reads, such as param.size and vm.name, sorted.
 func (t *Template) Names() []string { return slices.Sorted(maps.Keys(t.reads)) }
 
-// At is the place of the first expression that reads name.
+// At returns the position of the first expression that reads name.
 func (t *Template) At(name string) (line, column int) {
 	_, field, _ := strings.Cut(name, ".")
 	for _, p := range t.parts {
@@ -216,8 +216,8 @@ func (t *Template) At(name string) (line, column int) {
 	return 1, 1
 }
 
-// Gives tells what a template that is one expression gives; known is false for
-// one with other text, and for one whose value is known only once it is evaluated.
+// Gives returns the type of a template that is a single expression. known is false if it has other
+// text, or if the type is only known once it is evaluated.
 func (t *Template) Gives() (kind Type, known bool) {
 	if len(t.parts) != 1 || t.parts[0].program == nil {
 		return String, false

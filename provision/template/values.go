@@ -2,14 +2,14 @@ package template
 
 import "seedbed"
 
-// Values are what the expressions of a document read.
+// Values are the values that a document's expressions read.
 type Values struct {
 	Guest seedbed.Guest
-	// Params are the request's: strings, whole numbers and booleans.
+	// Params are the request's params: strings, whole numbers and booleans.
 	Params map[string]any
 }
 
-// Named are params by the names that expressions know them by.
+// Named returns params by the names that expressions use for them.
 func Named(params map[string]any) map[string]any {
 	act := map[string]any{"param": params}
 	if params == nil {
@@ -21,7 +21,7 @@ func Named(params map[string]any) map[string]any {
 	return act
 }
 
-// activation has the values by their names.
+// activation returns the values by name.
 func (v Values) activation() map[string]any {
 	g := v.Guest
 	act := Named(v.Params)

@@ -30,7 +30,8 @@ type Finding struct {
 //go:embed check.py
 var checker string
 
-// checkTimeout is what the check of a script that is as long as may be takes at most, on a slow machine.
+// checkTimeout is what the check of a script that is as long as may be takes at most, on a slow
+// machine.
 const checkTimeout = 30 * time.Second
 
 // ErrNoInterpreter says that there is no such Python here: only CheckText was done.

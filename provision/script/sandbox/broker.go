@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// broker answers for the calls that the filter hands over: one at a time, so
-// that what it has looked at does not change by another call in between.
+// broker answers the calls that the filter hands over, one at a time, so that no other call changes
+// what it has checked.
 type broker struct {
 	*warden
 	listener int
@@ -36,8 +36,8 @@ type response struct {
 // noSetuidFixup is SECBIT_NO_SETUID_FIXUP (linux/securebits.h).
 const noSetuidFixup = 1 << 2
 
-// start begins to answer, on a thread of its own: its working directory and its
-// file system user change.
+// start begins to answer on its own thread, because its working directory and its file system user
+// change.
 func (b *broker) start() error {
 	if err := b.left.open(); err != nil {
 		return err
@@ -47,7 +47,8 @@ func (b *broker) start() error {
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_FS)
 		if err == nil {
-			// A change of the file system user takes no capabilities away (capabilities(7)).
+			// With this, a change of the file system user does not remove capabilities
+			// (capabilities(7)).
 			err = unix.Prctl(unix.PR_SET_SECUREBITS, noSetuidFixup, 0, 0, 0)
 		}
 		ready <- err
@@ -65,14 +66,14 @@ func (b *broker) serve() {
 	for {
 		fds := []unix.PollFd{{Fd: int32(b.listener), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err == nil && fds[0].Revents&unix.POLLHUP != 0 {
-			return // no process with the filter is left
+			return // no process with the filter exists any longer
 		}
 		var n notif
 		if e := ioctl(b.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); e != 0 {
 			if e == unix.EINTR || e == unix.ENOENT { // ENOENT: the caller is gone
 				continue
 			}
-			b.note("the broker ended: %v; calls of mount and mknod wait in vain from now on", e)
+			b.note("the broker ended: %v; calls of mount and mknod are not answered from now on", e)
 			return
 		}
 		r := response{id: n.id}
@@ -88,8 +89,8 @@ func ioctl(fd int, request uintptr, p unsafe.Pointer) unix.Errno {
 	return e
 }
 
-// valid says whether the caller still waits, so that what was opened under its
-// number is its own and not a later process's.
+// valid reports whether the caller still waits. If so, what was opened under its PID belongs to it
+// and not to a later process.
 func (b *broker) valid(n *notif) bool {
 	return ioctl(b.listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)) == 0
 }
@@ -103,13 +104,13 @@ type denied struct {
 func (d *denied) Error() string { return d.why }
 func (d *denied) Unwrap() error { return d.errno }
 
-// deny refuses with EPERM.
+// deny returns a refusal with EPERM.
 func deny(format string, args ...any) error {
 	return &denied{unix.EPERM, fmt.Sprintf(format, args...)}
 }
 
-// answer does what the call asks for. Refusals on principle are noted; what fails
-// for an ordinary reason fails with its own error alone.
+// answer does what the call asks for. Refusals by policy are logged; ordinary failures only return
+// their errno.
 func (b *broker) answer(n *notif) error {
 	c, err := b.caller(n)
 	if err != nil {
@@ -117,7 +118,7 @@ func (b *broker) answer(n *notif) error {
 	}
 	defer c.close()
 	if !c.root {
-		return unix.EPERM // what the kernel would say
+		return unix.EPERM // as the kernel would
 	}
 	what := ""
 	switch int(n.number) {
@@ -136,8 +137,8 @@ func (b *broker) answer(n *notif) error {
 	return err
 }
 
-// flush answers BLKFLSBUF on one of the job's devices, through a descriptor of
-// the broker's own: it is the device that is flushed, whoever asks.
+// flush answers BLKFLSBUF on one of the job's devices, through a descriptor of the broker's own:
+// the flush affects the device and not the descriptor.
 func (b *broker) flush(c *caller, fd int32) (what string, err error) {
 	what = "flush of a device"
 	var st unix.Stat_t
@@ -159,7 +160,7 @@ func (b *broker) flush(c *caller, fd int32) (what string, err error) {
 	return what, nil
 }
 
-// device finds the path of the job's block device that st is of.
+// device returns the path of the job's block device that st describes.
 func (b *broker) device(st *unix.Stat_t) (path string, ok bool) {
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
 		return "", false
@@ -170,8 +171,7 @@ func (b *broker) device(st *unix.Stat_t) (path string, ok bool) {
 	return path, ok
 }
 
-// claim is device for one that is to be mounted: it cannot be taken away before
-// yield.
+// claim is like device for a device that is to be mounted: it cannot be removed before yield.
 func (b *broker) claim(st *unix.Stat_t) (path string, ok bool) {
 	path, ok = b.device(st)
 	b.mu.Lock()

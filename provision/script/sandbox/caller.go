@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// caller is the thread whose call the broker answers. Everything of it is opened
-// before its call is found to be waiting still, and stays what it is.
+// caller is the thread whose call the broker answers. Everything of it is opened before the check
+// that its call still waits, so that it stays the same.
 type caller struct {
 	broker *broker
 	proc   int // its directory of /proc
 	dir    int // its root directory
 	mem    *os.File
-	root   bool   // the sandbox's root runs it
+	root   bool   // it runs as the sandbox's root
 	umask  uint32 // its file mode creation mask
 }
 
@@ -59,7 +59,7 @@ func (b *broker) caller(n *notif) (c *caller, err error) {
 	return c, nil
 }
 
-// parseStatus reads the effective user id and the umask out of proc_pid_status(5).
+// parseStatus reads the effective user ID and the umask from proc_pid_status(5).
 func parseStatus(text string) (uid, umask uint32, err error) {
 	found := 0
 	for line := range strings.Lines(text) {
@@ -99,8 +99,8 @@ func (c *caller) close() {
 	}
 }
 
-// text copies a string of the caller's, at most most-1 bytes long; "" for a null
-// pointer. It is copied once, so what is checked is what is used.
+// text copies a string of the caller's, at most most-1 bytes long; "" for a null pointer. It copies
+// it once, so that the string that is checked is the string that is used.
 func (c *caller) text(addr uint64, most int) (string, error) {
 	if addr == 0 {
 		return "", nil
@@ -111,7 +111,7 @@ func (c *caller) text(addr uint64, most int) (string, error) {
 	const page = 4096
 	var b []byte
 	for len(b) < most {
-		// Up to the end of a page, as the next may not be there.
+		// Up to the end of a page, because the next one may not exist.
 		part := make([]byte, min(page-int((addr+uint64(len(b)))%page), most-len(b)))
 		n, err := c.mem.ReadAt(part, int64(addr)+int64(len(b)))
 		if n <= 0 {
@@ -125,10 +125,9 @@ func (c *caller) text(addr uint64, most int) (string, error) {
 	return "", unix.ENAMETOOLONG
 }
 
-// resolve opens a path of the caller's as the caller would: below its root
-// directory, from the directory that dirfd stands for, following links, except
-// those of /proc that lead out of the file system. Root inside may pass directories
-// that are closed to it outside, where they are on file systems of its own alone.
+// resolve opens a path as the caller would: below its root directory, from the directory of dirfd,
+// following links except those of /proc that lead out of the file system. Root inside may pass
+// directories that are closed to it outside only on file systems of its own.
 func (c *caller) resolve(dirfd int32, p string) (int, error) {
 	if p == "" {
 		return -1, unix.ENOENT
@@ -153,7 +152,7 @@ func (c *caller) resolve(dirfd int32, p string) (int, error) {
 		return fd, err
 	}
 	if err := open(); err != nil {
-		return -1, unix.EACCES // and no word of what is there
+		return -1, unix.EACCES // without revealing what exists
 	}
 	if id, err := mountID(fd); err != nil || !c.broker.own[id] {
 		unix.Close(fd)
@@ -162,8 +161,8 @@ func (c *caller) resolve(dirfd int32, p string) (int, error) {
 	return fd, nil
 }
 
-// inside gives the path of one of the caller's open directories as it is below
-// the caller's root directory.
+// inside returns the path of one of the caller's open directories below the caller's root
+// directory.
 func (c *caller) inside(link string) (string, error) {
 	dir, err := readlink(c.proc, link)
 	if err != nil {
@@ -176,7 +175,7 @@ func (c *caller) inside(link string) (string, error) {
 	return below(root, dir)
 }
 
-// below gives dir as it is below root, both being what the kernel prints for them.
+// below returns dir relative to root; both are in the form that the kernel prints.
 func below(root, dir string) (string, error) {
 	if !path.IsAbs(dir) || !path.IsAbs(root) || strings.HasSuffix(dir, " (deleted)") {
 		return "", unix.ENOENT

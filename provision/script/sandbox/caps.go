@@ -6,25 +6,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programCaps are what root inside keeps, over its own user namespace alone:
-// files, identities, chroot. Mounts and nodes are the warden's to make.
+// programCaps are the capabilities of root inside, which only apply to its own user namespace:
+// files, identities, chroot. The warden makes mounts and nodes.
 var programCaps = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL,
 	unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE,
 	unix.CAP_SYS_CHROOT, unix.CAP_SETFCAP,
 }
 
-// wardenCaps are what process 1 keeps.
+// wardenCaps are the capabilities of process 1.
 var wardenCaps = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
 	unix.CAP_KILL, unix.CAP_MKNOD, unix.CAP_SETGID, unix.CAP_SETPCAP, unix.CAP_SETUID, unix.CAP_SYS_ADMIN,
 	unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE,
 }
 
-// lastCap is the highest capability that a kernel may know.
+// lastCap is the highest capability that a kernel may have.
 const lastCap = 63
 
-// bound takes all but keep out of this thread's bounding set, so that what it
+// bound removes all capabilities but keep from this thread's bounding set, so that programs it
 // starts as root cannot have more.
 func bound(keep []int) error {
 	keeps := capMask(keep)
@@ -43,7 +43,7 @@ func bound(keep []int) error {
 	return nil
 }
 
-// hold makes keep this thread's permitted and effective capabilities; none are inherited.
+// hold sets this thread's permitted and effective capabilities to keep; none are inherited.
 func hold(keep []int) error {
 	m := capMask(keep)
 	var data [2]unix.CapUserData

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// basics are the character devices that each program may use, by major and
-// minor number (Documentation/admin-guide/devices.txt); minor -1 is every one.
+// basics are the character devices that each program may use, by major and minor number
+// (Documentation/admin-guide/devices.txt); minor -1 means all.
 var basics = []struct{ major, minor int }{
 	{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, // null, zero, full, random, urandom
 	{5, 0}, {5, 2}, {136, -1}, // tty, ptmx, pts/*
 }
 
-// fenceIn forbids the group all devices but the basics.
+// fenceIn denies the group all devices but the basics.
 func (g *group) fenceIn(note func(string)) error {
 	if g.path["devices"] == "" {
 		return nil
 	}
 	if g.v2["devices"] {
 		if err := g.refence(); err != nil {
-			note(fmt.Sprintf("the host holds no device rules: %v; volumes are mounted nodev", err))
+			note(fmt.Sprintf("the host cannot enforce device rules: %v; volumes are mounted nodev", err))
 			delete(g.path, "devices")
 		}
 		return nil
@@ -51,7 +51,7 @@ func (g *group) rule(verb, rule string) error {
 	return nil
 }
 
-// allow lets the program use the block device; forbid no longer does.
+// allow lets the program use the block device; forbid reverts that.
 func (g *group) allow(d device) error {
 	if g.path["devices"] == "" {
 		return nil
@@ -80,8 +80,8 @@ func (g *group) forbid(d device) error {
 	return g.rule("deny", fmt.Sprintf("b %d:%d rw", d.major, d.minor))
 }
 
-// fence is the device program that is attached to a cgroup of version 2. It lives
-// as long as the cgroup; the descriptors serve to replace it.
+// fence is the device program of a cgroup of version 2. It lives as long as the cgroup; the
+// descriptors are needed to replace it.
 type fence struct{ prog, dir int }
 
 func (f *fence) close() {
@@ -89,8 +89,8 @@ func (f *fence) close() {
 	unix.Close(f.dir)
 }
 
-// refence loads a program for the rules of now and puts it in place of the last
-// in one step, so that there is no moment without one.
+// refence loads a program for the current rules and replaces the last one atomically, so that there
+// is always one.
 func (g *group) refence() error {
 	prog, err := loadFence(fenceCode(g.rules))
 	if err != nil {
@@ -132,9 +132,9 @@ type insn struct {
 	imm  int32
 }
 
-// fenceCode compiles the rules. The context is struct bpf_cgroup_dev_ctx:
-// access_type (the device type in the low 16 bits), major, minor. The answer is
-// 1 to allow; making nodes is refused, for the warden makes them.
+// fenceCode compiles the rules. The context is struct bpf_cgroup_dev_ctx: access_type (the device
+// type in the low 16 bits), major, minor. The answer is 1 to allow. Creating nodes is refused,
+// because the warden creates them.
 func fenceCode(rules []device) []insn {
 	const (
 		load    = unix.BPF_LDX | unix.BPF_MEM | unix.BPF_W
@@ -153,7 +153,7 @@ func fenceCode(rules []device) []insn {
 		{copyReg, 3 | 2<<4, 0, 0}, // r3 = access
 		{shift, 3, 0, 16},
 		{and, 3, 0, unix.BPF_DEVCG_ACC_MKNOD},
-		{ifSame, 3, 2, 0}, // no node is made: go on
+		{ifSame, 3, 2, 0}, // not the creation of a node: continue
 		{move, 0, 0, 0},
 		{exit, 0, 0, 0},
 		{and, 2, 0, 0xffff}, // r2 = type

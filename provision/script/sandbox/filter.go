@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter is a classic BPF program over struct seccomp_data (seccomp(2)): the
-// system call's number, the architecture, and six arguments. It decides on numbers
-// and on plain values alone, never on memory that another thread could change.
+// The filter is a classic BPF program over struct seccomp_data (seccomp(2)): the system call's
+// number, the architecture, and six arguments. It decides only on numbers and plain values, never
+// on memory that another thread could change.
 //
-// What it knows and does not name is allowed, for a script is any program of a
-// distribution; what is newer than it was written for does not exist.
+// Calls that it knows but does not name are allowed, because a script is any program of a
+// distribution. Calls that are newer than the filter are answered as if they did not exist.
 
-// lastCall is the highest system call number that was looked at (removexattrat,
-// Linux 6.13; the numbers from 424 on are the same on all architectures).
+// lastCall is the highest system call number that was considered (removexattrat, Linux 6.13; the
+// numbers from 424 on are the same on all architectures).
 const lastCall = 466
 
 // The answers.
@@ -25,7 +25,7 @@ const (
 	retKill   = unix.SECCOMP_RET_KILL_PROCESS
 	retPerm   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	retNoSys  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-	retDone   = unix.SECCOMP_RET_ERRNO // with error 0: not made, and answered as if it were
+	retDone   = unix.SECCOMP_RET_ERRNO // with error 0: not executed, but answered as if it were
 	retFamily = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
 )
 
@@ -36,12 +36,12 @@ const (
 	offArgs   = 16
 )
 
-// brokered go to the warden, whatever their arguments.
+// brokered calls go to the warden with any arguments.
 var brokered = []int{unix.SYS_MOUNT, unix.SYS_UMOUNT2}
 
-// absent are answered as if the kernel had none, so that libraries fall back to
-// what the broker understands (libmount to mount, glibc's fork to clone) or do
-// without. The requests of io_setup are bounded for the whole host, whose guests need them.
+// absent calls are answered as if the kernel did not have them, so that libraries fall back to
+// calls that the broker understands (libmount to mount, glibc's fork to clone) or do without.
+// Requests of io_setup are limited for the whole host, whose guests need them.
 var absent = []int{
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 	unix.SYS_MOUNT_SETATTR, unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
@@ -49,8 +49,8 @@ var absent = []int{
 	unix.SYS_IO_SETUP,
 }
 
-// refused are answered with EPERM. Most need a capability that root inside does
-// not have over the host; the filter spares us the kernel's bugs in them.
+// refused calls are answered with EPERM. Most need a capability that root inside does not have over
+// the host; the filter protects us from the kernel's bugs in them.
 var refused = []int{
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_BPF, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
@@ -62,18 +62,18 @@ var refused = []int{
 	unix.SYS_SET_MEMPOLICY_HOME_NODE,
 }
 
-// noClone are the flags of clone that are refused: those of namespaces, and
-// CLONE_PARENT. The first program's parent is the worker, and what becomes the
-// worker's child by it nobody waits for: process 1 would not end before it.
+// noClone are the flags of clone that are refused: those of namespaces, and CLONE_PARENT. The first
+// program's parent is the worker, which would not wait for a child made with CLONE_PARENT, and
+// process 1 would not end before that child.
 const noClone = newNamespaces | unix.CLONE_PARENT
 
-// newNamespaces are the flags of clone and unshare that make a namespace
-// (CLONE_NEWTIME is unshare's alone: in clone its bit is part of the signal).
+// newNamespaces are the flags of clone and unshare that make a namespace (CLONE_NEWTIME only exists
+// for unshare: in clone its bit is part of the signal).
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// personalities that change nothing but what uname says: 32-bit names and
-// addresses without their random part are an attacker's help.
+// personalities that only change what uname reports. Others, such as 32-bit names and addresses
+// without randomization, help an attacker.
 var personalities = []uint32{0, 8, 0x20000, 0x20008, 0xffffffff}
 
 func ld(off uint32) unix.SockFilter {
@@ -99,7 +99,7 @@ func filterCode() []unix.SockFilter {
 		jump(unix.BPF_JEQ, auditArch, 1, 0),
 		ret(retKill), // i386, 32-bit ARM
 		ld(offNumber),
-		jump(unix.BPF_JGT, lastCall, 0, 1), // x32 too, which sets bit 30
+		jump(unix.BPF_JGT, lastCall, 0, 1), // also x32, which sets bit 30
 		ret(retNoSys),
 	}
 	answer := func(calls []int, k uint32) {
@@ -107,7 +107,7 @@ func filterCode() []unix.SockFilter {
 			code = append(code, jump(unix.BPF_JEQ, uint32(nr), 0, 1), ret(k))
 		}
 	}
-	// when runs body for one call; body ends in an answer on each of its ways.
+	// when runs body for one call; each path of body must end in an answer.
 	when := func(nr int, body ...unix.SockFilter) {
 		code = append(code, jump(unix.BPF_JEQ, uint32(nr), 0, uint8(len(body))))
 		code = append(code, body...)
@@ -132,13 +132,12 @@ func filterCode() []unix.SockFilter {
 	return append(code, ret(retAllow))
 }
 
-// ioctlRules refuse pushing input into a terminal, though nobody here has one of
-// the host's, and new line disciplines, which load modules. Of a loop device
-// they leave nothing: whoever may write to it could give it another file, or free
-// its number for another job's volume. Of what the kernel leaves to the host's
-// root on a block device, mkfs.xfs insists on two: flushing it, which the broker
-// does, and setting its soft block size, which is answered with "done", as it
-// changes nothing but the grain of the device's cache.
+// ioctlRules refuse pushing input into a terminal, although no process here has one of the host's,
+// and new line disciplines, which load modules. They refuse all calls that change a loop device:
+// with write access a script could attach another file to it, or free its number for another job's
+// volume. mkfs.xfs insists on two calls that the kernel leaves to the host's root on a block
+// device: flushing, which the broker does, and setting the soft block size, which is answered as
+// done because it only changes the granularity of the device's cache.
 func ioctlRules() []unix.SockFilter {
 	return []unix.SockFilter{
 		arg(1),
@@ -156,14 +155,14 @@ func ioctlRules() []unix.SockFilter {
 	}
 }
 
-// coreRules keep RLIMIT_CORE at the launcher's value, which is the only one that
-// holds a core dump back from the host's handler: 0 does not. Who sets it, as
-// gpg does, wants 0, and is told that it is done.
+// coreRules keep RLIMIT_CORE at the launcher's value, the only one that keeps a core dump from the
+// host's handler: 0 does not. Programs that set it, such as gpg, want 0, and are told that it is
+// set.
 func coreRules() []unix.SockFilter {
 	return []unix.SockFilter{
 		arg(1),
 		jump(unix.BPF_JEQ, unix.RLIMIT_CORE, 0, 4),
-		arg(2), // the new limits' address, in two halves; null for a question
+		arg(2), // the new limits' address, in two halves; null to read only
 		jump(unix.BPF_JEQ, 0, 0, 3),
 		ld(offArgs + 8*2 + 4),
 		jump(unix.BPF_JEQ, 0, 0, 1),
@@ -172,8 +171,8 @@ func coreRules() []unix.SockFilter {
 	}
 }
 
-// socketRules allow what name resolution, downloads and the usual tools need; the
-// other families are doors to kernel code that no script wants.
+// socketRules allow what name resolution, downloads and the usual tools need. The other families
+// only expose kernel code that no script needs.
 func socketRules() []unix.SockFilter {
 	return []unix.SockFilter{
 		arg(0),
@@ -197,11 +196,11 @@ func personalityRules() []unix.SockFilter {
 	return append(rules, ret(retPerm), ret(retAllow))
 }
 
-// installFilter puts the filter on this thread and returns its listener.
+// installFilter installs the filter on this thread and returns its listener.
 func installFilter(code []unix.SockFilter) (int, error) {
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	// With the second flag a signal does not make a call start again that the
-	// broker has begun to work on; kernels before 5.19 do not know it.
+	// With the second flag a signal does not restart a call on which the broker has begun to work;
+	// kernels before 5.19 do not have it.
 	for _, flags := range []uintptr{
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,

@@ -21,24 +21,24 @@ const groupPrefix = "seedbed-script-"
 // cgroupMount is where the hierarchies are.
 const cgroupMount = "/sys/fs/cgroup"
 
-// group is the cgroups of one sandbox: one directory for each controller, which
-// in the unified hierarchy is the same for all. A controller that the host does
-// not have is missing, and what bounds the program then is said in a note.
+// group is the cgroups of one sandbox: one directory for each controller, which is the same for all
+// in the unified hierarchy. Controllers that the host does not have are missing, and a note says
+// what bounds the program instead.
 type group struct {
 	path map[string]string // by controller: memory, pids, cpu, devices
-	v2   map[string]bool   // whether that controller's path is in the unified hierarchy
-	dirs []string          // all that were made, also for a controller that then could not be used
-	// rules are the devices that the program may use; fence is the program that
-	// holds them in the unified hierarchy.
+	v2   map[string]bool   // controllers whose path is in the unified hierarchy
+	dirs []string          // all directories made, even if their controller could not be used
+	// rules are the devices that the program may use; fence is the program that enforces them in
+	// the unified hierarchy.
 	rules []device
 	fence *fence
-	// open: there are no device rules, because the sandbox is privileged.
+	// open means that there are no device rules, because the sandbox is privileged.
 	open bool
 }
 
 var controllers = []string{"memory", "pids", "cpu", "devices"}
 
-// newDirs are the cgroups that newGroup would make.
+// newDirs returns the cgroups that newGroup would make.
 func newDirs(where map[string]place, id string) (all []string) {
 	for _, c := range controllers {
 		if at, ok := where[c]; ok && !slices.Contains(all, filepath.Join(at.dir, groupPrefix+id)) {
@@ -48,7 +48,7 @@ func newDirs(where map[string]place, id string) (all []string) {
 	return all
 }
 
-// newGroup makes the cgroups and sets the limits; note is told what the host lacks.
+// newGroup makes the cgroups and sets the limits; it calls note for what the host lacks.
 func newGroup(where map[string]place, id string, l Limits, privileged bool, note func(string)) (g *group, err error) {
 	g = &group{path: map[string]string{}, v2: map[string]bool{}, open: privileged}
 	defer func() {
@@ -63,7 +63,7 @@ func newGroup(where map[string]place, id string, l Limits, privileged bool, note
 		}
 		dir := filepath.Join(at.dir, groupPrefix+id)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			note(fmt.Sprintf("the host lets nobody make a cgroup for %s: %v", c, err))
+			note(fmt.Sprintf("cannot make a cgroup for %s on this host: %v", c, err))
 			continue
 		}
 		g.path[c], g.v2[c] = dir, at.unified
@@ -88,7 +88,7 @@ func (g *group) limit(l Limits, note func(string)) {
 	for _, s := range []setting{
 		{"memory", "memory.limit_in_bytes", "memory.max", strconv.FormatInt(int64(l.Memory), 10), false},
 		{"memory", "memory.memsw.limit_in_bytes", "", strconv.FormatInt(int64(l.Memory), 10), true},
-		// Version 1 does not count what waits in sockets.
+		// Version 1 does not count data that waits in sockets.
 		{"memory", "memory.kmem.tcp.limit_in_bytes", "", strconv.FormatInt(int64(l.Memory)/4, 10), true},
 		{"memory", "", "memory.swap.max", "0", true},
 		{"memory", "", "memory.oom.group", "1", true},
@@ -105,14 +105,14 @@ func (g *group) limit(l Limits, note func(string)) {
 		}
 		err := set(filepath.Join(dir, file), s.value)
 		if err != nil && !s.optional {
-			note(fmt.Sprintf("the host sets no limit of %s: %v", s.controller, err))
+			note(fmt.Sprintf("cannot set a limit of %s on this host: %v", s.controller, err))
 			delete(g.path, s.controller)
 		}
 	}
 	fallback := map[string]string{
-		"memory":  "the address space of each process is bounded instead, and files in memory are not",
-		"pids":    "the processes are bounded by a resource limit instead",
-		"cpu":     "the processor time is not bounded",
+		"memory":  "the address space of each process is limited instead, but files in memory are not",
+		"pids":    "a resource limit bounds the number of processes instead",
+		"cpu":     "processor time is not limited",
 		"devices": "volumes are mounted nodev, so debootstrap will refuse them",
 	}
 	for _, c := range controllers {
@@ -122,7 +122,7 @@ func (g *group) limit(l Limits, note func(string)) {
 	}
 }
 
-// set writes one of the kernel's files, and never makes one.
+// set writes one of the kernel's files, and never creates one.
 func set(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -132,7 +132,7 @@ func set(path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// holds says whether the controller bounds the program.
+// holds reports whether the controller limits the program.
 func (g *group) holds(controller string) bool { return g.path[controller] != "" }
 
 // join puts the process, and all that it will start, under the limits.
@@ -145,7 +145,7 @@ func (g *group) join(pid int) error {
 	return nil
 }
 
-// outOfMemory says whether the kernel ended something for want of memory.
+// outOfMemory reports whether the kernel killed a process for lack of memory.
 func (g *group) outOfMemory() bool {
 	file := "memory.oom_control"
 	if g.v2["memory"] {
@@ -154,7 +154,7 @@ func (g *group) outOfMemory() bool {
 	return g.count("memory", file, "oom_kill") > 0
 }
 
-// outOfProcesses says whether a fork was refused.
+// outOfProcesses reports whether a fork was refused.
 func (g *group) outOfProcesses() bool { return g.count("pids", "pids.events", "max") > 0 }
 
 func (g *group) count(controller, file, key string) int {
@@ -184,12 +184,12 @@ func (g *group) remove(ctx context.Context) error {
 	return removeGroups(ctx, g.dirs)
 }
 
-// removeGroups ends what is left in the cgroups and removes them. It touches
-// nothing that does not carry our name.
+// removeGroups kills what is left in the cgroups and removes them. It only touches cgroups that
+// carry our name.
 func removeGroups(ctx context.Context, dirs []string) error {
 	for _, dir := range dirs {
 		if !strings.HasPrefix(filepath.Base(dir), groupPrefix) || !strings.HasPrefix(dir, cgroupMount+"/") {
-			return seedbed.Errorf(seedbed.ErrInvalid, "cgroup %s is none of ours", dir)
+			return seedbed.Errorf(seedbed.ErrInvalid, "cgroup %s is not ours", dir)
 		}
 		var last error
 		err := poll(ctx, func() bool {
@@ -208,7 +208,7 @@ func removeGroups(ctx context.Context, dirs []string) error {
 	return nil
 }
 
-// end kills what is in the cgroup.
+// end kills the processes in the cgroup.
 func end(dir string) {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {

@@ -18,9 +18,9 @@ type place struct {
 	unified bool
 }
 
-// hierarchies finds a place for each controller: below the worker's own cgroup,
-// as cgroups(7) says of both versions. Devices need no controller in the unified
-// hierarchy, only a program that is attached to the cgroup.
+// hierarchies finds a place for each controller below the worker's own cgroup, as cgroups(7)
+// describes for both versions. In the unified hierarchy devices do not need a controller, only a
+// program attached to the cgroup.
 func hierarchies() (map[string]place, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -55,9 +55,9 @@ func hierarchies() (map[string]place, error) {
 	return where, nil
 }
 
-// parseHierarchies joins /proc/self/cgroup and /proc/self/mountinfo: by the
-// controllers of each hierarchy ("" for the unified one) the directory of this
-// process's own cgroup, or the hierarchy's root where that is out of sight.
+// parseHierarchies joins /proc/self/cgroup and /proc/self/mountinfo. By the controllers of each
+// hierarchy ("" for the unified one) it returns the directory of this process's own cgroup, or the
+// hierarchy's root if that is not visible.
 func parseHierarchies(own, mounts string) map[string]string {
 	paths := map[string]string{}
 	for line := range strings.Lines(own) {
@@ -103,14 +103,14 @@ func sameControllers(want, options string) bool {
 	return true
 }
 
-// delegated gives a directory of the unified hierarchy whose children have
-// controllers. That is the worker's own cgroup where systemd has delegated it (a
-// unit with Delegate=yes): the worker then moves into a child, as a cgroup with
-// controllers for its children has no processes itself. Elsewhere it is the root.
+// delegated returns a directory of the unified hierarchy whose children have controllers. That is
+// the worker's own cgroup if systemd has delegated it (a unit with Delegate=yes); the worker then
+// moves into a child, because a cgroup with controllers for its children must not have processes
+// itself. Otherwise it is the root.
 func delegated(own string) (string, error) {
 	dir := own
 	if filepath.Base(own) == "worker" && ours(filepath.Dir(own)) {
-		dir = filepath.Dir(own) // moved already
+		dir = filepath.Dir(own) // already moved
 	} else if !ours(own) {
 		dir = mountOf(own)
 	} else {
@@ -128,14 +128,14 @@ func delegated(own string) (string, error) {
 	}
 	for _, c := range []string{"memory", "pids", "cpu"} {
 		if slices.Contains(strings.Fields(string(have)), c) {
-			// Refused where somebody else's rules are; what is there is read afterwards.
+			// This is refused where others have set rules; what exists is read afterwards.
 			_ = set(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
 		}
 	}
 	return dir, nil
 }
 
-// ours says whether systemd has delegated the cgroup.
+// ours reports whether systemd has delegated the cgroup.
 func ours(dir string) bool {
 	for _, attr := range []string{"trusted.delegate", "user.delegate"} {
 		b := make([]byte, 1)
@@ -146,7 +146,7 @@ func ours(dir string) bool {
 	return false
 }
 
-// mountOf is the mount that dir lies in.
+// mountOf returns the mount that contains dir.
 func mountOf(dir string) string {
 	var at unix.Stat_t
 	if unix.Stat(dir, &at) != nil {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors that both children get.
+// The descriptors that both children inherit.
 const (
 	controlFD = 3 // the socket to the worker
 	planFD    = 4 // what to do
 	channelFD = 5 // the launcher's: Spec.Channel
 )
 
-// Init must be the first statement of main in a program that starts sandboxes,
-// and of TestMain in its tests, for such a program runs itself again inside: then
-// Init does that part's work and does not return.
+// Init must be the first statement of main in a program that starts sandboxes, and of TestMain in
+// its tests, because such a program runs itself again inside the sandbox. There Init does that
+// part's work and does not return.
 func Init() {
 	switch os.Args[0] {
 	case wardenName:
@@ -29,7 +29,7 @@ func Init() {
 
 // serve runs one of the two parts and tells the worker why it failed.
 func serve[P any](part func(P) error) int {
-	// Nothing of the host's comes along by accident.
+	// Nothing of the host's is inherited by accident.
 	_ = unix.CloseRange(controlFD, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC)
 	var p P
 	f := os.NewFile(planFD, "plan")

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launchProgram is the launcher's whole life: it takes away from itself what the
-// program must not have, and becomes the program.
+// launchProgram is the launcher's whole life: it gives up everything that the program must not
+// have, and becomes the program.
 func launchProgram(l launch) error {
-	runtime.LockOSThread() // capabilities and the filter are a thread's, and exec keeps the calling one's
+	runtime.LockOSThread() // capabilities and the filter belong to a thread, and exec keeps those of the caller
 	if !l.Privileged {
 		bequeath()
 	}
-	// The warden changes the root next, for this process too.
+	// Next the warden changes the root, for this process too.
 	if err := tellFD(controlFD, message{Op: opHello}); err != nil {
 		return fmt.Errorf("tell the worker: %w", err)
 	}
@@ -39,7 +39,7 @@ func launchProgram(l launch) error {
 	if err := rlimits(l); err != nil {
 		return err
 	}
-	// A session keyring of its own, where the kernel has keyrings: not the worker's.
+	// A session keyring of its own, if the kernel has keyrings, instead of the worker's.
 	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	// The cgroup that it was put into becomes the root of those that it sees.
 	_ = unix.Unshare(unix.CLONE_NEWCGROUP)
@@ -56,8 +56,7 @@ func launchProgram(l launch) error {
 	if _, _, err := hearFD(controlFD); err != nil {
 		return fmt.Errorf("hear the worker: %w", err)
 	}
-	// The channel takes the place of the socket to the worker, which moves away
-	// and closes with exec.
+	// The channel replaces the socket to the worker, which moves away and closes with exec.
 	back, err := unix.FcntlInt(controlFD, unix.F_DUPFD_CLOEXEC, 64)
 	if err != nil {
 		return err
@@ -70,7 +69,7 @@ func launchProgram(l launch) error {
 	if err != nil {
 		return err
 	}
-	if l.Memory > 0 { // last, as this program itself reserves much
+	if l.Memory > 0 { // last, because this program itself reserves much
 		if err := rlimit(unix.RLIMIT_AS, uint64(l.Memory)); err != nil {
 			return err
 		}
@@ -83,11 +82,10 @@ func launchProgram(l launch) error {
 	return nil
 }
 
-// bequeath sets the limits of the user namespace, while the host's /proc is still
-// in sight. What is counted for a user inside is counted for the maker of the
-// namespace too, who is the host's root: a script could use up all that root may
-// watch. No namespaces are a second answer to who gets past the filter. A host
-// whose /proc/sys is read-only goes without.
+// bequeath sets the limits of the user namespace while the host's /proc is still visible. What is
+// counted for a user inside is also counted for the creator of the namespace, the host's root: a
+// script could use up all inotify watches of root. Forbidding namespaces is a second line of
+// defence behind the filter. A host whose /proc/sys is read-only does without.
 func bequeath() {
 	for name, most := range map[string]string{
 		"max_inotify_instances": "8", "max_inotify_watches": "1024", "max_fanotify_groups": "0",
@@ -98,8 +96,7 @@ func bequeath() {
 	}
 }
 
-// confine drops capabilities and puts the filter on this thread. From here on
-// nothing comes back.
+// confine drops capabilities and installs the filter on this thread. This cannot be reverted.
 func confine(ready message) error {
 	if err := bound(programCaps); err != nil {
 		return err
@@ -120,14 +117,14 @@ func confine(ready message) error {
 	return unix.Close(listener)
 }
 
-// rlimits sets what no cgroup does.
+// rlimits sets the limits that cgroups do not have.
 func rlimits(l launch) error {
 	limits := []struct {
 		what  int
 		value uint64
 	}{
-		// 1 and not 0: it is the one value with which the kernel also keeps a core
-		// dump from the host's own handler (core(5)), which runs as root.
+		// 1 and not 0: only this value also keeps a core dump from the host's own handler
+		// (core(5)), which runs as root.
 		{unix.RLIMIT_CORE, 1},
 		{unix.RLIMIT_NOFILE, 65536},
 		{unix.RLIMIT_NPROC, uint64(l.Processes)},
@@ -138,7 +135,7 @@ func rlimits(l launch) error {
 	}
 	for _, r := range limits {
 		if r.what == unix.RLIMIT_NPROC && (l.Privileged || l.Processes == 0) {
-			continue // privileged: it would count all of root's
+			continue // privileged: it would count all of root's processes
 		}
 		if err := rlimit(r.what, r.value); err != nil {
 			return err
@@ -147,7 +144,7 @@ func rlimits(l launch) error {
 	return nil
 }
 
-// rlimit sets a resource limit, or leaves it where it is lower already.
+// rlimit sets a resource limit, unless it is already lower.
 func rlimit(what int, value uint64) error {
 	var have syscall.Rlimit
 	if err := syscall.Getrlimit(what, &have); err != nil {

@@ -9,26 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lazy unmount takes a mount out of sight, and those inside it apart from it: a
-// process that stands in a bind of /etc would see what the covers hide. Only
-// where a mount point is removed does the kernel leave a mount and those inside it
-// together, and it lets that be done from another mount namespace. So what is to be
-// unmounted lazily is moved to a directory that only the warden may enter, and the
-// directory is removed by a thread in a namespace of its own.
+// A lazy unmount detaches a mount and, separately, those inside it: a process whose directory is in
+// a bind of /etc would then see what the covers hide. The kernel only keeps a mount and those
+// inside it together if their mount point is removed, and it allows that from another mount
+// namespace. So a mount that is to be unmounted lazily is moved to a directory that only the warden
+// may enter, and a thread in a namespace of its own removes the directory.
 
-// maxLeft bounds the mounts that are unmounted and may still be held: nobody can
-// count them.
+// maxLeft bounds the number of unmounted mounts that may still be in use, which cannot be counted.
 const maxLeft = 4096
 
-// limbo is where mounts go that are unmounted lazily.
+// limbo is where lazily unmounted mounts go.
 type limbo struct {
 	dir    int // its directory
 	remove chan string
 	done   chan error
-	count  int // the mounts that went through it
+	count  int // mounts that went through it
 }
 
-// limboName is the directory's name; the script sees it and cannot enter.
+// limboName is the directory's name. The script sees it but cannot enter it.
 const limboName = ".left"
 
 // mountLimbo makes the directory. In a privileged sandbox the kernel itself unmounts.
@@ -48,15 +46,15 @@ func (w *warden) mountLimbo(root string) error {
 	return attach(m, at)
 }
 
-// open starts the thread; after the change of the root, so that there is nothing
-// in its namespace that is not in the sandbox's.
+// open starts the thread. It must run after the change of the root, so that its namespace has
+// nothing that is not in the sandbox's.
 func (l *limbo) open() error {
 	var err error
 	if l.dir, err = unix.Open("/"+limboName, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
 	l.remove, l.done = make(chan string), make(chan error)
-	go onThread(func() error { // never the first: what /proc/self shows is that one's
+	go onThread(func() error { // never the main thread, which /proc/self shows
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		l.done <- err
 		if err != nil {
@@ -73,7 +71,7 @@ func (l *limbo) open() error {
 	return nil
 }
 
-// leave unmounts lazily what is mounted at the name, together with what is inside.
+// leave lazily unmounts what is mounted at the name, with all mounts inside.
 func (b *broker) leave(parent int, name string, id uint64) error {
 	up, err := parents(b.proc)
 	if err != nil {
@@ -93,9 +91,9 @@ func (b *broker) leave(parent int, name string, id uint64) error {
 		return err
 	}
 	if got, err := mountID(at); err != nil || got != id {
-		return unix.EAGAIN // its path was changed meanwhile
+		return unix.EAGAIN // its path was changed in the meantime
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a file, with nothing inside
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a file, which has no mounts inside
 		if err := unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			return err
 		}
@@ -115,7 +113,7 @@ func (b *broker) leave(parent int, name string, id uint64) error {
 	return <-b.left.done
 }
 
-// size is the number of mounts that lie on the mount id, itself among them.
+// size returns the number of mounts on the mount id, including itself.
 func size(up map[uint64]uint64, id uint64) (n int) {
 	for m := range up {
 		for range len(up) {

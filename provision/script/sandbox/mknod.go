@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeable are the character devices whose nodes a script may make, as those who
-// fill a /dev do. The console's node can be made and not opened.
+// makeable are the character devices whose nodes a script may make, as programs do that fill /dev.
+// The console's node can be made but not opened.
 var makeable = map[[2]uint32]bool{
 	{1, 3}: true, {1, 5}: true, {1, 7}: true, {1, 8}: true, {1, 9}: true, // null, zero, full, random, urandom
 	{5, 0}: true, {5, 1}: true, {5, 2}: true, // tty, console, ptmx
 }
 
-// mknod answers mknod(2) and mknodat(2) of devices; the filter lets other types pass.
+// mknod answers mknod(2) and mknodat(2) of devices; the filter allows other types.
 func (b *broker) mknod(c *caller, n *notif) (what string, err error) {
 	dir, args := int32(unix.AT_FDCWD), n.args[:]
 	if int(n.number) == unix.SYS_MKNODAT {
@@ -28,7 +28,7 @@ func (b *broker) mknod(c *caller, n *notif) (what string, err error) {
 	mode, number := uint32(args[1]), decodeDevice(uint32(args[2]))
 	what = fmt.Sprintf("mknod of device %d:%d as %s", number[0], number[1], quoted(name))
 	if mode&unix.S_IFMT != unix.S_IFCHR {
-		return what, deny("nodes of block devices are not made: the job's own are in /dev")
+		return what, deny("nodes of block devices cannot be made: the job's own are in /dev")
 	}
 	if !makeable[number] {
 		return what, deny("want one of null, zero, full, random, urandom, tty, console, ptmx")
@@ -50,15 +50,14 @@ func (b *broker) mknod(c *caller, n *notif) (what string, err error) {
 		return what, err
 	}
 	if _, ok := b.own[id]; !ok {
-		return what, deny("the directory is not in the script's own space")
+		return what, deny("the directory is not on a file system of the script's own")
 	}
 	return what, b.asRoot(func() error {
 		return unix.Mknodat(parent, last, mode&^c.umask, int(unix.Mkdev(number[0], number[1])))
 	})
 }
 
-// asCaller runs f with what root inside may do with the host's files: what it
-// gives to everybody.
+// asCaller runs f with the rights that root inside has to the host's files: those of every user.
 func (b *broker) asCaller(f func() error) error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var all [2]unix.CapUserData
@@ -77,8 +76,8 @@ func (b *broker) asCaller(f func() error) error {
 	return err
 }
 
-// asRoot runs f with the file system user that is root inside, so that what it
-// makes belongs to that, also through an idmapped mount.
+// asRoot runs f with the file system user of root inside, to which the files that f makes then
+// belong, also through an idmapped mount.
 func (b *broker) asRoot(f func() error) error {
 	defer unix.Umask(unix.Umask(0))
 	defer func() {
@@ -93,8 +92,8 @@ func (b *broker) asRoot(f func() error) error {
 	return f()
 }
 
-// decodeDevice takes apart the device number of the system call (new_decode_dev
-// of linux/kdev_t.h: 12 bits of major between 8 and 12 of minor).
+// decodeDevice decodes the device number of the system call (new_decode_dev of linux/kdev_t.h: 12
+// bits of major between 8 and 12 of minor).
 func decodeDevice(d uint32) [2]uint32 {
 	return [2]uint32{d >> 8 & 0xfff, d&0xff | d>>12&0xfff00}
 }

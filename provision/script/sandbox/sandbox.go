@@ -16,7 +16,8 @@ import (
 // one above those that systemd hands to containers.
 const DefaultUIDs = 1879048192
 
-// span is how many user and group ids one sandbox has, and ranges how many sandboxes may live at once.
+// span is how many user and group ids one sandbox has, and ranges how many sandboxes may live at
+// once.
 const (
 	span   = 65536
 	ranges = 1024
@@ -24,7 +25,8 @@ const (
 
 // Config is what all sandboxes of a host share.
 type Config struct {
-	// Dir holds one small record for each live sandbox, root's alone; it is made when it is missing.
+	// Dir holds one small record for each live sandbox, root's alone; it is made when it is
+	// missing.
 	Dir string
 	// UIDs is the first user and group id outside; sandbox n has the 65536 from
 	// UIDs+65536n. Nothing else on the host may use them. Zero means DefaultUIDs.
@@ -48,7 +50,8 @@ type Limits struct {
 	Time time.Duration
 	// Output is how much it may print before the rest is dropped; 16 MiB by default.
 	Output seedbed.Bytes
-	// Tmp is the size of its scratch space: /tmp, /var/tmp, /mnt, /run and /dev/shm together; 1 GiB by default.
+	// Tmp is the size of its scratch space: /tmp, /var/tmp, /mnt, /run and /dev/shm together; 1 GiB
+	// by default.
 	Tmp seedbed.Bytes
 }
 
@@ -84,7 +87,8 @@ type Spec struct {
 	Argv, Env []string
 	// Files are shown read-only below /run/seedbed, under their names; a name may hold slashes.
 	Files map[string][]byte
-	// Channel becomes file descriptor 3 of the program; nil for none. The caller closes its own copy after Start.
+	// Channel becomes file descriptor 3 of the program; nil for none. The caller closes its own
+	// copy after Start.
 	Channel *os.File
 	// Output is told each line that is printed, without its end, valid UTF-8 and at
 	// most 4 KiB, and the sandbox's Notes. Calls do not overlap. It must not block for long.

@@ -116,7 +116,7 @@ func (s *Scripts) run(ctx context.Context, call seedbed.Call, turn seedbed.Scrip
 	s.mu.Unlock()
 	switch {
 	case session == nil, session.epoch != call.Epoch:
-		return seedbed.ScriptResult{}, seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s does not run here any more", call.Job.Short())
+		return seedbed.ScriptResult{}, seedbed.Errorf(seedbed.ErrNotFound, "the script of job %s no longer runs here", call.Job.Short())
 	case turn.Start != nil:
 		session.begin("load")
 	case turn.Step != "":
@@ -169,7 +169,7 @@ func (s *Scripts) goOn(ctx context.Context, in *scriptSession, output func(seedb
 			return in.failed(rest), nil
 		case "die":
 			in.dead, in.left = true, nil
-			return in.failed("the script did not come to its end: killed"), nil
+			return in.failed("the script did not run to its end: killed"), nil
 		case "hang":
 			<-ctx.Done()
 			return seedbed.ScriptResult{}, context.Cause(ctx)

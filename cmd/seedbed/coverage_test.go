@@ -21,7 +21,7 @@ var ran = regexp.MustCompile(`\bseedbed((?: +[^|;>&\n]+)+)`)
 // is run by a script of testdata.
 func TestEveryCommandHasAScript(t *testing.T) {
 	t.Parallel()
-	a := &cli.App{Getenv: func(string) string { return "" }}
+	a := &cli.App{Getenv: func(string) string { return "" }, Commands: commands}
 	root := a.Root()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -20,6 +20,7 @@ func main() {
 		Terminal: cli.IsTerminal(os.Stdout),
 		Getenv:   os.Getenv,
 		Now:      time.Now,
+		Commands: commands,
 	}
 	status := a.Main(ctx, os.Args[1:])
 	stop()

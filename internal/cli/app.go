@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // App is one run of the tool.
@@ -16,8 +18,9 @@ type App struct {
 	Terminal bool // whether Out is one
 	Getenv   func(string) string
 	Now      func() time.Time
+	Commands func(*App) []*cobra.Command // those of the tool
 
-	flags   globalFlags
+	Flags   GlobalFlags
 	format  string // one of formats, once started
 	started bool   // the command line was right, and its command has begun
 }

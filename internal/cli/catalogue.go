@@ -15,8 +15,8 @@ import (
 	"seedbed"
 )
 
-func (a *App) catalogueCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Take what machines are made from to another installation"})
+func (a *App) CatalogueCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Take what machines are made from to another installation"})
 	c.Long = `Take what machines are made from to another installation: templates, userdata, scripts
 and profiles of both kinds, as one file that may be signed. Images and networks are
 named in it, and must be there; the values of secret params are not in it. What else

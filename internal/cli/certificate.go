@@ -2,19 +2,12 @@ package cli
 
 import (
 	"context"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
-	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"seedbed"
 )
 
-func (a *App) certificateCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "certificate", Short: "Certificates"})
+func (a *App) CertificateCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "certificate", Short: "Certificates"})
 	c.AddCommand(&cobra.Command{
 		Use: "identity", Short: "Print the certificate that verifies instance identity documents", Args: cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
@@ -31,80 +24,4 @@ func (a *App) certificateCmd() *cobra.Command {
 		}),
 	})
 	return c
-}
-
-func (a *App) vmPassword() *cobra.Command {
-	var file string
-	c := &cobra.Command{
-		Use: "password VM", Short: "Print the administrator password that a guest posted", Args: cobra.ExactArgs(1),
-		Long: `Print the administrator password that a guest posted (cloudbase-init does): the
-base64 of what it encrypted with the instance's first RSA key or, with --key, the
-password itself. The key stays here.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			i, err := a.instance(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if i.Password == "" {
-				return seedbed.Errorf(seedbed.ErrNotFound, "instance %s has posted no password", i.Name)
-			}
-			text := i.Password
-			if file != "" {
-				if text, err = decryptPassword(text, file); err != nil {
-					return err
-				}
-			}
-			if a.json() {
-				return a.printJSON(map[string]string{"password": text})
-			}
-			fmt.Fprintln(a.Out, printable(text))
-			return nil
-		}),
-	}
-	c.Flags().StringVar(&file, "key", "", "`file` with the RSA private key, in PEM, to decrypt it with")
-	return c
-}
-
-// decryptPassword undoes what the guest did, as "nova get-password": base64 of
-// RSA with PKCS #1 v1.5 padding.
-func decryptPassword(encrypted, file string) (string, error) {
-	text, err := readBounded(file, 64*seedbed.KiB)
-	if err != nil {
-		return "", fmt.Errorf("--key: %w", err)
-	}
-	key, err := rsaKey(text)
-	if err != nil {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "--key: %s %s", file, err)
-	}
-	raw, err := base64.StdEncoding.DecodeString(encrypted)
-	if err != nil {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "what the guest posted is no base64: it is not encrypted with a key")
-	}
-	clear, err := rsa.DecryptPKCS1v15(nil, key, raw)
-	if err != nil {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "--key: %s is not the key that the guest encrypted for", file)
-	}
-	return string(clear), nil
-}
-
-func rsaKey(text []byte) (*rsa.PrivateKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("is no PEM file")
-	}
-	switch block.Type {
-	case "RSA PRIVATE KEY":
-		if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-			return key, nil
-		}
-	case "PRIVATE KEY":
-		if any, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			if key, ok := any.(*rsa.PrivateKey); ok {
-				return key, nil
-			}
-		}
-	case "OPENSSH PRIVATE KEY":
-		return nil, fmt.Errorf(`is in OpenSSH's own form: "ssh-keygen -p -m PEM -f" on a copy of it makes PEM`)
-	}
-	return nil, fmt.Errorf("is no RSA private key without a passphrase")
 }

@@ -9,7 +9,7 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) cleanupCmd() *cobra.Command {
+func (a *App) CleanupCommand() *cobra.Command {
 	var dryRun, force bool
 	c := &cobra.Command{
 		Use:   "cleanup",

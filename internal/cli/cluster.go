@@ -14,8 +14,8 @@ import (
 
 const dayTime = 24 * time.Hour
 
-func (a *App) clusterCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) ClusterCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "cluster", Short: "Certificates by which the hosts of an installation know each other",
 		Long: `Make the certificates by which the hosts of an installation know each other. All of it
 happens here: nothing is asked of seedbedd.`,

@@ -13,8 +13,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) composedProfileCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) ComposedProfileCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "profile", Aliases: []string{"profiles"}, Short: "Templates, userdata and a script together",
 		Long: `Templates, userdata and a script together. They share their names with the profiles
 that are made of an image; "seedbed profile list" shows both kinds.`,

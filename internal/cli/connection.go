@@ -12,8 +12,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) connectionCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "Installations by name"})
+func (a *App) ConnectionCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "Installations by name"})
 	c.Long = `Installations by name. They are kept in ~/.config/seedbed/config.yaml, which only you
 can read; -c NAME, SEEDBED_CONNECTION or "connection use" choose one.`
 	c.AddCommand(a.connectionAdd(), a.connectionList(), a.connectionUse(), a.connectionRemove(), a.connectionImport())
@@ -34,7 +34,7 @@ or once from the standard input (--token), and is then kept.`,
 				return err
 			}
 			// The command's own flags, which the root has too, say where it is.
-			made.URL, made.Socket, made.TokenFile, made.CA = a.flags.url, a.flags.socket, a.flags.tokenFile, a.flags.ca
+			made.URL, made.Socket, made.TokenFile, made.CA = a.Flags.URL, a.Flags.Socket, a.Flags.TokenFile, a.Flags.CA
 			if (made.URL == "") == (made.Socket == "") {
 				return usagef("where is it? Give --url or --socket")
 			}
@@ -200,19 +200,4 @@ func (a *App) connectionRemove() *cobra.Command {
 			return nil
 		}),
 	}
-}
-
-// connectionCompletion completes the names of connections.
-func (a *App) connectionCompletion(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	s, err := a.settings()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []cobra.Completion
-	for _, name := range s.connectionNames() {
-		if strings.HasPrefix(name, begun) {
-			names = append(names, name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -12,7 +12,7 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) createCmd() *cobra.Command {
+func (a *App) CreateCommand() *cobra.Command {
 	var (
 		profile string
 		node    string
@@ -75,7 +75,7 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err != nil {
 				return err
 			}
-			if err := a.finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.json() || a.flags.quiet {
+			if err := a.finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.json() || a.Flags.Quiet {
 				return err
 			}
 			return a.tellAddress(ctx, api, args[0])

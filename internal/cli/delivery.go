@@ -13,8 +13,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) deliveryCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Webhooks that were received"})
+func (a *App) DeliveryCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Webhooks that were received"})
 	c.AddCommand(a.deliveryList(), a.deliveryShow(), a.deliveryRedeliver())
 	return c
 }

@@ -10,9 +10,9 @@ import (
 	"seedbed/internal/build"
 )
 
-// docsCmd makes what the package installs; nobody else needs it.
-func (a *App) docsCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "docs", Short: "Make documentation", Hidden: true})
+// DocsCommand makes what the package installs; nobody else needs it.
+func (a *App) DocsCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "docs", Short: "Make documentation", Hidden: true})
 	c.AddCommand(&cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages to a directory", Args: cobra.ExactArgs(1),
 		RunE: a.do(func(_ context.Context, args []string) error {

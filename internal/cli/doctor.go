@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/config"
 )
 
-func (a *App) doctorCmd() *cobra.Command {
+func (a *App) DoctorCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "doctor",

@@ -126,13 +126,6 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 	return d.a.tellMessage(msg)
 }
 
-func (d *documents[T]) removeCmd() *cobra.Command {
-	return d.a.removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
-		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return d.remove(api, ctx, args[0], "")
-		}, d.names)
-}
-
 func (d *documents[T]) showCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Print a " + d.label, Args: cobra.ExactArgs(1),
@@ -176,4 +169,11 @@ func (d *documents[T]) listCmd() *cobra.Command {
 	})
 	c.Flags().BoolVarP(&long, "long", "l", false, "all lines of each document, not the first 4")
 	return c
+}
+
+func (d *documents[T]) removeCmd() *cobra.Command {
+	return d.a.removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return d.remove(api, ctx, args[0], "")
+		}, d.names)
 }

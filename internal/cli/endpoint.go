@@ -11,8 +11,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) endpointCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
+func (a *App) EndpointCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
 	c.AddCommand(a.endpointAdd(), a.endpointList(), a.endpointShow(), a.endpointSet(), a.endpointRotate(), a.endpointRemove(),
 		a.endpointTest(), a.endpointDeliveries(), a.endpointResend(), a.endpointReplay())
 	return c

@@ -15,8 +15,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) hookCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
+func (a *App) HookCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
 	c.AddCommand(a.hookAdd(), a.hookSet(), a.hookShow(), a.hookList(), a.hookRotate(), a.hookKeyCmd(), a.hookTest(), a.hookRemove(), a.hookSend())
 	return c
 }
@@ -92,15 +92,6 @@ func schemes() string {
 	return strings.Join(all, ", ")
 }
 
-// givenSecret reads the secret in a file; without a file there is none.
-func givenSecret(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	text, err := readBounded(file, 4*seedbed.KiB)
-	return strings.TrimSpace(string(text)), err
-}
-
 func (a *App) tellSecret(made client.NewHook, file, done string) error {
 	if a.json() {
 		return a.printJSON(made)
@@ -127,23 +118,6 @@ func (a *App) secretFile(hook string) (string, error) {
 	return filepath.Join(dir, "hooks", hook+".secret"), nil
 }
 
-// saveSecret writes a secret, if there is one; one that is there, from a hook of
-// the same name elsewhere or before, is kept beside it with the ending ".old".
-func saveSecret(file, secret string) error {
-	if file == "" || secret == "" {
-		return nil
-	}
-	if err := os.Rename(file, file+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(secret + "\n")
-	return errors.Join(err, f.Close())
-}
-
 func (a *App) hookList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List hooks", Args: cobra.NoArgs,
@@ -155,13 +129,6 @@ func (a *App) hookList() *cobra.Command {
 				})
 		}),
 	}
-}
-
-func orElse(list []string, empty string) string {
-	if len(list) == 0 {
-		return empty
-	}
-	return strings.Join(list, ", ")
 }
 
 func (a *App) hookRemove() *cobra.Command {

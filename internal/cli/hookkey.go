@@ -97,7 +97,7 @@ when the new key does: with --not-before, the one before counts alone until then
 }
 
 func (a *App) hookKeyCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "The keys of a hook"})
+	c := Group(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "The keys of a hook"})
 	c.AddCommand(a.hookKeyList(), a.hookKeyRemove())
 	return c
 }

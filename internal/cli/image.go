@@ -11,8 +11,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) imageCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
+func (a *App) ImageCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
 	c.AddCommand(a.imageAdd(), a.imageUpload(), a.imageList(), a.imageShow(), a.imageRemove())
 	return c
 }
@@ -84,42 +84,4 @@ func (a *App) imageShow() *cobra.Command {
 			})
 		}),
 	}
-}
-
-// list prints everything of one kind.
-func list[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
-	api, err := a.client()
-	if err != nil {
-		return err
-	}
-	things, err := all(api, ctx)
-	if err != nil {
-		return err
-	}
-	return printList(a, things, none, head, row)
-}
-
-// show prints one thing by name.
-func show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
-	api, err := a.client()
-	if err != nil {
-		return err
-	}
-	thing, err := one(api, ctx, name)
-	if err != nil {
-		return err
-	}
-	if a.json() {
-		return a.printJSON(thing)
-	}
-	a.printPairs(pairs(thing))
-	return nil
-}
-
-// size is empty for nothing known.
-func size(b seedbed.Bytes) string {
-	if b == 0 {
-		return ""
-	}
-	return b.String()
 }

@@ -11,8 +11,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) jobCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
+func (a *App) JobCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
 	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobLogs(), a.jobCancel(), a.jobRetry())
 	return c
 }
@@ -35,25 +35,6 @@ func (a *App) jobList() *cobra.Command {
 	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "at most so `many`; 0 is all")
 	c.Flags().IntVar(&q.Limit, "limit", 50, "the same as --lines")
 	return c
-}
-
-func (a *App) jobRow(j seedbed.Job) []string {
-	stage := ""
-	if !j.State.Terminal() {
-		stage = j.Stage
-	}
-	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.ago(j.Created), a.took(j.Created, j.Ended)}
-}
-
-// took is how long something took, or has taken.
-func (a *App) took(from, to time.Time) string {
-	if from.IsZero() {
-		return ""
-	}
-	if to.IsZero() {
-		to = a.Now()
-	}
-	return span(max(0, to.Sub(from)))
 }
 
 func (a *App) jobShow() *cobra.Command {

@@ -53,7 +53,7 @@ what was dropped. In JSON it is a line for each.`,
 	c.Flags().StringVar(&stage, "stage", "", "only what that `stage` has put out")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what comes, until the job has ended")
 	// Its -f is to follow, as that of tail.
-	c.Flags().StringVar(&a.flags.format, "format", "", "`pretty` or json")
+	c.Flags().StringVar(&a.Flags.Format, "format", "", "`pretty` or json")
 	return c
 }
 
@@ -72,28 +72,4 @@ func (a *App) printOutput(l seedbed.JobOutput) error {
 	}
 	_, err := fmt.Fprintf(a.Out, "%-8s %s\n", l.Stage, text)
 	return err
-}
-
-// jobFlags are how a job that a command starts is to be run.
-type jobFlags struct {
-	onFailure, priority, after string
-}
-
-// add gives c the flags. They go along in its context, and so with what it asks of the API.
-func (f *jobFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.onFailure, "on-failure", "", "what becomes of the job when a stage fails: `rollback`, keep, or retry with attempts and the first wait, such as retry:5:30s")
-	c.Flags().StringVar(&f.priority, "priority", "", "of the jobs that wait, the highest is taken first: low, normal, high or a `number`")
-	c.Flags().StringVar(&f.after, "after", "", "start once that `job` has succeeded; with any other end of it, not at all")
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		o := seedbed.JobOptions{After: seedbed.JobID(f.after)}
-		var err error
-		if o.OnFailure, err = seedbed.ParseOnFailure(f.onFailure); err != nil {
-			return usagef("--on-failure: %s", err)
-		}
-		if o.Priority, err = seedbed.ParsePriority(f.priority); err != nil {
-			return usagef("--priority: %s", err)
-		}
-		c.SetContext(seedbed.WithJobOptions(c.Context(), o))
-		return nil
-	}
 }

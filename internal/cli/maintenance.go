@@ -10,10 +10,6 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) vmMaintenance() *cobra.Command {
-	return a.maintenanceCmd("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance)
-}
-
 type (
 	announcer func(*client.Client, context.Context, string, client.MaintenanceRequest) (seedbed.Maintenance, error)
 	lister    func(*client.Client, context.Context, string) ([]seedbed.Maintenance, error)

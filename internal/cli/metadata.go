@@ -16,8 +16,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) metadataCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
+func (a *App) MetadataCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
 	c.AddCommand(a.metadataShow(), a.metadataLint(), a.metadataLog())
 	return c
 }

@@ -10,8 +10,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) networkCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Managed networks"})
+func (a *App) NetworkCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Managed networks"})
 	c.AddCommand(a.networkList(), a.networkShow(), a.networkSet())
 	return c
 }
@@ -47,13 +47,6 @@ func networkPairs(n seedbed.Network) [][2]string {
 		{"name", n.Name}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()}, {"gateway", n.Gateway.String()},
 		{"dns", strings.Join(dns, ", ")}, {"nat", yesNo(n.NAT)}, {"dhcp", yesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
 	}
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 // allowances are the names of what can be allowed.

@@ -11,8 +11,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) nodeCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Hypervisors"})
+func (a *App) NodeCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Hypervisors"})
 	c.AddCommand(a.nodeList(), a.nodeShow(), a.nodeAdd(), a.nodeSet(), a.nodeRemove(),
 		a.nodeCordon("cordon NODE", "Give a node no new instances", true), a.nodeCordon("uncordon NODE", "Let a node have new instances again", false),
 		a.maintenanceCmd("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
@@ -160,15 +160,4 @@ that is a hypervisor is there again when its seedbedd starts, unless its
 configuration has "hypervisor: false".`
 	c.ValidArgsFunction = a.completion(nodes)
 	return c
-}
-
-// nodeFlag is the node that makes an image.
-func nodeFlag(c *cobra.Command, node *string) {
-	c.Flags().StringVar(node, "node", "", "`node` whose worker makes it (default: the control host's, or the first that has the pool)")
-}
-
-// nodes are the names of the hypervisors.
-func nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Nodes(ctx)
-	return each(all, func(n seedbed.NodeStatus) string { return n.Name }), err
 }

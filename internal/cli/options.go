@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -133,18 +131,6 @@ func parseTags(args []string) (map[string]string, error) {
 	return tags, nil
 }
 
-// moment reads a time: RFC 3339, or one from now on such as +2h.
-func parseMoment(flag, s string, now time.Time) (time.Time, error) {
-	if after, ok := strings.CutPrefix(s, "+"); ok {
-		if d, err := time.ParseDuration(after); err == nil && d >= 0 {
-			return now.Add(d).UTC().Truncate(time.Second), nil
-		}
-	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t.UTC(), nil
-	}
-	return time.Time{}, usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or one from now on such as +2h", flag, s)
-}
-
 // optionPairs show every option, with its default where nothing was said.
 func optionPairs(o seedbed.MetadataOptions) [][2]string {
 	o = o.WithDefaults(seedbed.MetadataOptions{})
@@ -164,22 +150,4 @@ func optionLine(o seedbed.MetadataOptions) string {
 		}
 	}
 	return strings.Join(said, " ")
-}
-
-// show prints v as JSON, or as pairs.
-func (a *App) showPairs(v any, pairs [][2]string) error {
-	if a.json() {
-		return a.printJSON(v)
-	}
-	a.printPairs(pairs)
-	return nil
-}
-
-// instance is the instance of that name, and the client that found it.
-func (a *App) instance(ctx context.Context, name string) (seedbed.Instance, error) {
-	api, err := a.client()
-	if err != nil {
-		return seedbed.Instance{}, err
-	}
-	return api.Instance(ctx, name)
 }

@@ -11,8 +11,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) orphanCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) OrphanCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "orphan", Aliases: []string{"orphans"}, Short: "What jobs that were undone could not take back",
 		Long: `What jobs that were undone could not take back, because a pool or a host did not
 answer then. The cleanup has them undone once more, after ten minutes for the first time

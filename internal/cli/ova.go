@@ -10,8 +10,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) ovaCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "ova", Short: "OVA images"})
+func (a *App) OVACommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "ova", Short: "OVA images"})
 	c.AddCommand(
 		a.ovaUpload(),
 		a.removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",

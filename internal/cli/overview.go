@@ -11,7 +11,7 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) statusCmd() *cobra.Command {
+func (a *App) StatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,
 		Long: `Show the installation on one screen: whether it is well, what there is, and what was

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -66,7 +68,7 @@ func (a *App) printJSON(v any) error {
 
 // say prints a line that only a person wants.
 func (a *App) say(format string, args ...any) {
-	if !a.flags.quiet && !a.json() {
+	if !a.Flags.Quiet && !a.json() {
 		fmt.Fprintf(a.Out, format+"\n", args...)
 	}
 }
@@ -187,4 +189,22 @@ func span(d time.Duration) string {
 func IsTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
+}
+
+// safeWriter keeps a guest from steering the terminal.
+type safeWriter struct{ w io.Writer }
+
+func (s safeWriter) Write(b []byte) (int, error) {
+	text := bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	if _, err := fmt.Fprint(s.w, printable(string(text))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func orElse(list []string, empty string) string {
+	if len(list) == 0 {
+		return empty
+	}
+	return strings.Join(list, ", ")
 }

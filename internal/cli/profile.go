@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,17 +13,11 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) profileCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "What instances are made from"})
+func (a *App) ProfileCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "What instances are made from"})
 	c.AddCommand(a.profileAdd(), a.profileModify(), a.profileList(), a.profileShow(), a.profileRemove())
 	return c
 }
-
-// sizeFlag is a pflag.Value.
-type sizeFlag struct{ *seedbed.Bytes }
-
-func (f sizeFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
-func (f sizeFlag) Type() string       { return "size" }
 
 func (a *App) profileAdd() *cobra.Command {
 	var flags profileFlags
@@ -111,38 +104,6 @@ takes away what a template then tells, or nothing does.`,
 	return c
 }
 
-// readArg reads a file, or standard input for "-".
-func (a *App) readArg(path string, limit seedbed.Bytes) ([]byte, error) {
-	if path == "-" {
-		return readLimited(a.In, "standard input", limit)
-	}
-	return readBounded(path, limit)
-}
-
-// sshKeys takes each argument as an authorized_keys line, or as a file of them.
-func sshKeys(args []string) ([]string, error) {
-	keys := []string{}
-	for _, arg := range args {
-		if strings.Contains(arg, " ") && !strings.HasPrefix(arg, "/") {
-			keys = append(keys, strings.TrimSpace(arg))
-			continue
-		}
-		text, err := readBounded(arg, 64*seedbed.KiB)
-		if err != nil {
-			return nil, fmt.Errorf("--ssh-key: %w", err)
-		}
-		if strings.Contains(string(text), "PRIVATE KEY") {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "--ssh-key: %s is a private key: name the public one, %s.pub", arg, arg)
-		}
-		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				keys = append(keys, line)
-			}
-		}
-	}
-	return keys, nil
-}
-
 func (a *App) profileList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles of both kinds", Args: cobra.NoArgs,
@@ -191,14 +152,6 @@ func (a *App) profileShow() *cobra.Command {
 			return err
 		}),
 	}
-}
-
-// yesOnly is yes, or nothing, which is not shown.
-func yesOnly(b bool) string {
-	if !b {
-		return ""
-	}
-	return yesNo(true)
 }
 
 // paramLines are declared params, each on a line.

@@ -35,7 +35,7 @@ func (a *App) newProgress(every bool) *progress {
 	return p
 }
 
-func (p *progress) bar() bool { return p.a.Terminal && !p.a.flags.quiet && !p.a.json() }
+func (p *progress) bar() bool { return p.a.Terminal && !p.a.Flags.Quiet && !p.a.json() }
 
 // tick redraws for the clock's sake.
 func (p *progress) tick() {
@@ -71,7 +71,7 @@ func (p *progress) tell(e seedbed.Event) {
 		if p.every {
 			_ = json.NewEncoder(p.a.Out).Encode(e) // a broken pipe shows at the last write
 		}
-	case p.a.flags.quiet && !p.every:
+	case p.a.Flags.Quiet && !p.every:
 	case p.every || !p.a.Terminal || e.Level != "info":
 		p.clear()
 		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.level(e.Level), e.Stage, oneLine(e.Msg))

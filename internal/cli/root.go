@@ -30,12 +30,12 @@ Exit status:
   4  it was refused: invalid, exists already, in use, not allowed, no room
   5  it took longer than --timeout; the job goes on`
 
-// globalFlags are the flags of every command.
-type globalFlags struct {
-	url, socket, tokenFile, config string
-	connection, ca                 string
-	format                         string
-	quiet                          bool
+// GlobalFlags are the flags of every command.
+type GlobalFlags struct {
+	URL, Socket, TokenFile, Config string
+	Connection, CA                 string
+	Format                         string
+	Quiet                          bool
 }
 
 func (a *App) Root() *cobra.Command {
@@ -51,20 +51,16 @@ func (a *App) Root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	f := root.PersistentFlags()
-	f.StringVar(&a.flags.url, "url", "", "`URL` of the API")
-	f.StringVar(&a.flags.socket, "socket", "", "`path` of the API's control socket")
-	f.StringVar(&a.flags.tokenFile, "token-file", "", "`file` with the API token")
-	f.StringVarP(&a.flags.connection, "connection", "c", "", "`name` of an installation that \"seedbed connection add\" was given")
-	f.StringVar(&a.flags.ca, "ca", "", "`file` with the certificates, in PEM, that the API's must be signed by")
-	f.StringVar(&a.flags.config, "config", "", "`file` to read instead of ~/.config/seedbed/config.yaml")
-	f.StringVarP(&a.flags.format, "format", "f", "", "`pretty`, json or json-pretty; raw prints the names of a list alone")
-	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
-	root.AddCommand(
-		a.imageCmd(), a.profileCmd(), a.hookCmd(), a.deliveryCmd(), a.endpointCmd(), a.createCmd(), a.vmCmd(), a.jobCmd(), a.trashCmd(), a.orphanCmd(),
-		a.metadataCmd(), a.networkCmd(), a.nodeCmd(), a.clusterCmd(), a.certificateCmd(), a.cleanupCmd(), a.tokenCmd(), a.auditCmd(), a.doctorCmd(), a.statusCmd(), a.versionCmd(), a.docsCmd(),
-		a.provisionerCmd(), a.templateCmd(), a.userdataCmd(), a.ovaCmd(), a.connectionCmd(), a.catalogueCmd(), a.scriptCmd(),
-	)
-	group(root)
+	f.StringVar(&a.Flags.URL, "url", "", "`URL` of the API")
+	f.StringVar(&a.Flags.Socket, "socket", "", "`path` of the API's control socket")
+	f.StringVar(&a.Flags.TokenFile, "token-file", "", "`file` with the API token")
+	f.StringVarP(&a.Flags.Connection, "connection", "c", "", "`name` of an installation that \"seedbed connection add\" was given")
+	f.StringVar(&a.Flags.CA, "ca", "", "`file` with the certificates, in PEM, that the API's must be signed by")
+	f.StringVar(&a.Flags.Config, "config", "", "`file` to read instead of ~/.config/seedbed/config.yaml")
+	f.StringVarP(&a.Flags.Format, "format", "f", "", "`pretty`, json or json-pretty; raw prints the names of a list alone")
+	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
+	root.AddCommand(a.Commands(a)...)
+	Group(root)
 	a.completeNames(root)
 	a.completeWords(root)
 	return root
@@ -73,7 +69,7 @@ func (a *App) Root() *cobra.Command {
 // do wraps a command's work: what fails before it is a wrong command line.
 func (a *App) do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		a.format = a.flags.format
+		a.format = a.Flags.Format
 		if a.format == "" {
 			a.format = a.settledFormat()
 		}
@@ -85,8 +81,8 @@ func (a *App) do(work func(ctx context.Context, args []string) error) func(*cobr
 	}
 }
 
-// group makes a command that only has subcommands say so when none is named.
-func group(c *cobra.Command) *cobra.Command {
+// Group makes a command that only has subcommands say so when none is named.
+func Group(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usagef("unknown command %q: see \"%s --help\"", args[0], c.CommandPath())
@@ -103,7 +99,7 @@ func group(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func (a *App) versionCmd() *cobra.Command {
+func (a *App) VersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the release", Args: cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {

@@ -6,8 +6,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) scriptCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) ScriptCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "script", Short: "Provisioning scripts",
 		Long: `Provisioning scripts, in Python as PVC has them. "empty" is always there.`,
 	})

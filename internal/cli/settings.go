@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"net/url"
@@ -12,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml"
 
 	"seedbed"
 	"seedbed/api/client"
@@ -57,7 +58,7 @@ func (a *App) settings() (settings, error) {
 		return s, nil // no home, no file
 	}
 	text, err := readBounded(path, maxSettings)
-	if errors.Is(err, fs.ErrNotExist) && a.flags.config == "" {
+	if errors.Is(err, fs.ErrNotExist) && a.Flags.Config == "" {
 		return s, nil
 	}
 	if err != nil {
@@ -115,11 +116,11 @@ func (a *App) options() (client.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.CA = cmp.Or(a.flags.ca, a.Getenv("SEEDBED_CA"), o.CA)
+	o.CA = cmp.Or(a.Flags.CA, a.Getenv("SEEDBED_CA"), o.CA)
 	if token := a.Getenv("SEEDBED_TOKEN"); token != "" && (!explicit || o.Token == "") {
 		o.Token = token
 	}
-	file := a.flags.tokenFile
+	file := a.Flags.TokenFile
 	if file == "" && o.Token == "" && named == nil {
 		file = s.TokenFile
 	}
@@ -133,7 +134,7 @@ func (a *App) options() (client.Options, error) {
 // the API is.
 func (a *App) place(s settings) (client.Options, error) {
 	for _, from := range []struct{ name, url, socket string }{
-		{"the flags --url and --socket", a.flags.url, a.flags.socket},
+		{"the flags --url and --socket", a.Flags.URL, a.Flags.Socket},
 		{"SEEDBED_URL and SEEDBED_SOCKET", a.Getenv("SEEDBED_URL"), a.Getenv("SEEDBED_SOCKET")},
 		{"url and socket of the configuration file", s.URL, s.Socket},
 	} {
@@ -180,23 +181,122 @@ func checkToken(from, text string) (string, error) {
 	return token, nil
 }
 
-// readBounded reads a file that must not be larger than limit.
-func readBounded(path string, limit seedbed.Bytes) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readLimited(f, path, limit)
+// connection is an installation that the user has given a name.
+type connection struct {
+	Description string `yaml:"description"`
+	URL         string `yaml:"url"`
+	Socket      string `yaml:"socket"`
+	// TokenFile names a file with the token; Token is the token itself.
+	TokenFile string `yaml:"token_file"`
+	Token     string `yaml:"token"`
+	CA        string `yaml:"ca"`
 }
 
-func readLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+// where is the connection's URL or socket.
+func (c connection) where() string {
+	if c.Socket != "" {
+		return c.Socket
+	}
+	return c.URL
+}
+
+// options is how the connection is used.
+func (c connection) options() (client.Options, error) {
+	o := client.Options{URL: c.URL, Socket: c.Socket, Token: c.Token, CA: c.CA}
+	if c.TokenFile == "" {
+		return o, nil
+	}
+	token, err := readToken(c.TokenFile)
+	o.Token = token
+	return o, err
+}
+
+// settingsPath is the user's configuration file.
+func (a *App) settingsPath() (string, error) {
+	if a.Flags.Config != "" {
+		return a.Flags.Config, nil
+	}
+	dir, err := a.userDir()
+	return filepath.Join(dir, "config.yaml"), err
+}
+
+// checkSecret refuses a file with tokens in it that others may read.
+func (s settings) checkSecret(path string) error {
+	kept := false
+	for _, c := range s.Connections {
+		kept = kept || c.Token != ""
+	}
+	if st, err := os.Stat(path); kept && err == nil && st.Mode().Perm()&0o077 != 0 {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s holds tokens, and others may read it: chmod 600 %s", path, path)
+	}
+	return nil
+}
+
+// connectionNames are those of the file, in order.
+func (s settings) connectionNames() []string {
+	names := make([]string, 0, len(s.Connections))
+	for name := range s.Connections {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// changeSettings changes the user's configuration file, which it makes if there
+// is none, readable by the user alone. Comments stay.
+func (a *App) changeSettings(change func(*settings) error) error {
+	path, err := a.settingsPath()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return err
 	}
-	if len(text) > int(limit) {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is larger than %s", name, limit)
+	var s settings
+	comments := yaml.CommentMap{}
+	text, err := readBounded(path, maxSettings)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		if err := config.Decode(path, text, &s); err != nil {
+			return err
+		}
+		var any settings
+		if err := yaml.UnmarshalWithOptions(text, &any, yaml.CommentToMap(comments)); err != nil {
+			return err
+		}
 	}
-	return text, nil
+	if err := change(&s); err != nil {
+		return err
+	}
+	if s.Connections == nil {
+		s.Connections = map[string]connection{}
+	}
+	text, err = yaml.MarshalWithOptions(s, yaml.OmitEmpty(), yaml.WithComment(comments))
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, text)
+}
+
+// named is the connection that the flag, the environment or the file asks for;
+// explicit tells that it was the flag, and nil that it is none.
+func (a *App) named(s settings) (c *connection, explicit bool, err error) {
+	name, from := a.Flags.Connection, "--connection"
+	explicit = name != ""
+	if explicit && (a.Flags.URL != "" || a.Flags.Socket != "") {
+		return nil, true, usagef("--connection excludes --url and --socket: give one")
+	}
+	if name == "" && a.Flags.URL == "" && a.Flags.Socket == "" && a.Getenv("SEEDBED_URL") == "" && a.Getenv("SEEDBED_SOCKET") == "" {
+		if name, from = a.Getenv("SEEDBED_CONNECTION"), "SEEDBED_CONNECTION"; name == "" {
+			name, from = s.Connection, "connection of the configuration file"
+		}
+	}
+	if name == "" {
+		return nil, false, nil
+	}
+	found, ok := s.Connections[name]
+	if !ok {
+		return nil, explicit, seedbed.Errorf(seedbed.ErrNotFound, "%s: there is no connection %q: \"seedbed connection list\" shows those that there are, \"seedbed connection add\" makes one", from, name)
+	}
+	return &found, explicit, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *App) vmSnapshot() *cobra.Command {
-	c := group(&cobra.Command{
+	c := Group(&cobra.Command{
 		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Snapshots of an instance's disks",
 		Long: `Snapshots of an instance's disks: what the guest has written to them at one
 moment, each disk for itself. In a Ceph pool the guest may run; what it holds in
@@ -26,27 +26,6 @@ memory is not in it. In a directory pool the domain has to be off.`,
 			return api.RemoveSnapshot(ctx, args[0], args[1])
 		})),
 	)
-	return c
-}
-
-// vmJob is a command that starts a job and follows it.
-func (a *App) vmJob(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
-	var w waitFlags
-	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(args),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			receipt, err := begin(api, ctx, args)
-			if err != nil {
-				return err
-			}
-			return a.finish(ctx, api, receipt, &w)
-		}),
-	}
-	w.addJob(c)
 	return c
 }
 

@@ -11,9 +11,9 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) templateCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Virtual hardware, NICs and disks"})
-	system := group(&cobra.Command{Use: "system", Short: "Virtual hardware"})
+func (a *App) TemplateCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Virtual hardware, NICs and disks"})
+	system := Group(&cobra.Command{Use: "system", Short: "Virtual hardware"})
 	system.AddCommand(a.systemAdd(), a.systemModify(), a.systemRemove(), a.systemList())
 	c.AddCommand(system, a.networkTemplateCmd(), a.storageTemplateCmd())
 	return c

@@ -11,8 +11,8 @@ import (
 )
 
 func (a *App) networkTemplateCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "network", Short: "NICs"})
-	vni := group(&cobra.Command{Use: "vni", Short: "The networks of a network template"})
+	c := Group(&cobra.Command{Use: "network", Short: "NICs"})
+	vni := Group(&cobra.Command{Use: "vni", Short: "The networks of a network template"})
 	vni.AddCommand(a.vniAdd(), a.vniRemove())
 	c.AddCommand(a.networkTemplateAdd(), a.networkTemplateRemove(), a.networkTemplateList(), vni)
 	return c

@@ -11,8 +11,8 @@ import (
 )
 
 func (a *App) storageTemplateCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "storage", Short: "Disks"})
-	disk := group(&cobra.Command{Use: "disk", Short: "The disks of a storage template"})
+	c := Group(&cobra.Command{Use: "storage", Short: "Disks"})
+	disk := Group(&cobra.Command{Use: "disk", Short: "The disks of a storage template"})
 	disk.AddCommand(a.diskAdd(), a.diskRemove())
 	c.AddCommand(a.storageAdd(), a.storageRemove(), a.storageList(), disk)
 	return c
@@ -97,7 +97,7 @@ before a key of one letter, two before others.`,
 	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `key=value`, without dashes (repeatable)")
 	f.StringVarP(&r.Mountpoint, "mountpoint", "m", "", "`path` at which the script finds the filesystem")
 	// PVC's -f is the filesystem here; a message has no other form than JSON.
-	f.StringVar(&a.flags.format, "format", "", "`pretty` or json")
+	f.StringVar(&a.Flags.Format, "format", "", "`pretty` or json")
 	// The flags exist: they were added above.
 	_ = c.MarkFlagRequired("pool")
 	_ = c.RegisterFlagCompletionFunc("pool", cobra.NoFileCompletions)

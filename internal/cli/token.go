@@ -13,8 +13,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) tokenCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) TokenCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"}, Short: "Who may use the API over TCP",
 		Long: `Who may use the API over TCP. A token has a role: a viewer reads everything but
 consoles and what guests are served, an operator also makes and changes
@@ -107,7 +107,7 @@ func (a *App) tokenRemove() *cobra.Command {
 	return a.removeCmd("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
 }
 
-func (a *App) auditCmd() *cobra.Command {
+func (a *App) AuditCommand() *cobra.Command {
 	var n int
 	c := &cobra.Command{
 		Use: "audit", Short: "Show who changed what, the newest first", Args: cobra.NoArgs,

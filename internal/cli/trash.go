@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,8 +13,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) trashCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) TrashCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "trash", Short: "Disks that were removed and still exist",
 		Long: `Disks that were removed and still exist. Where the pool's configuration has the
 key trash, the disks of an instance that is removed are kept for that time, and
@@ -40,11 +39,6 @@ func (a *App) trashList() *cobra.Command {
 	}
 	onNode(c, &node)
 	return c
-}
-
-// onNode gives a command that lists what is on the nodes the flag that names one.
-func onNode(c *cobra.Command, node *string) {
-	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
 }
 
 // trashed finds what has that ID in the trash of some pool, on that node or on any. It is
@@ -227,22 +221,6 @@ func (a *App) purge(ctx context.Context, api *client.Client, node string, items 
 			return err
 		}
 		a.say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)
-	}
-	return nil
-}
-
-// sure asks whether that may be done, unless the flag has said so.
-func (a *App) sure(yes bool, what, consequence string) error {
-	if yes {
-		return nil
-	}
-	if !a.Terminal {
-		return usagef("%s: %s Give -y to say so", what, consequence)
-	}
-	fmt.Fprintf(a.Err, "Really %s? %s [y/N] ", what, consequence)
-	line, err := bufio.NewReader(a.In).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return fmt.Errorf("nothing was done")
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (b *uploadBar) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.flags.quiet && !b.a.json() }
+func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.Flags.Quiet && !b.a.json() }
 
 // line is the bar in at most width columns.
 func (b *uploadBar) line(now time.Time, width int) string {

@@ -32,7 +32,7 @@ func TestUploadBar(t *testing.T) {
 		t.Errorf("the terminal got %q", got)
 	}
 	out.Reset()
-	a.flags.quiet = true
+	a.Flags.Quiet = true
 	quiet := a.newUploadBar(bytes.NewReader(make([]byte, 10)), 10)
 	if _, err := io.Copy(io.Discard, quiet); err != nil {
 		t.Fatal(err)

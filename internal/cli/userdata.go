@@ -6,8 +6,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) userdataCmd() *cobra.Command {
-	c := group(&cobra.Command{
+func (a *App) UserdataCommand() *cobra.Command {
+	c := Group(&cobra.Command{
 		Use: "userdata", Short: "User-data that profiles share",
 		Long: `User-data that profiles share. A document is kept and served byte for byte: cloud-config,
 a script, a MIME multipart document, whatever the guest reads. "empty" is always there.`,

@@ -12,8 +12,8 @@ import (
 	"seedbed/api/client"
 )
 
-func (a *App) vmCmd() *cobra.Command {
-	c := group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
+func (a *App) VMCommand() *cobra.Command {
+	c := Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
 	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(),
 		a.vmProtect(true), a.vmProtect(false), a.vmSnapshot(), a.vmResize(), a.vmFlatten(), a.vmLog(),
 		a.vmAdopt(), a.vmAdoptable(), a.vmForget(),

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -55,7 +54,7 @@ func (a *App) vmLog() *cobra.Command {
 	f.BoolVar(&raw, "raw", false, "let the guest's control characters reach the terminal")
 	f.BoolVarP(&follow, "follow", "f", false, "print what comes, until interrupted")
 	// A log has no JSON form: its -f is to follow, as that of tail.
-	f.StringVar(&a.flags.format, "format", "", "has no effect here")
+	f.StringVar(&a.Flags.Format, "format", "", "has no effect here")
 	_ = f.MarkHidden("format") // the flag exists: it was added above
 	return c
 }
@@ -119,15 +118,4 @@ func added(old, now []byte) []byte {
 		same = extend(same, c)
 	}
 	return now[same:]
-}
-
-// safeWriter keeps a guest from steering the terminal.
-type safeWriter struct{ w io.Writer }
-
-func (s safeWriter) Write(b []byte) (int, error) {
-	text := bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
-	if _, err := fmt.Fprint(s.w, printable(string(text))); err != nil {
-		return 0, err
-	}
-	return len(b), nil
 }

@@ -182,3 +182,12 @@ func (a *App) spotLine(s *seedbed.Spot) string {
 	}
 	return strings.Join(said, "; ")
 }
+
+// instance is the instance of that name, and the client that found it.
+func (a *App) instance(ctx context.Context, name string) (seedbed.Instance, error) {
+	api, err := a.client()
+	if err != nil {
+		return seedbed.Instance{}, err
+	}
+	return api.Instance(ctx, name)
+}

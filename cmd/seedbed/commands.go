@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"seedbed/internal/cli"
+)
+
+// commands are the commands of the tool.
+func commands(a *cli.App) []*cobra.Command {
+	return []*cobra.Command{
+		a.ImageCommand(), a.ProfileCommand(), a.HookCommand(), a.DeliveryCommand(), a.EndpointCommand(), a.CreateCommand(), a.VMCommand(), a.JobCommand(), a.TrashCommand(), a.OrphanCommand(),
+		a.MetadataCommand(), a.NetworkCommand(), a.NodeCommand(), a.ClusterCommand(), a.CertificateCommand(), a.CleanupCommand(), a.TokenCommand(), a.AuditCommand(),
+		a.DoctorCommand(), a.StatusCommand(), a.VersionCommand(), a.DocsCommand(),
+		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), a.OVACommand(), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),
+	}
+}
+
+// provisionerCmd has the tree of PVC's "pvc provisioner", with its options.
+func provisionerCmd(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
+		Use: "provisioner", Aliases: []string{"prov"}, Short: "Templates, userdata, scripts and profiles as PVC has them",
+		Long: `What machines are composed of, as in the provisioner of the Parallel Virtual
+Cluster: the commands and options are those of "pvc provisioner". A profile puts a
+system, a network and a storage template, a userdata document and a script
+together. What is made of one is an instance as any other (seedbed vm list).
+
+A list takes a LIMIT: text that is anywhere in the name, at its start after ^, at
+its end before $. A change prints what the server says of it.`,
+		Example: `  seedbed provisioner template system add small -u 2 -m 1024 -s
+  seedbed provisioner template network add lan -m '{prefix}:00:{vmid}0:{netid}0'
+  seedbed provisioner template network vni add lan default
+  seedbed provisioner template storage add root
+  seedbed provisioner template storage disk add root sda -p default -i debian-13
+  seedbed provisioner userdata add cloud cloud.yaml
+  seedbed provisioner profile add web -s small -n lan -t root -u cloud -x empty
+  seedbed provisioner create web1 web`,
+	})
+	c.AddCommand(a.TemplateCommand(), a.UserdataCommand(), a.ScriptCommand(), a.OVACommand(), a.ComposedProfileCommand(), a.ComposeCommand())
+	return c
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"seedbed"
+)
+
+// readArg reads a file, or standard input for "-".
+func (a *App) readArg(path string, limit seedbed.Bytes) ([]byte, error) {
+	if path == "-" {
+		return readLimited(a.In, "standard input", limit)
+	}
+	return readBounded(path, limit)
+}
+
+// readBounded reads a file that must not be larger than limit.
+func readBounded(path string, limit seedbed.Bytes) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readLimited(f, path, limit)
+}
+
+func readLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > int(limit) {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is larger than %s", name, limit)
+	}
+	return text, nil
+}
+
+// replaceFile writes a file that only the user may read, whole or not at all.
+func replaceFile(path string, text []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".config-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // it is there no more when it was renamed
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// givenSecret reads the secret in a file; without a file there is none.
+func givenSecret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := readBounded(file, 4*seedbed.KiB)
+	return strings.TrimSpace(string(text)), err
+}
+
+// saveSecret writes a secret, if there is one; one that is there, from a hook of
+// the same name elsewhere or before, is kept beside it with the ending ".old".
+func saveSecret(file, secret string) error {
+	if file == "" || secret == "" {
+		return nil
+	}
+	if err := os.Rename(file, file+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(secret + "\n")
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+)
+
+// sizeFlag is a pflag.Value.
+type sizeFlag struct{ *seedbed.Bytes }
+
+func (f sizeFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
+
+func (f sizeFlag) Type() string { return "size" }
+
+// oneOf is a pflag.Value that is one of some words, in whatever case.
+type oneOf struct {
+	value *string
+	words []string
+}
+
+func (o oneOf) String() string {
+	if o.value == nil { // pflag asks the zero value for its default
+		return ""
+	}
+	return *o.value
+}
+
+func (o oneOf) Type() string { return "word" }
+
+func (o oneOf) Set(s string) error {
+	for _, w := range o.words {
+		if strings.EqualFold(s, w) {
+			*o.value = w
+			return nil
+		}
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "want one of %s", strings.Join(o.words, ", "))
+}
+
+// addChoice adds a flag that is one of some words, which its usage then names.
+func addChoice(c *cobra.Command, value *string, name, short, usage string, words ...string) {
+	c.Flags().VarP(oneOf{value, words}, name, short, usage+": "+strings.Join(words, ", "))
+	// The flag exists: it was added above.
+	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// switchFlag is a flag that has an opposite, as PVC's --serial and --no-serial.
+type switchFlag struct{ on, off bool }
+
+func (s *switchFlag) add(c *cobra.Command, name, short, offShort, usage string, byDefault bool) {
+	s.on = byDefault
+	f := c.Flags()
+	f.BoolVarP(&s.on, name, short, byDefault, usage)
+	f.BoolVarP(&s.off, "no-"+name, offShort, false, "the opposite of --"+name)
+	c.MarkFlagsMutuallyExclusive(name, "no-"+name)
+}
+
+func (s *switchFlag) wanted() bool { return s.on && !s.off }
+
+// said is the switch where one of the two flags was given, else nil.
+func (s *switchFlag) said(c *cobra.Command, name string) *bool {
+	if !c.Flags().Changed(name) && !c.Flags().Changed("no-"+name) {
+		return nil
+	}
+	return new(s.wanted())
+}
+
+// given is the value of a flag that was given, else nil.
+func given[T any](c *cobra.Command, name string, value T) *T {
+	if !c.Flags().Changed(name) {
+		return nil
+	}
+	return &value
+}
+
+// moment reads a time: RFC 3339, or one from now on such as +2h.
+func parseMoment(flag, s string, now time.Time) (time.Time, error) {
+	if after, ok := strings.CutPrefix(s, "+"); ok {
+		if d, err := time.ParseDuration(after); err == nil && d >= 0 {
+			return now.Add(d).UTC().Truncate(time.Second), nil
+		}
+	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.UTC(), nil
+	}
+	return time.Time{}, usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or one from now on such as +2h", flag, s)
+}
+
+// nodeFlag is the node that makes an image.
+func nodeFlag(c *cobra.Command, node *string) {
+	c.Flags().StringVar(node, "node", "", "`node` whose worker makes it (default: the control host's, or the first that has the pool)")
+}
+
+// onNode gives a command that lists what is on the nodes the flag that names one.
+func onNode(c *cobra.Command, node *string) {
+	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
+}

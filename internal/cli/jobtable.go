@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"time"
+
+	"seedbed"
+)
+
+func (a *App) jobRow(j seedbed.Job) []string {
+	stage := ""
+	if !j.State.Terminal() {
+		stage = j.Stage
+	}
+	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.ago(j.Created), a.took(j.Created, j.Ended)}
+}
+
+// took is how long something took, or has taken.
+func (a *App) took(from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = a.Now()
+	}
+	return span(max(0, to.Sub(from)))
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"seedbed"
+)
+
+// showPlan shows what would be made; an error when it would be refused.
+func (a *App) showPlan(p seedbed.Plan) (err error) {
+	if a.json() {
+		err = a.printJSON(p)
+	} else {
+		a.printPairs(append([][2]string{
+			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
+		}, planPairs(p)...))
+	}
+	if err == nil && len(p.Problems) > 0 {
+		err = fmt.Errorf("%s would be refused: %s", p.Name, strings.Join(p.Problems, "; "))
+	}
+	return err
+}
+
+// planPairs show what a plan would make, and how.
+func planPairs(p seedbed.Plan) [][2]string {
+	var nics, volumes, nodes []string
+	for _, n := range p.NICs {
+		var words []string
+		if n.Addr.IsValid() {
+			words = append(words, n.Addr.String())
+		}
+		if n.MAC != (seedbed.MAC{}) {
+			words = append(words, n.MAC.String())
+		}
+		nics = append(nics, strings.Join(append(words, "on "+n.Network), " "))
+	}
+	for _, v := range p.Volumes {
+		from := "blank"
+		if v.Image != "" {
+			from = "from " + v.Image
+		}
+		volumes = append(volumes, fmt.Sprintf("%s in %s, %s", v.Size, v.Pool, from))
+	}
+	for _, n := range p.Placement {
+		switch {
+		case n.Refused != "":
+			nodes = append(nodes, n.Node+": "+n.Refused)
+		case n.Chosen:
+			nodes = append(nodes, strings.TrimSuffix(n.Node+" (chosen): "+n.Reason, ": "))
+		default:
+			nodes = append(nodes, strings.TrimSuffix(n.Node+": "+n.Reason, ": "))
+		}
+	}
+	return [][2]string{
+		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")}, {"placement", strings.Join(nodes, "\n")},
+		{"script", p.Script}, {"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
+	}
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+)
+
+// list prints everything of one kind.
+func list[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	things, err := all(api, ctx)
+	if err != nil {
+		return err
+	}
+	return printList(a, things, none, head, row)
+}
+
+// show prints one thing by name.
+func show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	thing, err := one(api, ctx, name)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(thing)
+	}
+	a.printPairs(pairs(thing))
+	return nil
+}
+
+// size is empty for nothing known.
+func size(b seedbed.Bytes) string {
+	if b == 0 {
+		return ""
+	}
+	return b.String()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// yesOnly is yes, or nothing, which is not shown.
+func yesOnly(b bool) string {
+	if !b {
+		return ""
+	}
+	return yesNo(true)
+}
+
+// orDash shows what may be null.
+func orDash[T any](v *T) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprint(*v)
+}
+
+func (a *App) tellMessage(msg string) error {
+	if a.json() {
+		return a.printJSON(map[string]string{"message": msg})
+	}
+	a.say("%s", oneLine(msg))
+	return nil
+}
+
+// asking is a call of the API that changes something; it gives what the server says of it.
+type asking func(ctx context.Context, api *client.Client, args []string) (string, error)
+
+// told is what a command does that asks for one change.
+func (a *App) told(ask asking) func(*cobra.Command, []string) error {
+	return a.do(func(ctx context.Context, args []string) error {
+		api, err := a.client()
+		if err != nil {
+			return err
+		}
+		msg, err := ask(ctx, api, args)
+		if err != nil {
+			return err
+		}
+		return a.tellMessage(msg)
+	})
+}
+
+// show prints v as JSON, or as pairs.
+func (a *App) showPairs(v any, pairs [][2]string) error {
+	if a.json() {
+		return a.printJSON(v)
+	}
+	a.printPairs(pairs)
+	return nil
+}
+
+// asked has a command confirmed before it does anything, unless -y is given;
+// question has a %s for each argument, in their order.
+func (a *App) asked(question string, c *cobra.Command) *cobra.Command {
+	var yes bool
+	run := c.RunE
+	c.RunE = a.do(func(_ context.Context, args []string) error {
+		if err := a.agree(yes, question, args); err != nil {
+			return err
+		}
+		return run(c, args)
+	})
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+// agree asks whether something is to be removed.
+func (a *App) agree(yes bool, question string, args []string) error {
+	if yes {
+		return nil
+	}
+	quoted := make([]any, len(args))
+	for i, arg := range args {
+		quoted[i] = fmt.Sprintf("%q", arg)
+	}
+	what := fmt.Sprintf(question, quoted...)
+	if !a.Terminal {
+		return usagef("%s: give -y to say that it may go", strings.ToLower(what[:1])+what[1:])
+	}
+	fmt.Fprintf(a.Err, "%s? [y/N] ", what)
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return fmt.Errorf("nothing was removed")
+	}
+	return nil
+}
+
+// sure asks whether that may be done, unless the flag has said so.
+func (a *App) sure(yes bool, what, consequence string) error {
+	if yes {
+		return nil
+	}
+	if !a.Terminal {
+		return usagef("%s: %s Give -y to say so", what, consequence)
+	}
+	fmt.Fprintf(a.Err, "Really %s? %s [y/N] ", what, consequence)
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return fmt.Errorf("nothing was done")
+	}
+	return nil
+}
+
+// matchingCmd is a command that lists the objects of one kind.
+func matchingCmd[T any](a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list [LIMIT]", Aliases: []string{"ls"}, Short: "List " + kind, Args: cobra.MaximumNArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			limit := ""
+			if len(args) > 0 {
+				limit = args[0]
+				none = "no " + kind + " with that name"
+			}
+			matching := func(api *client.Client, ctx context.Context) ([]T, error) { return all(api, ctx, limit) }
+			return list(ctx, a, matching, none, head, row)
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+// vmJob is a command that starts a job and follows it.
+func (a *App) vmJob(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
+	var w waitFlags
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(args),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			receipt, err := begin(api, ctx, args)
+			if err != nil {
+				return err
+			}
+			return a.finish(ctx, api, receipt, &w)
+		}),
+	}
+	w.addJob(c)
+	return c
+}
+
+// removeCmd is a command that removes what it is given the name of, and says so;
+// question and done have a %s for the name.
+func (a *App) removeCmd(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+	return a.asked(question, &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := remove(api, ctx, args[0]); err != nil {
+				return err
+			}
+			a.say(done, args[0])
+			return nil
+		}),
+	})
+}
+
+// removal is a command that removes what its arguments name, once that is
+// confirmed; question asks with the arguments in their order.
+func (a *App) removal(use, short, question string, ask asking, names ...nameLister) *cobra.Command {
+	return a.asked(question, &cobra.Command{
+		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),
+		RunE:              a.told(ask),
+		ValidArgsFunction: a.completion(names...),
+	})
+}

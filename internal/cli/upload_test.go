@@ -13,8 +13,8 @@ import (
 func TestUploadBar(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	a := onTerminal(&out)
-	at := noon
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	a := &App{Out: &out, Err: &out, Terminal: true, Getenv: func(string) string { return "" }, Now: func() time.Time { return at }}
 	a.Now = func() time.Time { return at }
 	const size = 4 * seedbed.MiB
 	bar := a.newUploadBar(bytes.NewReader(make([]byte, size)), size)

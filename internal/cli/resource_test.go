@@ -84,15 +84,6 @@ func TestOneOf(t *testing.T) {
 	}
 }
 
-func TestDashed(t *testing.T) {
-	t.Parallel()
-	want := []string{"-L=data", "--label=x", "-q", "-E=a=b"}
-	got := dashed([]string{"L=data", "label=x", "q", "E=a=b"})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for want, head := range map[string][]string{

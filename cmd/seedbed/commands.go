@@ -4,15 +4,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/storage"
 )
 
 // commands are the commands of the tool.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		a.ImageCommand(), a.ProfileCommand(), a.HookCommand(), a.DeliveryCommand(), a.EndpointCommand(), a.CreateCommand(), a.VMCommand(), a.JobCommand(), a.TrashCommand(), a.OrphanCommand(),
-		a.MetadataCommand(), a.NetworkCommand(), a.NodeCommand(), a.ClusterCommand(), a.CertificateCommand(), a.CleanupCommand(), a.TokenCommand(), a.AuditCommand(),
+		storage.ImageCommand(a), a.ProfileCommand(), a.HookCommand(), a.DeliveryCommand(), a.EndpointCommand(), a.CreateCommand(), a.VMCommand(), a.JobCommand(), storage.TrashCommand(a), storage.OrphanCommand(a),
+		a.MetadataCommand(), a.NetworkCommand(), a.NodeCommand(), a.ClusterCommand(), a.CertificateCommand(), storage.CleanupCommand(a), a.TokenCommand(), a.AuditCommand(),
 		a.DoctorCommand(), a.StatusCommand(), a.VersionCommand(), a.DocsCommand(),
-		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), a.OVACommand(), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),
+		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), storage.OVACommand(a), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),
 	}
 }
 
@@ -36,6 +37,6 @@ its end before $. A change prints what the server says of it.`,
   seedbed provisioner profile add web -s small -n lan -t root -u cloud -x empty
   seedbed provisioner create web1 web`,
 	})
-	c.AddCommand(a.TemplateCommand(), a.UserdataCommand(), a.ScriptCommand(), a.OVACommand(), a.ComposedProfileCommand(), a.ComposeCommand())
+	c.AddCommand(a.TemplateCommand(), a.UserdataCommand(), a.ScriptCommand(), storage.OVACommand(a), a.ComposedProfileCommand(), a.ComposeCommand())
 	return c
 }

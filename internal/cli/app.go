@@ -32,7 +32,7 @@ func (a *App) Main(ctx context.Context, args []string) int {
 	c, err := root.ExecuteContextC(ctx)
 	status := a.status(err)
 	if err != nil {
-		fmt.Fprintln(a.Err, "seedbed:", oneLine(err.Error()))
+		fmt.Fprintln(a.Err, "seedbed:", OneLine(err.Error()))
 	}
 	if _, said := errors.AsType[usageError](err); status == exitUsage && !said {
 		fmt.Fprintln(a.Err, "usage:", c.UseLine())

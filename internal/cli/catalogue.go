@@ -32,9 +32,9 @@ func (a *App) catalogueExport() *cobra.Command {
 		Long: `Write the whole catalogue into a file, which only you may read; - is the standard
 output. With --sign it is signed by an ed25519 key, such as that of
 "openssl genpkey -algorithm ed25519 -out FILE".`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			b := bundle{Format: bundleFormat, Made: a.Now().UTC().Truncate(1e9)}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ output. With --sign it is signed by an ed25519 key, such as that of
 				return err
 			}
 			sum := sha256.Sum256(text)
-			a.say("%s written, sha256 %s", args[0], hex.EncodeToString(sum[:]))
+			a.Say("%s written, sha256 %s", args[0], hex.EncodeToString(sum[:]))
 			return nil
 		}),
 	}
@@ -87,7 +87,7 @@ show what of it is made, changed or kept. What cannot be taken over, since its i
 network or name is not free or not there, is a conflict, and then nothing is changed.
 What comes over https needs --sha256, the digest of the whole file, or --key, the public
 key of whoever signed it.`,
-		RunE: a.do(func(ctx context.Context, args []string) error { return a.importCatalogue(ctx, args[0], f) }),
+		RunE: a.Do(func(ctx context.Context, args []string) error { return a.importCatalogue(ctx, args[0], f) }),
 	}
 	l := c.Flags()
 	l.StringVar(&f.sha256, "sha256", "", "the `digest` that the file must have")
@@ -101,7 +101,7 @@ key of whoever signed it.`,
 // readBundle reads a bundle and checks that it is the one that was meant.
 func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err error) {
 	if strings.HasPrefix(name, "https:") && f.sha256 == "" && f.key == "" {
-		return b, usagef("what comes from elsewhere needs --sha256 or --key")
+		return b, Usagef("what comes from elsewhere needs --sha256 or --key")
 	}
 	text, err := fetch(ctx, name, maxBundle)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a *App) importCatalogue(ctx context.Context, name string, f importFlags) e
 	if b.Signature != nil && f.key == "" {
 		fmt.Fprintf(a.Err, "seedbed: %s is signed by %s, which was not checked: --key does\n", name, fingerprint(b.Signature.Key))
 	}
-	api, err := a.client()
+	api, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (a *App) importCatalogue(ctx context.Context, name string, f importFlags) e
 
 // printReport shows what became of a catalogue. A conflict is an error.
 func (a *App) printReport(r seedbed.CatalogueReport, tried bool) error {
-	row := func(c seedbed.CatalogueChange) []string { return []string{c.Action, c.Kind, c.Name, oneLine(c.Detail)} }
-	if a.json() {
-		if err := a.printJSON(r); err != nil {
+	row := func(c seedbed.CatalogueChange) []string { return []string{c.Action, c.Kind, c.Name, OneLine(c.Detail)} }
+	if a.JSON() {
+		if err := a.PrintJSON(r); err != nil {
 			return err
 		}
 	} else if err := printList(a, r.Changes, "the catalogue is empty", []string{"", "what", "name", "why"}, row); err != nil {
@@ -171,7 +171,7 @@ func (a *App) printReport(r seedbed.CatalogueReport, tried bool) error {
 		return seedbed.Errorf(seedbed.ErrConflict, "%d of %d objects cannot be taken over, so nothing was changed: make what they name, or take them out of the bundle", n, len(r.Changes))
 	}
 	if tried {
-		a.say("nothing was changed: this was a trial")
+		a.Say("nothing was changed: this was a trial")
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ func (a *App) CertificateCommand() *cobra.Command {
 	c := Group(&cobra.Command{Use: "certificate", Short: "Certificates"})
 	c.AddCommand(&cobra.Command{
 		Use: "identity", Short: "Print the certificate that verifies instance identity documents", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}

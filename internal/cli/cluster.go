@@ -30,7 +30,7 @@ func (a *App) clusterCA() *cobra.Command {
 		Use: "ca DIR", Short: "Make the authority that signs the certificates of the hosts", Args: cobra.ExactArgs(1),
 		Long: `Make the authority that signs the certificates of the hosts: DIR/ca.pem, which each host gets,
 and DIR/ca.key, which none needs. Whoever has ca.key can be any host: keep it where only you are.`,
-		RunE: a.do(func(_ context.Context, args []string) error {
+		RunE: a.Do(func(_ context.Context, args []string) error {
 			if err := checkDays(days); err != nil {
 				return err
 			}
@@ -38,10 +38,10 @@ and DIR/ca.key, which none needs. Whoever has ca.key can be any host: keep it wh
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(made)
+			if a.JSON() {
+				return a.PrintJSON(made)
 			}
-			a.say("authority made: %s for all hosts, %s for none; good until %s", made.Cert, made.Key, made.Expires.Format(time.DateOnly))
+			a.Say("authority made: %s for all hosts, %s for none; good until %s", made.Cert, made.Key, made.Expires.Format(time.DateOnly))
 			return nil
 		}),
 	}
@@ -63,17 +63,17 @@ the role control for seedbedd, worker for seedbed-worker, and metadata for seedb
 Others reach it by its node name, and by each --host.`,
 		Example: `  seedbed cluster issue ca cp1 --role control --host 10.0.0.1
   seedbed cluster issue ca hv2 --role worker,metadata --host hv2.example --host 10.0.0.2`,
-		RunE: a.do(func(_ context.Context, args []string) error {
+		RunE: a.Do(func(_ context.Context, args []string) error {
 			dir, node := args[0], args[1]
 			if len(roles) == 0 {
-				return usagef("--role is missing: want control, worker or metadata, or several")
+				return Usagef("--role is missing: want control, worker or metadata, or several")
 			}
 			if err := checkDays(days); err != nil {
 				return err
 			}
 			for _, r := range roles {
 				if !slices.Contains(mtls.Roles(), mtls.Role(r)) {
-					return usagef("--role %q: want control, worker or metadata", r)
+					return Usagef("--role %q: want control, worker or metadata", r)
 				}
 			}
 			authority, err := mtls.OpenAuthority(dir)
@@ -94,7 +94,7 @@ Others reach it by its node name, and by each --host.`,
 			return a.printIssued(all)
 		}),
 	}
-	c.ValidArgsFunction = a.completion(files, nodes)
+	c.ValidArgsFunction = a.Completion(Files, nodes)
 	f := c.Flags()
 	f.StringSliceVar(&roles, "role", nil, "`role` of a daemon on the host: control, worker or metadata; may be repeated")
 	f.StringSliceVar(&hosts, "host", nil, "another `name` or IP address of the host; may be repeated")
@@ -105,15 +105,15 @@ Others reach it by its node name, and by each --host.`,
 }
 
 func (a *App) printIssued(all []mtls.Issued) error {
-	if a.json() {
-		return a.printJSON(all)
+	if a.JSON() {
+		return a.PrintJSON(all)
 	}
 	for _, made := range all {
 		where := ""
 		if len(made.Hosts) > 0 {
 			where = " at " + strings.Join(made.Hosts, ", ")
 		}
-		a.say("%s is %s of %s%s; good until %s", made.Cert, made.Role, made.Node, where, made.Expires.Format(time.DateOnly))
+		a.Say("%s is %s of %s%s; good until %s", made.Cert, made.Role, made.Node, where, made.Expires.Format(time.DateOnly))
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (a *App) printIssued(all []mtls.Issued) error {
 func checkDays(days int) error {
 	const most = 100 * 365
 	if days < 1 || days > most {
-		return usagef("--days %d: want 1 to %d", days, most)
+		return Usagef("--days %d: want 1 to %d", days, most)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func templateVNIs(ctx context.Context, api *client.Client, args []string, _ stri
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	return slices.Compact(each(found[0].Networks, func(n client.TemplateNetwork) string { return n.VNI })), nil
+	return slices.Compact(Each(found[0].Networks, func(n client.TemplateNetwork) string { return n.VNI })), nil
 }
 
 // templateDisks are the disks of the template that the first argument names.
@@ -38,7 +38,7 @@ func templateDisks(ctx context.Context, api *client.Client, args []string, _ str
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	return each(found[0].Disks, func(d client.TemplateDisk) string { return d.DiskID }), nil
+	return Each(found[0].Disks, func(d client.TemplateDisk) string { return d.DiskID }), nil
 }
 
 func userdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
@@ -53,54 +53,54 @@ func composedProfiles(ctx context.Context, api *client.Client, _ []string, begun
 	return namesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
 }
 
-func ovas(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+func OVAs(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return namesOf(ctx, api, begun, (*client.Client).OVAs, func(o client.OVA) string { return o.Name })
 }
 
 func instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Prefix: begun, Limit: completed})
-	return each(all, func(i seedbed.Instance) string { return i.Name }), err
+	return Each(all, func(i seedbed.Instance) string { return i.Name }), err
 }
 
 func profiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	all, err := api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: begun, Limit: completed})
-	return each(all, func(p seedbed.Profile) string { return p.Name }), err
+	return Each(all, func(p seedbed.Profile) string { return p.Name }), err
 }
 
 func images(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Images(ctx)
-	return each(all, func(i seedbed.Image) string { return i.Name }), err
+	return Each(all, func(i seedbed.Image) string { return i.Name }), err
 }
 
 func hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Hooks(ctx)
-	return each(all, func(h seedbed.Hook) string { return h.Name }), err
+	return Each(all, func(h seedbed.Hook) string { return h.Name }), err
 }
 
 func networks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Networks(ctx)
-	return each(all, func(n seedbed.Network) string { return n.Name }), err
+	return Each(all, func(n seedbed.Network) string { return n.Name }), err
 }
 
 func endpoints(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Endpoints(ctx)
-	return each(all, func(e seedbed.Endpoint) string { return e.Name }), err
+	return Each(all, func(e seedbed.Endpoint) string { return e.Name }), err
 }
 
 func jobs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Jobs(ctx, completed)
-	return each(all, func(j seedbed.Job) string { return j.ID.Short() }), err
+	return Each(all, func(j seedbed.Job) string { return j.ID.Short() }), err
 }
 
 func tokens(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Tokens(ctx)
-	return each(all, func(t seedbed.Token) string { return t.Name }), err
+	return Each(all, func(t seedbed.Token) string { return t.Name }), err
 }
 
 // nodes are the names of the hypervisors.
 func nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Nodes(ctx)
-	return each(all, func(n seedbed.NodeStatus) string { return n.Name }), err
+	return Each(all, func(n seedbed.NodeStatus) string { return n.Name }), err
 }
 
 // connectionCompletion completes the names of connections.

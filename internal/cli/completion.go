@@ -21,15 +21,15 @@ const completed = 200
 // begun is how the name begins. It may give others too.
 type nameLister func(ctx context.Context, api *client.Client, args []string, begun string) ([]string, error)
 
-// files is the lister of an argument that is a file: the shell knows them.
-var files nameLister
+// Files is the lister of an argument that is a file: the shell knows them.
+var Files nameLister
 
-// nothing is the lister of an argument that is not there yet.
-func nothing(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
+// NoNames is the lister of an argument that is not there yet.
+func NoNames(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
 
-// completion completes arguments by what the API has, each by its lister. What
+// Completion completes arguments by what the API has, each by its lister. What
 // goes wrong is not told: the command will tell.
-func (a *App) completion(each ...nameLister) cobra.CompletionFunc {
+func (a *App) Completion(each ...nameLister) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= len(each) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -38,7 +38,7 @@ func (a *App) completion(each ...nameLister) cobra.CompletionFunc {
 		if lister == nil {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		api, err := a.client()
+		api, err := a.Client()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -48,14 +48,14 @@ func (a *App) completion(each ...nameLister) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, begun) || printable(name) != name })
+		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, begun) || Printable(name) != name })
 		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // flagCompletion completes the value of a flag.
 func (a *App) flagCompletion(lister nameLister) cobra.CompletionFunc {
-	complete := a.completion(lister)
+	complete := a.Completion(lister)
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(c, nil, begun)
 	}
@@ -64,11 +64,11 @@ func (a *App) flagCompletion(lister nameLister) cobra.CompletionFunc {
 // namesOf lists the names of the objects of one kind of PVC's that begin so.
 func namesOf[T any](ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) ([]string, error) {
 	objects, err := all(api, ctx, "^"+begun)
-	return each(objects, name), err
+	return Each(objects, name), err
 }
 
-// each is what of gives for every one of all.
-func each[T any](all []T, of func(T) string) []string {
+// Each is what of gives for every one of all.
+func Each[T any](all []T, of func(T) string) []string {
 	texts := make([]string, len(all))
 	for i, v := range all {
 		texts[i] = of(v)
@@ -122,7 +122,7 @@ func (a *App) completeBelow(group *cobra.Command, named nameLister) {
 			lister = named
 		}
 		if lister != nil {
-			c.ValidArgsFunction = a.completion(lister)
+			c.ValidArgsFunction = a.Completion(lister)
 		}
 	}
 }

@@ -19,16 +19,16 @@ func flagWords() map[string][]string {
 		"firmware":   {string(seedbed.FirmwareBIOS), string(seedbed.FirmwareUEFI)},
 		"datasource": {"ec2", "openstack", "nocloud", "none"},
 		"ready":      {string(seedbed.ReadyStarted), string(seedbed.ReadyMetadata), string(seedbed.ReadyReport)},
-		"scheme":     each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }),
+		"scheme":     Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }),
 		"code":       {"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"},
 
 		"endpoint deliveries state": {"pending", "sent", "dead", "skipped"},
 		"metadata log kind":         {"lease", "access", "user-data", "report", "password"},
 
-		"vm list state":      each(seedbed.InstanceStates(), func(s seedbed.InstanceState) string { return string(s) }),
-		"job list state":     each(seedbed.JobStates(), func(s seedbed.JobState) string { return string(s) }),
-		"job list kind":      each(seedbed.JobKinds(), func(k seedbed.JobKind) string { return string(k) }),
-		"cluster issue role": each(mtls.Roles(), func(r mtls.Role) string { return string(r) }),
+		"vm list state":      Each(seedbed.InstanceStates(), func(s seedbed.InstanceState) string { return string(s) }),
+		"job list state":     Each(seedbed.JobStates(), func(s seedbed.JobState) string { return string(s) }),
+		"job list kind":      Each(seedbed.JobKinds(), func(k seedbed.JobKind) string { return string(k) }),
+		"cluster issue role": Each(mtls.Roles(), func(r mtls.Role) string { return string(r) }),
 	}
 }
 

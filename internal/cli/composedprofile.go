@@ -94,7 +94,7 @@ func (a *App) composedProfileAdd() *cobra.Command {
 	)
 	c = &cobra.Command{
 		Use: "add NAME --system-template TEMPLATE --script SCRIPT", Short: "Make a profile", Args: cobra.ExactArgs(1),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r, err := flags.request(a, c)
 			if err != nil {
 				return "", err
@@ -108,7 +108,7 @@ func (a *App) composedProfileAdd() *cobra.Command {
 	flags.add(a, c)
 	c.Flags().StringVarP(&ova, "ova", "o", "", "OVA `image`")
 	// The flags exist: they were added above.
-	_ = c.RegisterFlagCompletionFunc("ova", a.flagCompletion(ovas))
+	_ = c.RegisterFlagCompletionFunc("ova", a.flagCompletion(OVAs))
 	_ = c.MarkFlagRequired("system-template")
 	_ = c.MarkFlagRequired("script")
 	return c
@@ -125,7 +125,7 @@ func (a *App) composedProfileModify() *cobra.Command {
 		Long: `Change what is said of a profile; instances stay as they are, but for the user-data
 of those that follow it (all, unless --follow pinned was said). The arguments of the
 script are replaced by those that are given; -d alone takes all away.`,
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r, err := flags.request(a, c)
 			if err != nil {
 				return "", err
@@ -135,11 +135,11 @@ script are replaced by those that are given; -d alone takes all away.`,
 			}
 			if r.System == nil && r.Network == nil && r.Storage == nil && r.UserData == nil && r.Script == nil && r.Arguments == nil &&
 				r.Params == nil && r.Follow == "" && r.Protected == nil && r.Hold == nil {
-				return "", usagef("modify %s: say what is to change, such as --userdata DOCUMENT", args[0])
+				return "", Usagef("modify %s: say what is to change, such as --userdata DOCUMENT", args[0])
 			}
 			return api.ChangeProvisionerProfile(ctx, args[0], r)
 		}),
-		ValidArgsFunction: a.completion(composedProfiles),
+		ValidArgsFunction: a.Completion(composedProfiles),
 	}
 	flags.add(a, c)
 	c.Flags().BoolVarP(&none, "delete-script-args", "d", false, "take the script's arguments away")
@@ -147,7 +147,7 @@ script are replaced by those that are given; -d alone takes all away.`,
 }
 
 func (a *App) composedProfileRemove() *cobra.Command {
-	return a.removal("remove NAME", "Remove a profile; its instances stay", "Remove profile %s",
+	return a.Removal("remove NAME", "Remove a profile; its instances stay", "Remove profile %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveProvisionerProfile(ctx, args[0])
 		}, composedProfiles)
@@ -156,15 +156,15 @@ func (a *App) composedProfileRemove() *cobra.Command {
 func (a *App) composedProfileShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a profile", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return a.showComposedProfile(ctx, args[0])
 		}),
-		ValidArgsFunction: a.completion(composedProfiles),
+		ValidArgsFunction: a.Completion(composedProfiles),
 	}
 }
 
 func (a *App) showComposedProfile(ctx context.Context, name string) error {
-	return show(ctx, a, (*client.Client).ProvisionerProfile, name, func(p client.ProvisionerProfile) [][2]string {
+	return Show(ctx, a, (*client.Client).ProvisionerProfile, name, func(p client.ProvisionerProfile) [][2]string {
 		return [][2]string{
 			{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", p.Type},
 			{"system template", p.System}, {"network template", p.Network}, {"storage template", p.Storage},
@@ -175,7 +175,7 @@ func (a *App) showComposedProfile(ctx context.Context, name string) error {
 }
 
 func (a *App) composedProfileList() *cobra.Command {
-	return matchingCmd(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
+	return MatchingCommand(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
 		(*client.Client).ProvisionerProfiles,
 		[]string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
 		func(p client.ProvisionerProfile) []string {

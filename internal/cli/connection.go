@@ -28,7 +28,7 @@ func (a *App) connectionAdd() *cobra.Command {
 		Long: `Give an installation a name. Its token is read from a file each time (--token-file),
 or once from the standard input (--token), and is then kept.`,
 		Example: "  seedbed connection add prod --url https://seedbed.example:7370 --ca ca.pem --token <token --use",
-		RunE: a.do(func(_ context.Context, args []string) error {
+		RunE: a.Do(func(_ context.Context, args []string) error {
 			name := args[0]
 			if err := seedbed.CheckName("connection", name); err != nil {
 				return err
@@ -36,10 +36,10 @@ or once from the standard input (--token), and is then kept.`,
 			// The command's own flags, which the root has too, say where it is.
 			made.URL, made.Socket, made.TokenFile, made.CA = a.Flags.URL, a.Flags.Socket, a.Flags.TokenFile, a.Flags.CA
 			if (made.URL == "") == (made.Socket == "") {
-				return usagef("where is it? Give --url or --socket")
+				return Usagef("where is it? Give --url or --socket")
 			}
 			if token && made.TokenFile != "" {
-				return usagef("--token and --token-file exclude each other: give one")
+				return Usagef("--token and --token-file exclude each other: give one")
 			}
 			if err := made.settle(); err != nil {
 				return err
@@ -67,7 +67,7 @@ or once from the standard input (--token), and is then kept.`,
 			if err != nil {
 				return err
 			}
-			a.say("connection %s added; use it with: seedbed -c %s …", name, name)
+			a.Say("connection %s added; use it with: seedbed -c %s …", name, name)
 			return nil
 		}),
 	}
@@ -119,7 +119,7 @@ type connectionRow struct {
 func (a *App) connectionList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the installations that have a name", Args: cobra.NoArgs,
-		RunE: a.do(func(context.Context, []string) error {
+		RunE: a.Do(func(context.Context, []string) error {
 			s, err := a.settings()
 			if err != nil {
 				return err
@@ -148,9 +148,9 @@ func (a *App) connectionUse() *cobra.Command {
 	var none bool
 	c := &cobra.Command{
 		Use: "use NAME", Short: "Use one where no other is named", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.connectionCompletion,
-		RunE: a.do(func(_ context.Context, args []string) error {
+		RunE: a.Do(func(_ context.Context, args []string) error {
 			if none == (len(args) == 1) {
-				return usagef("which? Give a NAME, or --none")
+				return Usagef("which? Give a NAME, or --none")
 			}
 			name := strings.Join(args, "")
 			err := a.changeSettings(func(s *settings) error {
@@ -162,10 +162,10 @@ func (a *App) connectionUse() *cobra.Command {
 				return err
 			}
 			if none {
-				a.say("no connection is used unless it is named")
+				a.Say("no connection is used unless it is named")
 				return nil
 			}
-			a.say("connection %s is used where no other is named", name)
+			a.Say("connection %s is used where no other is named", name)
 			return nil
 		}),
 	}
@@ -184,7 +184,7 @@ func orMissing(there bool, name string) error {
 func (a *App) connectionRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Forget one, and the token that is kept of it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.connectionCompletion,
-		RunE: a.do(func(_ context.Context, args []string) error {
+		RunE: a.Do(func(_ context.Context, args []string) error {
 			err := a.changeSettings(func(s *settings) error {
 				_, there := s.Connections[args[0]]
 				delete(s.Connections, args[0])
@@ -196,7 +196,7 @@ func (a *App) connectionRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.say("connection %s removed", args[0])
+			a.Say("connection %s removed", args[0])
 			return nil
 		}),
 	}

@@ -33,7 +33,7 @@ func (a *App) connectionImport() *cobra.Command {
 		Long: `Take over the connections of PVC's client, with their keys, from its pvc.json
 ($PVC_CLIENT_DIR/pvc.json, else ~/.config/pvc/pvc.json). Its "local" is left out: it
 reads PVC's own configuration.`,
-		RunE: a.do(func(_ context.Context, args []string) error {
+		RunE: a.Do(func(_ context.Context, args []string) error {
 			path := filepath.Join(cmp.Or(a.Getenv("PVC_CLIENT_DIR"), filepath.Join(a.Getenv("HOME"), ".config", "pvc")), "pvc.json")
 			if len(args) == 1 {
 				path = args[0]
@@ -47,7 +47,7 @@ reads PVC's own configuration.`,
 				return err
 			}
 			for _, why := range left {
-				fmt.Fprintln(a.Err, "seedbed:", oneLine(why))
+				fmt.Fprintln(a.Err, "seedbed:", OneLine(why))
 			}
 			names := make([]string, 0, len(found))
 			for name := range found {
@@ -66,7 +66,7 @@ reads PVC's own configuration.`,
 				return err
 			}
 			for _, name := range names {
-				a.say("connection %s: %s", name, found[name].URL)
+				a.Say("connection %s: %s", name, found[name].URL)
 			}
 			return nil
 		}),

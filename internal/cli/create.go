@@ -20,7 +20,7 @@ func (a *App) CreateCommand() *cobra.Command {
 		fresh   freshFlags
 		served  servedFlags
 		dry     bool
-		w       waitFlags
+		w       WaitFlags
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -36,14 +36,14 @@ A profile may declare params (seedbed profile show): --param gives one a value,
 --params-file many, and --interactive asks for the rest, without showing a secret.
 A file keeps a secret off the command line, which other users can see.`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			switch {
 			case len(args) == 2 && profile != "":
-				return usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
+				return Usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
 			case len(args) == 2:
 				profile = args[1]
 			case profile == "":
-				return usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
+				return Usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
 			}
 			if err := seedbed.CheckInstanceName(args[0]); err != nil {
 				return err
@@ -57,7 +57,7 @@ A file keeps a secret off the command line, which other users can see.`,
 			}
 			req := seedbed.Request{Name: args[0], Profile: profile, Params: p, Node: node}
 			fresh.fill(c, &req)
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err != nil {
 				return err
 			}
-			if err := a.finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.json() || a.Flags.Quiet {
+			if err := a.Finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
 			return a.tellAddress(ctx, api, args[0])
@@ -88,8 +88,8 @@ A file keeps a secret off the command line, which other users can see.`,
 	served.add(c)
 	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
-	w.addJob(c)
-	c.ValidArgsFunction = a.completion(nothing, profiles)
+	w.AddJob(c)
+	c.ValidArgsFunction = a.Completion(NoNames, profiles)
 	return c
 }
 
@@ -123,7 +123,7 @@ func (a *App) tellAddress(ctx context.Context, api *client.Client, name string) 
 	if err != nil {
 		return err
 	}
-	a.say("%s is %s at %s", i.Name, i.State, addresses(i))
+	a.Say("%s is %s at %s", i.Name, i.State, addresses(i))
 	return nil
 }
 
@@ -133,16 +133,16 @@ func parseParams(args []string) (map[string]any, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
-			return nil, usagef("--param %q: want key=value", arg)
+			return nil, Usagef("--param %q: want key=value", arg)
 		}
 		if _, twice := params[key]; twice && key != "ssh_keys" {
-			return nil, usagef("--param %s is given twice", key)
+			return nil, Usagef("--param %s is given twice", key)
 		}
 		switch key {
 		case "vcpus", "http_put_response_hop_limit":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return nil, usagef("--param %s=%s: want a number, such as 2", key, value)
+				return nil, Usagef("--param %s=%s: want a number, such as 2", key, value)
 			}
 			params[key] = n
 		case "ssh_keys":

@@ -26,13 +26,13 @@ func (a *App) deliveryList() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the last webhooks, the newest first", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.Delivery, error) {
 				return c.Deliveries(ctx, hook, most)
 			}
-			return list(ctx, a, read, "no webhooks yet", []string{"received", "hook", "id", "decision", "job", "detail"},
+			return List(ctx, a, read, "no webhooks yet", []string{"received", "hook", "id", "decision", "job", "detail"},
 				func(d seedbed.Delivery) []string {
-					return []string{a.ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
+					return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
 				})
 		}),
 	}
@@ -44,11 +44,11 @@ func (a *App) deliveryList() *cobra.Command {
 func (a *App) deliveryShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show HOOK ID", Short: "Show one, with its headers, and its payload if that was kept", Args: cobra.ExactArgs(2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context, hook string) (seedbed.Delivery, error) {
 				return c.Delivery(ctx, hook, args[1])
 			}
-			return show(ctx, a, read, args[0], a.deliveryPairs)
+			return Show(ctx, a, read, args[0], a.deliveryPairs)
 		}),
 	}
 }
@@ -63,18 +63,18 @@ func (a *App) deliveryPairs(d seedbed.Delivery) [][2]string {
 		payload = "not text: see --format json"
 	}
 	return [][2]string{
-		{"hook", d.Hook}, {"id", d.ID}, {"received", a.moment(d.Received)}, {"from", d.Peer}, {"sha256", d.SHA256.String()},
+		{"hook", d.Hook}, {"id", d.ID}, {"received", a.Moment(d.Received)}, {"from", d.Peer}, {"sha256", d.SHA256.String()},
 		{"decision", string(d.Decision)}, {"detail", d.Detail}, {"job", string(d.Job)},
 		{"headers", strings.Join(headers, "\n")}, {"payload", payload},
 	}
 }
 
 func (a *App) deliveryRedeliver() *cobra.Command {
-	var w waitFlags
+	var w WaitFlags
 	c := &cobra.Command{
 		Use: "redeliver HOOK ID", Short: "Put one whose payload was kept through again, by the rules as they are now", Args: cobra.ExactArgs(2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -83,12 +83,12 @@ func (a *App) deliveryRedeliver() *cobra.Command {
 				return err
 			}
 			if done.Job != "" {
-				return a.finish(ctx, api, seedbed.Receipt{Job: done.Job, State: done.State}, &w)
+				return a.Finish(ctx, api, seedbed.Receipt{Job: done.Job, State: done.State}, &w)
 			}
-			if a.json() {
-				return a.printJSON(done)
+			if a.JSON() {
+				return a.PrintJSON(done)
 			}
-			a.say("%s: %s", done.ID, done.Decision)
+			a.Say("%s: %s", done.ID, done.Decision)
 			return nil
 		}),
 	}

@@ -21,7 +21,7 @@ func (a *App) DoctorCommand() *cobra.Command {
 what it finds, unless that runs on other hosts (feed.servers). Status 1 means that
 there is a problem; a note is none.`,
 		Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			o, err := a.options()
 			if err != nil {
 				return err
@@ -79,8 +79,8 @@ func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
 }
 
 func (a *App) printChecks(checks []seedbed.Check) error {
-	if a.json() {
-		return a.printJSON(checks)
+	if a.JSON() {
+		return a.PrintJSON(checks)
 	}
 	var rows [][]string
 	for _, c := range checks {
@@ -91,11 +91,11 @@ func (a *App) printChecks(checks []seedbed.Check) error {
 		case c.Hint != "":
 			state = "note"
 		}
-		rows = append(rows, []string{state, c.Name, oneLine(c.Detail)})
+		rows = append(rows, []string{state, c.Name, OneLine(c.Detail)})
 		if c.Hint != "" {
-			rows = append(rows, []string{"", "", "-> " + oneLine(c.Hint)})
+			rows = append(rows, []string{"", "", "-> " + OneLine(c.Hint)})
 		}
 	}
-	a.printTable([]string{"", "check", "found"}, rows, "")
+	a.PrintTable([]string{"", "check", "found"}, rows, "")
 	return nil
 }

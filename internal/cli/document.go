@@ -55,14 +55,14 @@ func (d *documents[T]) read(file string) (string, error) {
 func (d *documents[T]) addCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "add NAME FILE", Short: "Make a " + d.label + " of a file, or of standard input for -", Args: cobra.ExactArgs(2),
-		RunE: d.a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: d.a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			text, err := d.read(args[1])
 			if err != nil {
 				return "", err
 			}
 			return d.add(api, ctx, args[0], text)
 		}),
-		ValidArgsFunction: d.a.completion(nothing, files),
+		ValidArgsFunction: d.a.Completion(NoNames, Files),
 	}
 }
 
@@ -73,14 +73,14 @@ func (d *documents[T]) modifyCmd() *cobra.Command {
 		Long: fmt.Sprintf(`Replace a %s by a file, or by standard input for -. With -e it is opened in the
 editor that VISUAL or EDITOR names, and sent when the editor has ended and the
 text is another. A text that the server refuses is kept, and told where.`, d.label),
-		RunE: d.a.do(func(ctx context.Context, args []string) error {
+		RunE: d.a.Do(func(ctx context.Context, args []string) error {
 			switch {
 			case edit && len(args) == 2:
-				return usagef("modify %s: give a file or --editor, not both", args[0])
+				return Usagef("modify %s: give a file or --editor, not both", args[0])
 			case !edit && len(args) == 1:
-				return usagef("modify %s: give a file, or --editor (-e)", args[0])
+				return Usagef("modify %s: give a file, or --editor (-e)", args[0])
 			}
-			api, err := d.a.client()
+			api, err := d.a.Client()
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ text is another. A text that the server refuses is kept, and told where.`, d.lab
 			}
 			return d.a.tellMessage(msg)
 		}),
-		ValidArgsFunction: d.a.completion(d.names, files),
+		ValidArgsFunction: d.a.Completion(d.names, Files),
 	}
 	c.Flags().BoolVarP(&edit, "editor", "e", false, "open it in an editor")
 	return c
@@ -115,7 +115,7 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 	}
 	if draft.text == d.of(t).Text {
 		draft.discard()
-		d.a.say("nothing was changed")
+		d.a.Say("nothing was changed")
 		return nil
 	}
 	msg, err := d.change(api, ctx, name, draft.text)
@@ -129,8 +129,8 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 func (d *documents[T]) showCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Print a " + d.label, Args: cobra.ExactArgs(1),
-		RunE: d.a.do(func(ctx context.Context, args []string) error {
-			api, err := d.a.client()
+		RunE: d.a.Do(func(ctx context.Context, args []string) error {
+			api, err := d.a.Client()
 			if err != nil {
 				return err
 			}
@@ -138,19 +138,19 @@ func (d *documents[T]) showCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if d.a.json() {
-				return d.a.printJSON(t)
+			if d.a.JSON() {
+				return d.a.PrintJSON(t)
 			}
 			text := d.of(t).Text
 			if d.a.Terminal { // elsewhere the bytes are as they are kept
-				if text = printable(text); !strings.HasSuffix(text, "\n") {
+				if text = Printable(text); !strings.HasSuffix(text, "\n") {
 					text += "\n"
 				}
 			}
 			_, err = io.WriteString(d.a.Out, text)
 			return err
 		}),
-		ValidArgsFunction: d.a.completion(d.names),
+		ValidArgsFunction: d.a.Completion(d.names),
 	}
 }
 
@@ -159,7 +159,7 @@ const shownLines = 4
 
 func (d *documents[T]) listCmd() *cobra.Command {
 	var long bool
-	c := matchingCmd(d.a, d.plural, "no "+d.plural+" yet", d.all, []string{"name", "id", "document"}, func(t T) []string {
+	c := MatchingCommand(d.a, d.plural, "no "+d.plural+" yet", d.all, []string{"name", "id", "document"}, func(t T) []string {
 		doc := d.of(t)
 		lines := strings.Split(strings.TrimRight(doc.Text, "\n"), "\n")
 		if !long && len(lines) > shownLines {
@@ -172,7 +172,7 @@ func (d *documents[T]) listCmd() *cobra.Command {
 }
 
 func (d *documents[T]) removeCmd() *cobra.Command {
-	return d.a.removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
+	return d.a.Removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return d.remove(api, ctx, args[0], "")
 		}, d.names)

@@ -32,9 +32,9 @@ as job.succeeded, all of a kind such as instance.*, or *. The signing secret of 
 printed once; what verifies v1a is the public key, which "endpoint show" has.`,
 		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
 		Args:    cobra.ExactArgs(2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			r.Name, r.URL = args[0], args[1]
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -67,19 +67,19 @@ func (a *App) tellEndpointSecret(made client.NewEndpoint, file, given, what stri
 		what += ", with the secret in " + file
 	}
 	switch {
-	case a.json() && !drawn:
-		return a.printJSON(made.Endpoint)
-	case a.json():
-		return a.printJSON(made)
+	case a.JSON() && !drawn:
+		return a.PrintJSON(made.Endpoint)
+	case a.JSON():
+		return a.PrintJSON(made)
 	case made.Secret == "" || !drawn:
-		a.say("%s", what)
+		a.Say("%s", what)
 	default:
 		fmt.Fprintln(a.Out, made.Secret)
-		a.say("%s; its secret, above, is not told again", what)
+		a.Say("%s; its secret, above, is not told again", what)
 	}
 	for _, k := range made.Endpoint.Keys {
 		if k.Public != "" && k.Expires.IsZero() {
-			a.say("the public key that verifies %s is %s", k.Version, k.Public)
+			a.Say("the public key that verifies %s is %s", k.Version, k.Public)
 		}
 	}
 	return nil
@@ -88,11 +88,11 @@ func (a *App) tellEndpointSecret(made client.NewEndpoint, file, given, what stri
 func (a *App) endpointList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List endpoints", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return List(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
 				[]string{"name", "state", "url", "events", "added"},
 				func(e seedbed.Endpoint) []string {
-					return []string{e.Name, a.endpointState(e), e.URL, strings.Join(e.Events, ", "), a.ago(e.Created)}
+					return []string{e.Name, a.endpointState(e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
 				})
 		}),
 	}
@@ -113,8 +113,8 @@ func (a *App) endpointState(e seedbed.Endpoint) string {
 func (a *App) endpointShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show an endpoint", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -128,8 +128,8 @@ func (a *App) endpointShow() *cobra.Command {
 }
 
 func (a *App) printEndpoint(e seedbed.Endpoint) error {
-	if a.json() {
-		return a.printJSON(e)
+	if a.JSON() {
+		return a.PrintJSON(e)
 	}
 	form := "Seedbed's own"
 	if e.CloudEvents {
@@ -138,19 +138,19 @@ func (a *App) printEndpoint(e seedbed.Endpoint) error {
 	pairs := [][2]string{
 		{"name", e.Name}, {"state", a.endpointState(e)}, {"disabled because", e.Reason}, {"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
 		{"private addresses", marked(e.AllowPrivate)}, {"plain http", marked(e.Insecure)},
-		{"failing since", a.moment(e.FailingSince)}, {"paused until", a.moment(e.OpenUntil)}, {"added", a.moment(e.Created)},
+		{"failing since", a.Moment(e.FailingSince)}, {"paused until", a.Moment(e.OpenUntil)}, {"added", a.Moment(e.Created)},
 	}
 	for _, k := range e.Keys {
 		until := "signs " + k.Version
 		if !k.Expires.IsZero() {
-			until += " until " + a.moment(k.Expires)
+			until += " until " + a.Moment(k.Expires)
 		}
 		if k.Public != "" {
 			until += "\n" + k.Public
 		}
 		pairs = append(pairs, [2]string{"key " + k.ID, until})
 	}
-	a.printPairs(pairs)
+	a.PrintPairs(pairs)
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 func (a *App) endpointTest() *cobra.Command {
 	return &cobra.Command{
 		Use: "test NAME", Short: "Send an event of type endpoint.test now, and tell what came of it", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -25,15 +25,15 @@ func (a *App) endpointTest() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				if err := a.printJSON(t); err != nil {
+			if a.JSON() {
+				if err := a.PrintJSON(t); err != nil {
 					return err
 				}
 			}
 			if !t.Delivered {
 				return fmt.Errorf("endpoint %s did not take it: %s", args[0], t.Error)
 			}
-			a.say("endpoint %s took it: %d %s in %s", args[0], t.Status, http.StatusText(t.Status), t.Took.Round(time.Millisecond))
+			a.Say("endpoint %s took it: %d %s in %s", args[0], t.Status, http.StatusText(t.Status), t.Took.Round(time.Millisecond))
 			return nil
 		}),
 	}
@@ -46,14 +46,14 @@ func (a *App) endpointDeliveries() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "deliveries NAME", Short: "List what was, is and will be sent to an endpoint", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.Outgoing, error) {
 				return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), max)
 			}
-			return list(ctx, a, read, "nothing happened yet that it is told",
+			return List(ctx, a, read, "nothing happened yet that it is told",
 				[]string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
 				func(o seedbed.Outgoing) []string {
-					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.ago(o.At), a.outcome(o)}
+					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.Ago(o.At), a.outcome(o)}
 				})
 		}),
 	}
@@ -69,7 +69,7 @@ func (a *App) outcome(o seedbed.Outgoing) string {
 		text = strconv.Itoa(o.Status)
 	}
 	if !o.Next.IsZero() {
-		text += "; again " + a.ago(o.Next)
+		text += "; again " + a.Ago(o.Next)
 	}
 	return text
 }
@@ -77,8 +77,8 @@ func (a *App) outcome(o seedbed.Outgoing) string {
 func (a *App) endpointResend() *cobra.Command {
 	return &cobra.Command{
 		Use: "resend NAME ID", Short: "Send one delivery to an endpoint again", Args: cobra.ExactArgs(2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -86,10 +86,10 @@ func (a *App) endpointResend() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(o)
+			if a.JSON() {
+				return a.PrintJSON(o)
 			}
-			a.say("%s of %s is on its way to %s again, under the same id", o.Type, o.Subject, args[0])
+			a.Say("%s of %s is on its way to %s again, under the same id", o.Type, o.Subject, args[0])
 			return nil
 		}),
 	}
@@ -106,12 +106,12 @@ func (a *App) endpointReplay() *cobra.Command {
 a receiver that keeps the ids takes each once. TIME is a date and time such as
 2026-01-31T12:00:00Z, or how long ago, such as 3h.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			at, err := a.past(since)
 			if err != nil {
 				return err
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -119,10 +119,10 @@ a receiver that keeps the ids takes each once. TIME is a date and time such as
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(map[string]int{"deliveries": n})
+			if a.JSON() {
+				return a.PrintJSON(map[string]int{"deliveries": n})
 			}
-			a.say("%d deliveries are on their way to %s again", n, args[0])
+			a.Say("%d deliveries are on their way to %s again", n, args[0])
 			return nil
 		}),
 	}
@@ -139,7 +139,7 @@ func (a *App) past(s string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return at, usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 3h", s)
+		return at, Usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 3h", s)
 	}
 	return at, nil
 }

@@ -30,7 +30,7 @@ What happens while an endpoint is disabled, and what was pending then, is skippe
   seedbed endpoint set ci --enable`,
 		Args: cobra.ExactArgs(1),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		var change seedbed.EndpointChange
 		for name, set := range map[string]func(){
 			"url": func() { change.URL = &url }, "event": func() { change.Events = &events },
@@ -41,7 +41,7 @@ What happens while an endpoint is disabled, and what was pending then, is skippe
 				set()
 			}
 		}
-		api, err := a.client()
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -74,8 +74,8 @@ func (a *App) endpointRotate() *cobra.Command {
 overlap still, beside the new one: give the receiver the new secret meanwhile.
 With --sign it goes over to other versions of signatures in the same way.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}

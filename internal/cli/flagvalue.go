@@ -86,15 +86,15 @@ func parseMoment(flag, s string, now time.Time) (time.Time, error) {
 	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC(), nil
 	}
-	return time.Time{}, usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or one from now on such as +2h", flag, s)
+	return time.Time{}, Usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or one from now on such as +2h", flag, s)
 }
 
-// nodeFlag is the node that makes an image.
-func nodeFlag(c *cobra.Command, node *string) {
+// NodeFlag is the node that makes an image.
+func NodeFlag(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "`node` whose worker makes it (default: the control host's, or the first that has the pool)")
 }
 
-// onNode gives a command that lists what is on the nodes the flag that names one.
-func onNode(c *cobra.Command, node *string) {
+// OnNode gives a command that lists what is on the nodes the flag that names one.
+func OnNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
 }

@@ -39,7 +39,7 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 		Example: `  seedbed hook add ci --profile web
   seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			r := client.HookRequest{Name: args[0]}
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
 				return err
@@ -64,7 +64,7 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 					return err
 				}
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -93,18 +93,18 @@ func schemes() string {
 }
 
 func (a *App) tellSecret(made client.NewHook, file, done string) error {
-	if a.json() {
-		return a.printJSON(made)
+	if a.JSON() {
+		return a.PrintJSON(made)
 	}
 	if made.Secret == "" {
-		a.say("hook %s %s", made.Hook.Name, done)
+		a.Say("hook %s %s", made.Hook.Name, done)
 		return nil
 	}
 	fmt.Fprintln(a.Out, made.Secret)
 	if file != "" {
-		a.say("hook %s %s; its secret, above, is not told again and is saved in %s", made.Hook.Name, done, file)
+		a.Say("hook %s %s; its secret, above, is not told again and is saved in %s", made.Hook.Name, done, file)
 	} else {
-		a.say("hook %s %s; its secret, above, is not told again", made.Hook.Name, done)
+		a.Say("hook %s %s; its secret, above, is not told again", made.Hook.Name, done)
 	}
 	return nil
 }
@@ -121,25 +121,25 @@ func (a *App) secretFile(hook string) (string, error) {
 func (a *App) hookList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List hooks", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return List(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
 				[]string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
 				func(h seedbed.Hook) []string {
-					return []string{h.Name, string(h.Scheme), orElse(h.Profiles, "any"), orElse(h.Actions, "create"), span(h.Tolerance), a.ago(h.Created)}
+					return []string{h.Name, string(h.Scheme), orElse(h.Profiles, "any"), orElse(h.Actions, "create"), Span(h.Tolerance), a.Ago(h.Created)}
 				})
 		}),
 	}
 }
 
 func (a *App) hookRemove() *cobra.Command {
-	return a.asked("Remove hook %s", &cobra.Command{
+	return a.Confirmed("Remove hook %s", &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook, and its saved secret", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			name := args[0]
 			if err := seedbed.CheckName("hook", name); err != nil {
 				return err
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func (a *App) hookRemove() *cobra.Command {
 					return err
 				}
 			}
-			a.say("hook %s removed", name)
+			a.Say("hook %s removed", name)
 			return nil
 		}),
 	})

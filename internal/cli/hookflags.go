@@ -53,10 +53,10 @@ func (h *hookFlags) fill(r *client.HookRequest) (err error) {
 		return err
 	}
 	if r.MaxBody, err = seedbed.ParseBytes(h.maxBody); err != nil {
-		return usagef("--max-body: %v", err)
+		return Usagef("--max-body: %v", err)
 	}
 	if r.Priority, err = seedbed.ParsePriority(h.priority); err != nil {
-		return usagef("--priority: %v", err)
+		return Usagef("--priority: %v", err)
 	}
 	if r.Form, err = readForm(h.form); err != nil {
 		return err
@@ -73,7 +73,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 	for _, t := range texts {
 		p, err := netip.ParsePrefix(t)
 		if err != nil {
-			return nil, usagef("--cidr %q: want a network such as 192.0.2.0/24", t)
+			return nil, Usagef("--cidr %q: want a network such as 192.0.2.0/24", t)
 		}
 		all = append(all, p)
 	}
@@ -130,12 +130,12 @@ func (a *App) hookSet() *cobra.Command {
 		Use: "set NAME", Short: "Change a hook; what no flag mentions stays", Args: cobra.ExactArgs(1),
 		Long: `Change a hook. A list that is given replaces the one before; --profile "" empties it.`,
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		change, err := f.change(c)
 		if err != nil {
 			return err
 		}
-		api, err := a.client()
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -143,10 +143,10 @@ func (a *App) hookSet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if a.json() {
-			return a.printJSON(h)
+		if a.JSON() {
+			return a.PrintJSON(h)
 		}
-		a.say("hook %s changed", h.Name)
+		a.Say("hook %s changed", h.Name)
 		return nil
 	})
 	f.add(c)
@@ -156,8 +156,8 @@ func (a *App) hookSet() *cobra.Command {
 func (a *App) hookShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a hook", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			return show(ctx, a, (*client.Client).Hook, args[0], a.hookPairs)
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			return Show(ctx, a, (*client.Client).Hook, args[0], a.hookPairs)
 		}),
 	}
 }
@@ -167,10 +167,10 @@ func (a *App) hookPairs(h seedbed.Hook) [][2]string {
 	for _, k := range h.Keys {
 		line := k.ID
 		if !k.NotBefore.IsZero() {
-			line += " from " + a.moment(k.NotBefore)
+			line += " from " + a.Moment(k.NotBefore)
 		}
 		if !k.NotAfter.IsZero() {
-			line += " until " + a.moment(k.NotAfter)
+			line += " until " + a.Moment(k.NotAfter)
 		}
 		keys = append(keys, line)
 	}
@@ -195,16 +195,16 @@ func (a *App) hookPairs(h seedbed.Hook) [][2]string {
 	}
 	body := ""
 	if h.MaxBody > 0 {
-		body = size(h.MaxBody)
+		body = Size(h.MaxBody)
 	}
 	return [][2]string{
 		{"name", h.Name}, {"scheme", string(h.Scheme)}, {"declared", declared}, {"keys", strings.Join(keys, "\n")},
-		{"profiles", orElse(h.Profiles, "any")}, {"actions", orElse(h.Actions, "create")}, {"tolerance", span(h.Tolerance)},
+		{"profiles", orElse(h.Profiles, "any")}, {"actions", orElse(h.Actions, "create")}, {"tolerance", Span(h.Tolerance)},
 		{"networks", orElse(cidrs, "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
 		{"rate", rate}, {"concurrency", number(h.Concurrency)}, {"largest body", body},
 		{"live instances", number(h.Instances)}, {"creates an hour", number(h.Creates)},
 		{"highest priority", h.Priority.String()},
 		{"when", h.When}, {"mapping", h.Mapping}, {"payloads kept", kept},
-		{"added", a.moment(h.Created)}, {"changed", a.moment(h.Changed)},
+		{"added", a.Moment(h.Created)}, {"changed", a.Moment(h.Changed)},
 	}
 }

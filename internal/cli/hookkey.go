@@ -53,7 +53,7 @@ when the new key does: with --not-before, the one before counts alone until then
 		Example: `  seedbed hook rotate ci --overlap 24h
   seedbed hook rotate forge --secret-file next.secret --key-id 2027 --not-before 2027-01-01T00:00:00Z`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if err := seedbed.CheckName("hook", args[0]); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ when the new key does: with --not-before, the one before counts alone until then
 					return err
 				}
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -82,9 +82,9 @@ when the new key does: with --not-before, the one before counts alone until then
 			if err != nil {
 				return err
 			}
-			done := "has a new key, and the one before for " + span(overlap)
+			done := "has a new key, and the one before for " + Span(overlap)
 			if !key.NotBefore.IsZero() {
-				done = "has a new key from " + a.moment(key.NotBefore) + " on, and the one before for " + span(overlap) + " more"
+				done = "has a new key from " + a.Moment(key.NotBefore) + " on, and the one before for " + Span(overlap) + " more"
 			}
 			return errors.Join(a.tellSecret(made, file, done), saveSecret(file, made.Secret))
 		}),
@@ -105,14 +105,14 @@ func (a *App) hookKeyCmd() *cobra.Command {
 func (a *App) hookKeyList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list HOOK", Aliases: []string{"ls"}, Short: "List the keys of a hook, and when each counts", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.HookKey, error) {
 				h, err := c.Hook(ctx, args[0])
 				return h.Keys, err
 			}
-			return list(ctx, a, read, "the hook has no key", []string{"key", "state", "not before", "not after"},
+			return List(ctx, a, read, "the hook has no key", []string{"key", "state", "not before", "not after"},
 				func(k seedbed.HookKey) []string {
-					return []string{k.ID, a.keyState(k), a.moment(k.NotBefore), a.moment(k.NotAfter)}
+					return []string{k.ID, a.keyState(k), a.Moment(k.NotBefore), a.Moment(k.NotAfter)}
 				})
 		}),
 	}
@@ -129,26 +129,26 @@ func (a *App) keyState(k seedbed.HookKey) string {
 }
 
 func (a *App) hookKeyRemove() *cobra.Command {
-	c := a.asked("Take from hook %s its key %s", &cobra.Command{
+	c := a.Confirmed("Take from hook %s its key %s", &cobra.Command{
 		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key: what is signed with it is refused from then on", Args: cobra.ExactArgs(2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
 			if err := api.RemoveHookKey(ctx, args[0], args[1]); err != nil {
 				return err
 			}
-			a.say("key %s of hook %s removed", args[1], args[0])
+			a.Say("key %s of hook %s removed", args[1], args[0])
 			return nil
 		}),
 	})
-	c.ValidArgsFunction = a.completion(hooks, hookKeys)
+	c.ValidArgsFunction = a.Completion(hooks, hookKeys)
 	return c
 }
 
 // hookKeys are the keys of the hook that the first argument names.
 func hookKeys(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	h, err := api.Hook(ctx, args[0])
-	return each(h.Keys, func(k seedbed.HookKey) string { return k.ID }), err
+	return Each(h.Keys, func(k seedbed.HookKey) string { return k.ID }), err
 }

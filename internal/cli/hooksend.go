@@ -29,7 +29,7 @@ const (
 type hookSend struct {
 	name, data, url, secretFile, id string
 	settings                        seedbed.HookSettings
-	waitFlags
+	WaitFlags
 }
 
 func (a *App) hookSend() *cobra.Command {
@@ -45,7 +45,7 @@ Status 0 means that it was accepted (202); with --wait, that its job succeeded.
 The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
 		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
 		Args:    cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			s.name, s.settings.Scheme = args[0], seedbed.Scheme(scheme)
 			var err error
 			if s.settings.Form, err = readForm(form); err != nil {
@@ -95,7 +95,7 @@ func (a *App) send(ctx context.Context, s hookSend) error {
 	if !s.wait || receipt.Job == "" {
 		return nil
 	}
-	api, err := a.client()
+	api, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (a *App) deliver(ctx context.Context, s hookSend, secret string, body []byt
 	target := strings.TrimSuffix(s.url, "/") + "/hooks/" + url.PathEscape(s.name)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		return seedbed.Receipt{}, usagef("--url: %v", err)
+		return seedbed.Receipt{}, Usagef("--url: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	signed, err := signature.Headers(s.settings, secret, s.id, now, body)
@@ -169,23 +169,23 @@ func (a *App) deliver(ctx context.Context, s hookSend, secret string, body []byt
 		return told.Receipt, fmt.Errorf("%s accepted the webhook, but its answer is not Seedbed's", s.url)
 	}
 	if told.Job == "" {
-		return told.Receipt, a.printJSON(json.RawMessage(answer))
+		return told.Receipt, a.PrintJSON(json.RawMessage(answer))
 	}
 	return told.Receipt, a.printReceipt(s, told.Receipt, answer)
 }
 
 func (a *App) printReceipt(s hookSend, r seedbed.Receipt, answer []byte) error {
 	switch {
-	case a.json() && s.wait:
+	case a.JSON() && s.wait:
 		return nil // the job's end is the answer
-	case a.json():
-		return a.printJSON(json.RawMessage(answer))
+	case a.JSON():
+		return a.PrintJSON(json.RawMessage(answer))
 	}
 	was := "accepted"
 	if r.Duplicate {
 		was = "accepted before"
 	}
-	a.say("%s: webhook %s %s, job %s %s", http.StatusText(http.StatusAccepted), s.id, was, r.Job.Short(), r.State)
+	a.Say("%s: webhook %s %s, job %s %s", http.StatusText(http.StatusAccepted), s.id, was, r.Job.Short(), r.State)
 	return nil
 }
 

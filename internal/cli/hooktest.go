@@ -23,7 +23,7 @@ for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
 "body": …}, where body is JSON or a string, or else the body alone.`,
 		Args: cobra.ExactArgs(1),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		text, err := readBounded(file, maxPayload)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
 				*e.to = &value
 			}
 		}
-		api, err := a.client()
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func sampleOf(text []byte) seedbed.Sample {
 }
 
 func (a *App) tellTrial(t seedbed.Trial) error {
-	if a.json() {
-		return a.printJSON(t)
+	if a.JSON() {
+		return a.PrintJSON(t)
 	}
 	pairs := [][2]string{{"matched", "no"}}
 	if t.Matched {
@@ -97,10 +97,10 @@ func (a *App) tellTrial(t seedbed.Trial) error {
 		pairs = append(pairs, requestPairs(*r)...)
 	}
 	if p := t.Plan; p != nil && t.Problem == "" {
-		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, size(p.Memory), p.Node)})
+		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, Size(p.Memory), p.Node)})
 		pairs = append(pairs, planPairs(*p)...)
 	}
-	a.printPairs(append(pairs, [2]string{"refused", t.Problem}))
+	a.PrintPairs(append(pairs, [2]string{"refused", t.Problem}))
 	return nil
 }
 

@@ -21,13 +21,13 @@ func (a *App) jobList() *cobra.Command {
 	var q seedbed.JobQuery
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			none := "no jobs yet"
 			if q != (seedbed.JobQuery{Limit: q.Limit}) {
 				none = "no such jobs"
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
-			return list(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
+			return List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
 		}),
 	}
 	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only those of that `KIND`, such as create or remove")
@@ -41,8 +41,8 @@ func (a *App) jobShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a job, its stages and its history", Args: cobra.ExactArgs(1),
 		Long: "Show a job, its stages and its history. The first eight characters of the ID will do.",
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -50,16 +50,16 @@ func (a *App) jobShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(s)
+			if a.JSON() {
+				return a.PrintJSON(s)
 			}
-			a.printPairs(a.jobPairs(s.Job))
+			a.PrintPairs(a.jobPairs(s.Job))
 			var rows [][]string
 			for _, st := range s.Stages {
-				rows = append(rows, []string{st.Name, string(st.State), a.ago(st.Started), a.took(st.Started, st.Ended), st.Error})
+				rows = append(rows, []string{st.Name, string(st.State), a.Ago(st.Started), a.took(st.Started, st.Ended), st.Error})
 			}
 			fmt.Fprintln(a.Out)
-			a.printTable([]string{"stage", "state", "started", "took", "error"}, rows, "no stages yet")
+			a.PrintTable([]string{"stage", "state", "started", "took", "error"}, rows, "no stages yet")
 			return a.printHistory(ctx, api, string(s.Job.ID))
 		}),
 	}
@@ -84,7 +84,7 @@ func (a *App) jobPairs(j seedbed.Job) [][2]string {
 		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"state", string(j.State)},
 		{"error", j.Error}, {"cancel", cancel}, {"on failure", j.OnFailure.String()}, {"priority", priority}, {"after", after},
 		{"node", j.Node}, {"pool", j.Pool}, {"owner", j.Owner},
-		{"accepted", a.moment(j.Created)}, {"started", a.moment(j.Started)}, {"ended", a.moment(j.Ended)},
+		{"accepted", a.Moment(j.Created)}, {"started", a.Moment(j.Started)}, {"ended", a.Moment(j.Ended)},
 	}
 }
 
@@ -104,23 +104,23 @@ func (a *App) printHistory(ctx context.Context, api *client.Client, id string) e
 		}
 		for _, e := range page.Events {
 			after = max(after, e.Seq)
-			rows = append(rows, []string{e.At.Local().Format(time.TimeOnly), e.Level, e.Stage, oneLine(e.Msg)})
+			rows = append(rows, []string{e.At.Local().Format(time.TimeOnly), e.Level, e.Stage, OneLine(e.Msg)})
 		}
 	}
 	fmt.Fprintln(a.Out)
-	a.printTable([]string{"time", "level", "stage", "event"}, rows, "no events yet")
+	a.PrintTable([]string{"time", "level", "stage", "event"}, rows, "no events yet")
 	return nil
 }
 
 func (a *App) jobWatch() *cobra.Command {
-	var w waitFlags
+	var w WaitFlags
 	var after int64
 	c := &cobra.Command{
 		Use: "watch [ID]", Short: "Follow a job to its end, or all jobs", Args: cobra.MaximumNArgs(1),
 		Long: `Follow a job to its end; status 0 means that it succeeded. Without an ID the events
 of all jobs are shown as they come, until you interrupt it or --timeout is over.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -138,29 +138,29 @@ of all jobs are shown as they come, until you interrupt it or --timeout is over.
 func (a *App) jobCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Ask for a job to be undone", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
 			if err := api.CancelJob(ctx, args[0]); err != nil {
 				return err
 			}
-			a.say("job %s will be undone; follow it with: seedbed job watch %s", args[0], args[0])
+			a.Say("job %s will be undone; follow it with: seedbed job watch %s", args[0], args[0])
 			return nil
 		}),
 	}
 }
 
 func (a *App) jobRetry() *cobra.Command {
-	var w waitFlags
+	var w WaitFlags
 	c := &cobra.Command{
 		Use: "retry ID", Short: "Have a failed job go on, or ask once more for what it was asked for", Args: cobra.ExactArgs(1),
 		Long: `Have a job that failed and was not undone (--on-failure keep, or a removal) go on at
 the stage that failed. What a job that was undone was asked for is asked once more; a
 create, rebuild or import is asked for anew instead.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -168,7 +168,7 @@ create, rebuild or import is asked for anew instead.`,
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
 	w.add(c)

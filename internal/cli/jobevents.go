@@ -20,11 +20,11 @@ func (a *App) followAll(ctx context.Context, api *client.Client, after int64, ti
 	}
 	defer cancel()
 	err := api.FollowEvents(limited, after, func(e seedbed.PlacedEvent) error {
-		if a.json() {
+		if a.JSON() {
 			return json.NewEncoder(a.Out).Encode(e)
 		}
 		_, err := fmt.Fprintf(a.Out, "%s %s %s %-18s %-8s %s\n", e.At.Local().Format(time.TimeOnly), e.Job.Short(), a.level(e.Level),
-			string(e.Kind)+" "+printable(e.Subject), e.Stage, oneLine(e.Msg))
+			string(e.Kind)+" "+Printable(e.Subject), e.Stage, OneLine(e.Msg))
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil || errors.Is(err, context.Canceled) {

@@ -20,10 +20,10 @@ func (f *jobFlags) add(c *cobra.Command) {
 		o := seedbed.JobOptions{After: seedbed.JobID(f.after)}
 		var err error
 		if o.OnFailure, err = seedbed.ParseOnFailure(f.onFailure); err != nil {
-			return usagef("--on-failure: %s", err)
+			return Usagef("--on-failure: %s", err)
 		}
 		if o.Priority, err = seedbed.ParsePriority(f.priority); err != nil {
-			return usagef("--priority: %s", err)
+			return Usagef("--priority: %s", err)
 		}
 		c.SetContext(seedbed.WithJobOptions(c.Context(), o))
 		return nil

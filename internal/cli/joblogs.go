@@ -24,8 +24,8 @@ func (a *App) jobLogs() *cobra.Command {
 		Long: `Print what a job's scripts and commands have put out, each line after its stage. Of
 each stage at most 1 MiB is kept, its beginning and its end; a line in brackets says
 what was dropped. In JSON it is a line for each.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -60,10 +60,10 @@ what was dropped. In JSON it is a line for each.`,
 // printOutput prints one line of a job's output. What the command wrote may hold
 // control characters, which a terminal must not get.
 func (a *App) printOutput(l seedbed.JobOutput) error {
-	if a.json() {
+	if a.JSON() {
 		return json.NewEncoder(a.Out).Encode(l)
 	}
-	text := printable(l.Text)
+	text := Printable(l.Text)
 	switch l.Stream {
 	case seedbed.OutputNote:
 		text = "[" + text + "]"

@@ -11,7 +11,7 @@ func (a *App) jobRow(j seedbed.Job) []string {
 	if !j.State.Terminal() {
 		stage = j.Stage
 	}
-	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.ago(j.Created), a.took(j.Created, j.Ended)}
+	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.Ago(j.Created), a.took(j.Created, j.Ended)}
 }
 
 // took is how long something took, or has taken.
@@ -22,5 +22,5 @@ func (a *App) took(from, to time.Time) string {
 	if to.IsZero() {
 		to = a.Now()
 	}
-	return span(max(0, to.Sub(from)))
+	return Span(max(0, to.Sub(from)))
 }

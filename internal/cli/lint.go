@@ -25,8 +25,8 @@ func (a *App) metadataLint() *cobra.Command {
 		Long: `Walk what an instance would get from 169.254.169.254 as cloud-init does, and say
 what would make it stumble. Cloud-config is checked by cloud-init's own schema too
 when cloud-init is installed here. The exit status is 1 when there is a finding.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -62,11 +62,11 @@ func fetchMetadata(ctx context.Context, api *client.Client, vm, path string) (bo
 }
 
 func (a *App) printFindings(vm string, findings []finding) error {
-	if a.json() {
+	if a.JSON() {
 		if findings == nil {
 			findings = []finding{}
 		}
-		if err := a.printJSON(findings); err != nil {
+		if err := a.PrintJSON(findings); err != nil {
 			return err
 		}
 	} else {
@@ -74,7 +74,7 @@ func (a *App) printFindings(vm string, findings []finding) error {
 		for i, f := range findings {
 			rows[i] = []string{f.Path, f.Problem}
 		}
-		a.printTable([]string{"path", "problem"}, rows, vm+": nothing to find fault with")
+		a.PrintTable([]string{"path", "problem"}, rows, vm+": nothing to find fault with")
 	}
 	if len(findings) > 0 {
 		return fmt.Errorf("%s: %d finding(s)", vm, len(findings))

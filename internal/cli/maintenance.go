@@ -26,7 +26,7 @@ func (a *App) maintenanceCmd(subject, whom string, announce announcer, all liste
 		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom, Args: cobra.ExactArgs(1),
 		Long: `Announce maintenance to ` + whom + `, which reads it at events/maintenance. Nothing else
 happens. A TIME is RFC 3339, or from now on such as +2h.`,
-		RunE: a.do(func(ctx context.Context, args []string) (err error) {
+		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
 			if r.NotBefore, err = parseMoment("not-before", before, a.Now()); err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ happens. A TIME is RFC 3339, or from now on such as +2h.`,
 					return err
 				}
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -54,11 +54,11 @@ happens. A TIME is RFC 3339, or from now on such as +2h.`,
 	c.AddCommand(
 		&cobra.Command{
 			Use: "list " + subject, Aliases: []string{"ls"}, Short: "List what is announced, and the last that ended", Args: cobra.ExactArgs(1),
-			RunE: a.do(func(ctx context.Context, args []string) error {
+			RunE: a.Do(func(ctx context.Context, args []string) error {
 				of := func(c *client.Client, ctx context.Context) ([]seedbed.Maintenance, error) {
 					return all(c, ctx, args[0])
 				}
-				return list(ctx, a, of, "nothing is announced", []string{"id", "code", "state", "not before", "not after", "description"},
+				return List(ctx, a, of, "nothing is announced", []string{"id", "code", "state", "not before", "not after", "description"},
 					func(m seedbed.Maintenance) []string {
 						return []string{m.ID, m.Code, m.State, local(m.NotBefore), local(m.NotAfter), m.Description}
 					})
@@ -73,8 +73,8 @@ happens. A TIME is RFC 3339, or from now on such as +2h.`,
 func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
 
 func (a *App) showMaintenance(m seedbed.Maintenance) error {
 	return a.showPairs(m, [][2]string{
-		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.moment(m.NotBefore)}, {"not after", a.moment(m.NotAfter)}, {"description", m.Description},
+		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.Moment(m.NotBefore)}, {"not after", a.Moment(m.NotAfter)}, {"description", m.Description},
 	})
 }
 

@@ -38,8 +38,8 @@ func (a *App) metadataShow() *cobra.Command {
 as /latest/user-data, byte for byte, or without a PATH everything there is of the
 dialect that the instance's datasource reads.`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ dialect that the instance's datasource reads.`,
 func (a *App) dialect(ctx context.Context, api *client.Client, vm, asked string) (string, error) {
 	if asked != "" {
 		if roots[asked] == nil {
-			return "", usagef("--dialect %q: want ec2, openstack or nocloud", asked)
+			return "", Usagef("--dialect %q: want ec2, openstack or nocloud", asked)
 		}
 		return asked, nil
 	}
@@ -101,14 +101,14 @@ func (a *App) printMetadata(ctx context.Context, api *client.Client, vm, path st
 }
 
 func (a *App) printLeaves(leaves [][2]string) error {
-	if a.json() {
+	if a.JSON() {
 		byPath := make(map[string]string, len(leaves))
 		for _, l := range leaves {
 			byPath[l[0]] = l[1]
 		}
-		return a.printJSON(byPath)
+		return a.PrintJSON(byPath)
 	}
-	a.printPairs(leaves)
+	a.PrintPairs(leaves)
 	return nil
 }
 
@@ -166,19 +166,19 @@ func (a *App) metadataLog() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "log VM", Short: "Show what an instance asked for: metadata, leases, its report", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if since != "" {
 				ago, err := time.ParseDuration(since)
 				if f.Since = a.Now().Add(-ago); err != nil {
 					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-						return usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
+						return Usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
 					}
 				}
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.GuestEvent, error) {
 				return c.Access(ctx, args[0], f)
 			}
-			return list(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, a.accessRow)
+			return List(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, a.accessRow)
 		}),
 	}
 	flags := c.Flags()

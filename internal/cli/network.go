@@ -19,8 +19,8 @@ func (a *App) NetworkCommand() *cobra.Command {
 func (a *App) networkList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List networks", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd makes one at its first start",
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return List(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd makes one at its first start",
 				[]string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
 				func(n seedbed.Network) []string {
 					return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
@@ -32,8 +32,8 @@ func (a *App) networkList() *cobra.Command {
 func (a *App) networkShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a network", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			return show(ctx, a, (*client.Client).Network, args[0], networkPairs)
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			return Show(ctx, a, (*client.Client).Network, args[0], networkPairs)
 		}),
 	}
 }
@@ -80,7 +80,7 @@ func parseAllowance(names []string) (allow seedbed.Allowance, err error) {
 			}
 		}
 		if !found {
-			return allow, usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or none alone", name)
+			return allow, Usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or none alone", name)
 		}
 	}
 	return allow, nil
@@ -103,7 +103,7 @@ service); or none.
 --identity tap answers only guests whose tap is ours; mac also those that are told
 by the MAC in the neighbour table alone, which another machine on the bridge can forge.`,
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		var change client.NetworkChange
 		if c.Flags().Changed("allow") {
 			allow, err := parseAllowance(names)
@@ -116,9 +116,9 @@ by the MAC in the neighbour table alone, which another machine on the bridge can
 			change.Identity = &identity
 		}
 		if change == (client.NetworkChange{}) {
-			return usagef("nothing to change: give --allow or --identity")
+			return Usagef("nothing to change: give --allow or --identity")
 		}
-		api, err := a.client()
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}

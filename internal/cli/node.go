@@ -22,10 +22,10 @@ func (a *App) NodeCommand() *cobra.Command {
 func (a *App) nodeList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the hypervisors", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Nodes, "no nodes: seedbed node add NODE --worker https://…", []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return List(ctx, a, (*client.Client).Nodes, "no nodes: seedbed node add NODE --worker https://…", []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
 				func(n seedbed.NodeStatus) []string {
-					row := []string{n.Name, string(n.State), strconv.Itoa(n.Instances), strconv.Itoa(n.Running), strconv.Itoa(n.VCPUs), gib(n.Memory), "", "", a.ago(n.Seen)}
+					row := []string{n.Name, string(n.State), strconv.Itoa(n.Instances), strconv.Itoa(n.Running), strconv.Itoa(n.VCPUs), gib(n.Memory), "", "", a.Ago(n.Seen)}
 					if r := n.Report; r.CPUs > 0 {
 						row[4], row[5] = fmt.Sprintf("%d of %d", n.VCPUs, r.CPUs), gib(n.Memory)+" of "+gib(r.Memory)
 						row[6], row[7] = gib(r.MemoryFree), fmt.Sprintf("%.2f", r.Load)
@@ -42,10 +42,10 @@ func gib(b seedbed.Bytes) string { return fmt.Sprintf("%.1fGiB", float64(b)/floa
 func (a *App) nodeShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NODE", Short: "Show a hypervisor", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			return show(ctx, a, (*client.Client).Node, args[0], a.nodePairs)
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			return Show(ctx, a, (*client.Client).Node, args[0], a.nodePairs)
 		}),
-		ValidArgsFunction: a.completion(nodes),
+		ValidArgsFunction: a.Completion(nodes),
 	}
 }
 
@@ -57,7 +57,7 @@ func (a *App) nodePairs(n seedbed.NodeStatus) [][2]string {
 	pairs := [][2]string{
 		{"name", n.Name}, {"state", string(n.State)}, {"problem", n.Problem}, {"worker", worker}, {"cordoned", yesNo(n.Cordoned)}, {"control", yesNo(n.Control)},
 		{"instances", fmt.Sprintf("%d, %d running", n.Instances, n.Running)}, {"vcpus given out", strconv.Itoa(n.VCPUs)}, {"memory given out", gib(n.Memory)},
-		{"seen", a.moment(n.Seen)}, {"added", a.moment(n.Created)},
+		{"seen", a.Moment(n.Seen)}, {"added", a.Moment(n.Created)},
 	}
 	if r := n.Report; r.CPUs > 0 {
 		pairs = append(pairs, [][2]string{
@@ -83,9 +83,9 @@ func (a *App) nodeAdd() *cobra.Command {
 certificates (seedbed cluster issue). A control host adds itself.`,
 		Example: `  seedbed node add hv2 --worker https://hv2.example:7375`,
 		Args:    cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			r.Name = args[0]
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -106,10 +106,10 @@ func (a *App) nodeSet() *cobra.Command {
 	var worker string
 	c := &cobra.Command{
 		Use: "set NODE --worker URL", Short: "Change where a hypervisor's worker is", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return a.changeNode(ctx, args[0], client.NodeChange{Worker: &worker}, "the worker of node %s is asked at the new address")
 		}),
-		ValidArgsFunction: a.completion(nodes),
+		ValidArgsFunction: a.Completion(nodes),
 	}
 	c.Flags().StringVar(&worker, "worker", "", "`URL` at which its seedbed-worker serves control hosts; empty for the socket of the control host of that name")
 	_ = c.MarkFlagRequired("worker") // the flag exists: it was added above
@@ -123,15 +123,15 @@ func (a *App) nodeCordon(use, short string, cordoned bool) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return a.changeNode(ctx, args[0], client.NodeChange{Cordoned: &cordoned}, done)
 		}),
-		ValidArgsFunction: a.completion(nodes),
+		ValidArgsFunction: a.Completion(nodes),
 	}
 }
 
 func (a *App) changeNode(ctx context.Context, name string, change client.NodeChange, done string) error {
-	api, err := a.client()
+	api, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -144,10 +144,10 @@ func (a *App) changeNode(ctx context.Context, name string, change client.NodeCha
 
 // tellNode tells what became of a node.
 func (a *App) tellNode(n seedbed.NodeStatus, format string, args ...any) error {
-	if a.json() {
-		return a.printJSON(n)
+	if a.JSON() {
+		return a.PrintJSON(n)
 	}
-	a.say(format, args...)
+	a.Say(format, args...)
 	return nil
 }
 
@@ -158,6 +158,6 @@ func (a *App) nodeRemove() *cobra.Command {
 jobs that wait or run, and no images that no other node can reach. A control host
 that is a hypervisor is there again when its seedbedd starts, unless its
 configuration has "hypervisor: false".`
-	c.ValidArgsFunction = a.completion(nodes)
+	c.ValidArgsFunction = a.Completion(nodes)
 	return c
 }

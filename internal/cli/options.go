@@ -51,7 +51,7 @@ func (s *servedFlags) add(c *cobra.Command) {
 // documents reads the two files; nil for what is not said.
 func (s *servedFlags) documents(a *App) (user, vendor []byte, err error) {
 	if s.userData == "-" && s.vendorData == "-" {
-		return nil, nil, usagef("--user-data and --vendor-data cannot both be standard input")
+		return nil, nil, Usagef("--user-data and --vendor-data cannot both be standard input")
 	}
 	if s.userData != "" {
 		if user, err = a.readArg(s.userData, seedbed.MaxDocument); err != nil {
@@ -100,7 +100,7 @@ func (s *servedFlags) params(a *App, c *cobra.Command, params map[string]any) er
 	}
 	for name, value := range given {
 		if _, twice := params[name]; twice {
-			return usagef("--param %s and --%s say the same", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
+			return Usagef("--param %s and --%s say the same", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
 		}
 		params[name] = value
 	}
@@ -121,10 +121,10 @@ func parseTags(args []string) (map[string]string, error) {
 	for _, arg := range args {
 		k, v, ok := strings.Cut(arg, "=")
 		if !ok || k == "" {
-			return nil, usagef("--tag %q: want key=value", arg)
+			return nil, Usagef("--tag %q: want key=value", arg)
 		}
 		if _, twice := tags[k]; twice {
-			return nil, usagef("--tag %s is given twice", k)
+			return nil, Usagef("--tag %s is given twice", k)
 		}
 		tags[k] = v
 	}

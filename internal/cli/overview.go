@@ -16,8 +16,8 @@ func (a *App) StatusCommand() *cobra.Command {
 		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,
 		Long: `Show the installation on one screen: whether it is well, what there is, and what was
 done last. "seedbed doctor" looks at this host as well, and says what to do.`,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -25,8 +25,8 @@ done last. "seedbed doctor" looks at this host as well, and says what to do.`,
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(o)
+			if a.JSON() {
+				return a.PrintJSON(o)
 			}
 			a.printOverview(api.Where(), o)
 			return nil
@@ -40,7 +40,7 @@ func (a *App) printOverview(where string, o client.Overview) {
 		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)
 	}
 	all, running := o.Census.Total(), o.Census.Total(seedbed.InstanceRunning)
-	a.printPairs([][2]string{
+	a.PrintPairs([][2]string{
 		{"seedbedd", fmt.Sprintf("%s on %s, at %s", o.Version, o.Node, where)},
 		{"health", health},
 		{"nodes", nodeStates(o.Nodes)},
@@ -55,16 +55,16 @@ func (a *App) printOverview(where string, o client.Overview) {
 		fmt.Fprintln(a.Out)
 		var rows [][]string
 		for _, c := range o.Wrong {
-			rows = append(rows, []string{"problem", c.Name, oneLine(c.Detail)})
+			rows = append(rows, []string{"problem", c.Name, OneLine(c.Detail)})
 		}
-		a.printTable([]string{"", "check", "found"}, rows, "")
+		a.PrintTable([]string{"", "check", "found"}, rows, "")
 	}
 	fmt.Fprintln(a.Out)
 	var rows [][]string
 	for _, j := range o.Jobs {
 		rows = append(rows, a.jobRow(j))
 	}
-	a.printTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
+	a.PrintTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
 }
 
 // nodeStates are the hypervisors by state, such as "3: 2 ready, 1 away".

@@ -36,11 +36,11 @@ func (p *paramFlags) values(a *App) (map[string]any, error) {
 			return nil, err
 		}
 		if err := yaml.Unmarshal(raw, &params); err != nil {
-			return nil, usagef("--params-file %s: %s", p.file, yaml.FormatError(err, false, false)) // a snippet could show a secret
+			return nil, Usagef("--params-file %s: %s", p.file, yaml.FormatError(err, false, false)) // a snippet could show a secret
 		}
 		for name, v := range params {
 			if params[name], err = paramOf(v); err != nil {
-				return nil, usagef("--params-file %s: %s: %s", p.file, name, err)
+				return nil, Usagef("--params-file %s: %s: %s", p.file, name, err)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func paramOf(v any) (any, error) {
 		}
 		return v, nil
 	}
-	return nil, usagef("%T is no value of a param", v)
+	return nil, Usagef("%T is no value of a param", v)
 }
 
 // complete asks for the params that are declared and have no value: for each one
@@ -117,7 +117,7 @@ func lines(params map[string]any) ([]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		text, err := paramLine(params[name])
 		if err != nil {
-			return nil, usagef("param %s: %s", name, err)
+			return nil, Usagef("param %s: %s", name, err)
 		}
 		all = append(all, name+"="+text)
 	}

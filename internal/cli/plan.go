@@ -10,11 +10,11 @@ import (
 
 // showPlan shows what would be made; an error when it would be refused.
 func (a *App) showPlan(p seedbed.Plan) (err error) {
-	if a.json() {
-		err = a.printJSON(p)
+	if a.JSON() {
+		err = a.PrintJSON(p)
 	} else {
-		a.printPairs(append([][2]string{
-			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
+		a.PrintPairs(append([][2]string{
+			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
 		}, planPairs(p)...))
 	}
 	if err == nil && len(p.Problems) > 0 {

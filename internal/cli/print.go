@@ -23,8 +23,8 @@ var formats = []string{"pretty", "json", "json-pretty", "raw"}
 // wantFormats says what --format takes.
 const wantFormats = "want pretty, json, json-pretty or raw"
 
-// json tells whether the API's JSON is wanted.
-func (a *App) json() bool { return a.format == "json" || a.format == "json-pretty" }
+// JSON tells whether the API's JSON is wanted.
+func (a *App) JSON() bool { return a.format == "json" || a.format == "json-pretty" }
 
 // raw tells whether only the names of a list are wanted, a line each. What is no
 // list is printed as if it were not.
@@ -35,17 +35,17 @@ func (a *App) raw() bool { return a.format == "raw" }
 func (a *App) printNames(head []string, rows [][]string) {
 	column := max(0, slices.IndexFunc(head, func(h string) bool { return h == "name" || h == "id" || h == "job" }))
 	for _, row := range rows {
-		fmt.Fprintln(a.Out, oneLine(row[column]))
+		fmt.Fprintln(a.Out, OneLine(row[column]))
 	}
 }
 
 // printList prints a list in the format that is wanted.
 func printList[T any](a *App, things []T, none string, head []string, row func(T) []string) error {
-	if a.json() {
+	if a.JSON() {
 		if things == nil {
 			things = []T{}
 		}
-		return a.printJSON(things)
+		return a.PrintJSON(things)
 	}
 	rows := make([][]string, len(things))
 	for i, t := range things {
@@ -55,20 +55,20 @@ func printList[T any](a *App, things []T, none string, head []string, row func(T
 		a.printNames(head, rows)
 		return nil
 	}
-	a.printTable(head, rows, none)
+	a.PrintTable(head, rows, none)
 	return nil
 }
 
-func (a *App) printJSON(v any) error {
+func (a *App) PrintJSON(v any) error {
 	enc := json.NewEncoder(a.Out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// say prints a line that only a person wants.
-func (a *App) say(format string, args ...any) {
-	if !a.Flags.Quiet && !a.json() {
+// Say prints a line that only a person wants.
+func (a *App) Say(format string, args ...any) {
+	if !a.Flags.Quiet && !a.JSON() {
 		fmt.Fprintf(a.Out, format+"\n", args...)
 	}
 }
@@ -85,10 +85,10 @@ func (a *App) paint(c text.Color, s string) string {
 	return c.EscapeSeq() + s + text.Reset.EscapeSeq()
 }
 
-// printTable prints rows under their headings; one without rows says none.
-func (a *App) printTable(head []string, rows [][]string, none string) {
+// PrintTable prints rows under their headings; one without rows says none.
+func (a *App) PrintTable(head []string, rows [][]string, none string) {
 	if len(rows) == 0 {
-		a.say("%s", none)
+		a.Say("%s", none)
 		return
 	}
 	t := a.table()
@@ -103,9 +103,9 @@ func (a *App) printTable(head []string, rows [][]string, none string) {
 	fmt.Fprintln(a.Out, t.Render())
 }
 
-// printPairs prints what one thing is, a line per property; those without a
+// PrintPairs prints what one thing is, a line per property; those without a
 // value are left out.
-func (a *App) printPairs(pairs [][2]string) {
+func (a *App) PrintPairs(pairs [][2]string) {
 	t := a.table()
 	for _, p := range pairs {
 		if p[1] != "" {
@@ -133,7 +133,7 @@ var stateColours = map[string]text.Color{
 func (a *App) cells(row []string) table.Row {
 	cells := make(table.Row, len(row))
 	for i, s := range row {
-		s = printable(s)
+		s = Printable(s)
 		if c, ok := stateColours[s]; ok {
 			s = a.paint(c, s)
 		}
@@ -142,9 +142,9 @@ func (a *App) cells(row []string) table.Row {
 	return cells
 }
 
-// printable replaces what could steer a terminal: the text may be a guest's.
+// Printable replaces what could steer a terminal: the text may be a guest's.
 // Line ends and tabs stay.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r
@@ -153,28 +153,28 @@ func printable(s string) string {
 	}, s)
 }
 
-// ago is a time as people say it.
-func (a *App) ago(t time.Time) string {
+// Ago is a time as people say it.
+func (a *App) Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	d := a.Now().Sub(t)
 	if d < -time.Second {
-		return "in " + span(-d)
+		return "in " + Span(-d)
 	}
-	return span(max(0, d)) + " ago"
+	return Span(max(0, d)) + " ago"
 }
 
-// moment is a time in full, and how long ago it was.
-func (a *App) moment(t time.Time) string {
+// Moment is a time in full, and how long ago it was.
+func (a *App) Moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format(time.DateTime) + " (" + a.ago(t) + ")"
+	return t.Local().Format(time.DateTime) + " (" + a.Ago(t) + ")"
 }
 
-// span is a duration in its two largest units.
-func span(d time.Duration) string {
+// Span is a duration in its two largest units.
+func Span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
@@ -196,7 +196,7 @@ type safeWriter struct{ w io.Writer }
 
 func (s safeWriter) Write(b []byte) (int, error) {
 	text := bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
-	if _, err := fmt.Fprint(s.w, printable(string(text))); err != nil {
+	if _, err := fmt.Fprint(s.w, Printable(string(text))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

@@ -24,10 +24,10 @@ func onTerminal(out *bytes.Buffer) *App {
 func TestPrintable(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\x1b[31m\x9b1m\u202e\x00\tb\nü"
-	if got, want := printable(hostile), "a\uFFFD[31m\uFFFD1m\uFFFD\uFFFD\tb\nü"; got != want {
+	if got, want := Printable(hostile), "a\uFFFD[31m\uFFFD1m\uFFFD\uFFFD\tb\nü"; got != want {
 		t.Errorf("printable = %q, want %q", got, want)
 	}
-	if got := oneLine("a\n  b\x1b"); got != "a b\uFFFD" {
+	if got := OneLine("a\n  b\x1b"); got != "a b\uFFFD" {
 		t.Errorf("oneLine = %q", got)
 	}
 	var out bytes.Buffer
@@ -40,7 +40,7 @@ func TestTableColours(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := onTerminal(&out)
-	a.printTable([]string{"name", "state"}, [][]string{{"web1", "running"}, {"a-longer\x1bname", "failed"}}, "")
+	a.PrintTable([]string{"name", "state"}, [][]string{{"web1", "running"}, {"a-longer\x1bname", "failed"}}, "")
 	want := "\x1b[1mNAME\x1b[0m           \x1b[1mSTATE\x1b[0m\n" +
 		"web1           \x1b[32mrunning\x1b[0m\n" +
 		"a-longer\uFFFDname  \x1b[31mfailed\x1b[0m\n"
@@ -49,7 +49,7 @@ func TestTableColours(t *testing.T) {
 	}
 	out.Reset()
 	a.Getenv = func(string) string { return "1" } // NO_COLOR
-	a.printTable([]string{"state"}, [][]string{{"running"}}, "")
+	a.PrintTable([]string{"state"}, [][]string{{"running"}}, "")
 	if got := out.String(); got != "STATE\nrunning\n" {
 		t.Errorf("without colours: %q", got)
 	}
@@ -62,11 +62,11 @@ func TestTimes(t *testing.T) {
 		0: "0s ago", 59 * time.Second: "59s ago", 61 * time.Second: "1m01s ago", 90 * time.Minute: "1h30m ago",
 		49 * time.Hour: "2d1h ago", -time.Hour: "in 1h00m", -time.Millisecond: "0s ago",
 	} {
-		if got := a.ago(noon.Add(-d)); got != want {
+		if got := a.Ago(noon.Add(-d)); got != want {
 			t.Errorf("ago(%s) = %q, want %q", d, got, want)
 		}
 	}
-	if a.ago(time.Time{}) != "" || a.moment(time.Time{}) != "" || a.took(time.Time{}, noon) != "" {
+	if a.Ago(time.Time{}) != "" || a.Moment(time.Time{}) != "" || a.took(time.Time{}, noon) != "" {
 		t.Error("the zero time is not empty")
 	}
 	if got := a.took(noon.Add(-time.Minute), time.Time{}); got != "1m00s" {
@@ -129,7 +129,7 @@ func TestStatus(t *testing.T) {
 	for want, errs := range map[int][]error{
 		exitDone:     {nil},
 		exitFailed:   {errors.New("x"), seedbed.Errorf(seedbed.ErrUnavailable, "x"), context.Canceled},
-		exitUsage:    {usagef("x")},
+		exitUsage:    {Usagef("x")},
 		exitNotFound: {fmt.Errorf("x: %w", seedbed.ErrNotFound)},
 		exitRefused:  {seedbed.ErrExists, seedbed.ErrInvalid, seedbed.ErrForbidden, seedbed.ErrFull, seedbed.ErrUnauthenticated, seedbed.ErrInUse, seedbed.ErrConflict},
 		exitTimedOut: {timedOut{"x"}, context.DeadlineExceeded},

@@ -42,12 +42,12 @@ Image, size, network and the names of templates may hold such expressions too:
 type (string, int, size, bool, enum, secret) and, if wanted, default, pattern,
 values, description and required.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			p, err := flags.fresh(a, c, args[0])
 			if err != nil {
 				return err
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -55,10 +55,10 @@ values, description and required.`,
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(made)
+			if a.JSON() {
+				return a.PrintJSON(made)
 			}
-			a.say("profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
+			a.Say("profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
 			return nil
 		}),
 	}
@@ -74,11 +74,11 @@ func (a *App) profileModify() *cobra.Command {
 		Long: `Change what is said of a profile; what no flag says stays. Instances stay as they
 are, but for the user-data of those that follow it (--userdata live). An empty value
 takes away what a template then tells, or nothing does.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if c.Flags().NFlag() == 0 {
-				return usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+				return Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -93,10 +93,10 @@ takes away what a template then tells, or nothing does.`,
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(made)
+			if a.JSON() {
+				return a.PrintJSON(made)
 			}
-			a.say("profile %s changed; it has revision %d", made.Name, made.Revision)
+			a.Say("profile %s changed; it has revision %d", made.Name, made.Revision)
 			return nil
 		}),
 	}
@@ -107,8 +107,8 @@ takes away what a template then tells, or nothing does.`,
 func (a *App) profileList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles of both kinds", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).ProfileEntries, "no profiles yet: seedbed profile add NAME --image IMAGE",
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return List(ctx, a, (*client.Client).ProfileEntries, "no profiles yet: seedbed profile add NAME --image IMAGE",
 				[]string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "kind", "templates", "userdata", "script", "follows"},
 				func(e seedbed.ProfileEntry) []string {
 					row := []string{e.Name, e.Image, "", "", "", e.Net, string(e.Ready), string(e.Kind), entryTemplates(e), e.Document, e.Script, string(e.Follow)}
@@ -116,7 +116,7 @@ func (a *App) profileList() *cobra.Command {
 						row[2] = strconv.Itoa(e.VCPUs)
 					}
 					if e.Kind == seedbed.KindNative {
-						row[3], row[4] = size(e.Memory), size(e.DiskSize)
+						row[3], row[4] = Size(e.Memory), Size(e.DiskSize)
 					}
 					return row
 				})
@@ -133,17 +133,17 @@ func entryTemplates(e seedbed.ProfileEntry) string {
 func (a *App) profileShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a profile of either kind", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			err := show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			err := Show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
 				return [][2]string{
-					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", size(p.Memory)},
-					{"disk", size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
+					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
+					{"disk", Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
 					{"expressions", tagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
 					{"protected", yesOnly(p.Protected)}, {"hold", yesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
 					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
 					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", yesOnly(p.VendorDataInUserData)},
 					{"datasource", string(p.Datasource)}, {"metadata options", optionLine(p.Metadata)}, {"tags", tagLine(p.Tags)},
-					{"added", a.moment(p.Created)},
+					{"added", a.Moment(p.Created)},
 				}
 			})
 			if errors.Is(err, seedbed.ErrNotFound) && a.showComposedProfile(ctx, args[0]) == nil {

@@ -59,7 +59,7 @@ func (p *profileFlags) fresh(a *App, c *cobra.Command, name string) (made seedbe
 	made = seedbed.Profile{Name: name, SSHKeys: []string{}}
 	said := func(field string) bool { return *p.text[field] != "" }
 	if !said("image") && !said("storage_template") {
-		return made, usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks", name)
+		return made, Usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks", name)
 	}
 	if !said("system_template") {
 		made.VCPUs, made.Memory = 1, seedbed.GiB
@@ -107,7 +107,7 @@ func (p *profileFlags) apply(a *App, c *cobra.Command, to *seedbed.Profile) (err
 	}
 	if changed("on-failure") {
 		if to.OnFailure, err = seedbed.ParseOnFailure(p.onFailure); err != nil {
-			return usagef("--on-failure: %s", err)
+			return Usagef("--on-failure: %s", err)
 		}
 	}
 	if p.open {
@@ -172,14 +172,14 @@ func setField(p *seedbed.Profile, field, text string) (err error) {
 	case "vcpus":
 		if p.VCPUs = 0; text != "" {
 			if p.VCPUs, err = strconv.Atoi(text); err != nil {
-				return usagef("--vcpus %q: want a number, such as 2, or an expression", text)
+				return Usagef("--vcpus %q: want a number, such as 2, or an expression", text)
 			}
 		}
 	case "memory", "disk":
 		var size seedbed.Bytes
 		if text != "" {
 			if size, err = seedbed.ParseBytes(text); err != nil {
-				return usagef("--%s: %s", field, err)
+				return Usagef("--%s: %s", field, err)
 			}
 		}
 		if field == "memory" {
@@ -201,7 +201,7 @@ func (a *App) declarations(path string) ([]seedbed.Param, error) {
 	}
 	declared := []seedbed.Param{}
 	if err := yaml.UnmarshalWithOptions(raw, &declared, yaml.Strict(), yaml.UseJSONUnmarshaler()); err != nil {
-		return nil, usagef("--params %s: %s", path, yaml.FormatError(err, false, true))
+		return nil, Usagef("--params %s: %s", path, yaml.FormatError(err, false, true))
 	}
 	return declared, seedbed.CheckParams(declared)
 }

@@ -35,7 +35,7 @@ func (a *App) newProgress(every bool) *progress {
 	return p
 }
 
-func (p *progress) bar() bool { return p.a.Terminal && !p.a.Flags.Quiet && !p.a.json() }
+func (p *progress) bar() bool { return p.a.Terminal && !p.a.Flags.Quiet && !p.a.JSON() }
 
 // tick redraws for the clock's sake.
 func (p *progress) tick() {
@@ -67,14 +67,14 @@ func (p *progress) seen(e seedbed.Event, j seedbed.Job) {
 
 func (p *progress) tell(e seedbed.Event) {
 	switch {
-	case p.a.json():
+	case p.a.JSON():
 		if p.every {
 			_ = json.NewEncoder(p.a.Out).Encode(e) // a broken pipe shows at the last write
 		}
 	case p.a.Flags.Quiet && !p.every:
 	case p.every || !p.a.Terminal || e.Level != "info":
 		p.clear()
-		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.level(e.Level), e.Stage, oneLine(e.Msg))
+		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.level(e.Level), e.Stage, OneLine(e.Msg))
 	}
 }
 
@@ -107,24 +107,24 @@ func (p *progress) draw() {
 		return
 	}
 	p.clear()
-	fmt.Fprint(p.a.Out, p.line(columns()))
+	fmt.Fprint(p.a.Out, p.line(Columns()))
 	p.drawn = true
 }
 
-const barWidth = 24
+const BarWidth = 24
 
 // line is the bar in at most width columns.
 func (p *progress) line(width int) string {
 	j := p.job
 	done := fraction(j)
-	full := int(done * barWidth)
-	bar := strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+	full := int(done * BarWidth)
+	bar := strings.Repeat("█", full) + strings.Repeat("░", BarWidth-full)
 	stage := j.Stage
 	if stage == "" || j.State != seedbed.JobRunning {
 		stage = strings.TrimSpace(string(j.State) + " " + stage)
 	}
-	s := fmt.Sprintf("%s %3d%% %s %s: %s %d/%d, %s", bar, int(done*100), j.Kind, printable(j.Subject),
-		stage, min(j.Done+1, max(j.Total, 1)), max(j.Total, 1), span(p.a.Now().Sub(j.Created)))
+	s := fmt.Sprintf("%s %3d%% %s %s: %s %d/%d, %s", bar, int(done*100), j.Kind, Printable(j.Subject),
+		stage, min(j.Done+1, max(j.Total, 1)), max(j.Total, 1), Span(p.a.Now().Sub(j.Created)))
 	return text.Trim(s, max(20, width-1))
 }
 
@@ -140,8 +140,8 @@ func fraction(j seedbed.Job) float64 {
 	return min(1, max(0, (float64(j.Done)+part)/float64(j.Total)))
 }
 
-// columns is the terminal's width.
-func columns() int {
+// Columns is the terminal's width.
+func Columns() int {
 	ws, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
 	if err != nil || ws.Col == 0 {
 		return 80

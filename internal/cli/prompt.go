@@ -78,7 +78,7 @@ func (p *prompter) param(d seedbed.Param) (string, error) {
 func question(d seedbed.Param) string {
 	q := d.Name
 	if d.Description != "" {
-		q += " (" + printable(d.Description) + ")"
+		q += " (" + Printable(d.Description) + ")"
 	}
 	kind := string(d.Type)
 	if d.Type == seedbed.ParamEnum {
@@ -86,7 +86,7 @@ func question(d seedbed.Param) string {
 	}
 	q += " " + kind
 	if d.Default != nil {
-		q += " [" + printable(string(*d.Default)) + "]"
+		q += " [" + Printable(string(*d.Default)) + "]"
 	}
 	return q + ": "
 }

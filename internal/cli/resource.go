@@ -12,9 +12,9 @@ import (
 	"seedbed/api/client"
 )
 
-// list prints everything of one kind.
-func list[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
-	api, err := a.client()
+// List prints everything of one kind.
+func List[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
+	api, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -25,9 +25,9 @@ func list[T any](ctx context.Context, a *App, all func(*client.Client, context.C
 	return printList(a, things, none, head, row)
 }
 
-// show prints one thing by name.
-func show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
-	api, err := a.client()
+// Show prints one thing by name.
+func Show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
+	api, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -35,15 +35,15 @@ func show[T any](ctx context.Context, a *App, one func(*client.Client, context.C
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(thing)
+	if a.JSON() {
+		return a.PrintJSON(thing)
 	}
-	a.printPairs(pairs(thing))
+	a.PrintPairs(pairs(thing))
 	return nil
 }
 
-// size is empty for nothing known.
-func size(b seedbed.Bytes) string {
+// Size is empty for nothing known.
+func Size(b seedbed.Bytes) string {
 	if b == 0 {
 		return ""
 	}
@@ -74,20 +74,20 @@ func orDash[T any](v *T) string {
 }
 
 func (a *App) tellMessage(msg string) error {
-	if a.json() {
-		return a.printJSON(map[string]string{"message": msg})
+	if a.JSON() {
+		return a.PrintJSON(map[string]string{"message": msg})
 	}
-	a.say("%s", oneLine(msg))
+	a.Say("%s", OneLine(msg))
 	return nil
 }
 
 // asking is a call of the API that changes something; it gives what the server says of it.
 type asking func(ctx context.Context, api *client.Client, args []string) (string, error)
 
-// told is what a command does that asks for one change.
-func (a *App) told(ask asking) func(*cobra.Command, []string) error {
-	return a.do(func(ctx context.Context, args []string) error {
-		api, err := a.client()
+// Told is what a command does that asks for one change.
+func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
+	return a.Do(func(ctx context.Context, args []string) error {
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -101,19 +101,19 @@ func (a *App) told(ask asking) func(*cobra.Command, []string) error {
 
 // show prints v as JSON, or as pairs.
 func (a *App) showPairs(v any, pairs [][2]string) error {
-	if a.json() {
-		return a.printJSON(v)
+	if a.JSON() {
+		return a.PrintJSON(v)
 	}
-	a.printPairs(pairs)
+	a.PrintPairs(pairs)
 	return nil
 }
 
-// asked has a command confirmed before it does anything, unless -y is given;
+// Confirmed has a command confirmed before it does anything, unless -y is given;
 // question has a %s for each argument, in their order.
-func (a *App) asked(question string, c *cobra.Command) *cobra.Command {
+func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	var yes bool
 	run := c.RunE
-	c.RunE = a.do(func(_ context.Context, args []string) error {
+	c.RunE = a.Do(func(_ context.Context, args []string) error {
 		if err := a.agree(yes, question, args); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (a *App) agree(yes bool, question string, args []string) error {
 	}
 	what := fmt.Sprintf(question, quoted...)
 	if !a.Terminal {
-		return usagef("%s: give -y to say that it may go", strings.ToLower(what[:1])+what[1:])
+		return Usagef("%s: give -y to say that it may go", strings.ToLower(what[:1])+what[1:])
 	}
 	fmt.Fprintf(a.Err, "%s? [y/N] ", what)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
@@ -144,13 +144,13 @@ func (a *App) agree(yes bool, question string, args []string) error {
 	return nil
 }
 
-// sure asks whether that may be done, unless the flag has said so.
-func (a *App) sure(yes bool, what, consequence string) error {
+// Sure asks whether that may be done, unless the flag has said so.
+func (a *App) Sure(yes bool, what, consequence string) error {
 	if yes {
 		return nil
 	}
 	if !a.Terminal {
-		return usagef("%s: %s Give -y to say so", what, consequence)
+		return Usagef("%s: %s Give -y to say so", what, consequence)
 	}
 	fmt.Fprintf(a.Err, "Really %s? %s [y/N] ", what, consequence)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
@@ -160,30 +160,30 @@ func (a *App) sure(yes bool, what, consequence string) error {
 	return nil
 }
 
-// matchingCmd is a command that lists the objects of one kind.
-func matchingCmd[T any](a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string) *cobra.Command {
+// MatchingCommand is a command that lists the objects of one kind.
+func MatchingCommand[T any](a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [LIMIT]", Aliases: []string{"ls"}, Short: "List " + kind, Args: cobra.MaximumNArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			limit := ""
 			if len(args) > 0 {
 				limit = args[0]
 				none = "no " + kind + " with that name"
 			}
 			matching := func(api *client.Client, ctx context.Context) ([]T, error) { return all(api, ctx, limit) }
-			return list(ctx, a, matching, none, head, row)
+			return List(ctx, a, matching, none, head, row)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 }
 
-// vmJob is a command that starts a job and follows it.
-func (a *App) vmJob(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
-	var w waitFlags
+// JobAction is a command that starts a job and follows it.
+func (a *App) JobAction(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
+	var w WaitFlags
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(args),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -191,38 +191,38 @@ func (a *App) vmJob(use, short string, args int, begin func(*client.Client, cont
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	w.addJob(c)
+	w.AddJob(c)
 	return c
 }
 
 // removeCmd is a command that removes what it is given the name of, and says so;
 // question and done have a %s for the name.
 func (a *App) removeCmd(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
-	return a.asked(question, &cobra.Command{
+	return a.Confirmed(question, &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
 			if err := remove(api, ctx, args[0]); err != nil {
 				return err
 			}
-			a.say(done, args[0])
+			a.Say(done, args[0])
 			return nil
 		}),
 	})
 }
 
-// removal is a command that removes what its arguments name, once that is
+// Removal is a command that removes what its arguments name, once that is
 // confirmed; question asks with the arguments in their order.
-func (a *App) removal(use, short, question string, ask asking, names ...nameLister) *cobra.Command {
-	return a.asked(question, &cobra.Command{
+func (a *App) Removal(use, short, question string, ask asking, names ...nameLister) *cobra.Command {
+	return a.Confirmed(question, &cobra.Command{
 		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),
-		RunE:              a.told(ask),
-		ValidArgsFunction: a.completion(names...),
+		RunE:              a.Told(ask),
+		ValidArgsFunction: a.Completion(names...),
 	})
 }

@@ -66,15 +66,15 @@ func (a *App) Root() *cobra.Command {
 	return root
 }
 
-// do wraps a command's work: what fails before it is a wrong command line.
-func (a *App) do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+// Do wraps a command's work: what fails before it is a wrong command line.
+func (a *App) Do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		a.format = a.Flags.Format
 		if a.format == "" {
 			a.format = a.settledFormat()
 		}
 		if !slices.Contains(formats, a.format) {
-			return usagef("--format %q: %s", a.format, wantFormats)
+			return Usagef("--format %q: %s", a.format, wantFormats)
 		}
 		a.started = true
 		return work(c.Context(), args)
@@ -85,7 +85,7 @@ func (a *App) do(work func(ctx context.Context, args []string) error) func(*cobr
 func Group(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usagef("unknown command %q: see \"%s --help\"", args[0], c.CommandPath())
+			return Usagef("unknown command %q: see \"%s --help\"", args[0], c.CommandPath())
 		}
 		var names []string
 		for _, sub := range c.Commands() {
@@ -93,7 +93,7 @@ func Group(c *cobra.Command) *cobra.Command {
 				names = append(names, sub.Name())
 			}
 		}
-		return usagef("%s what? One of %s; see \"%s --help\"", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
+		return Usagef("%s what? One of %s; see \"%s --help\"", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
 	}
 	c.Args = cobra.ArbitraryArgs
 	return c
@@ -102,9 +102,9 @@ func Group(c *cobra.Command) *cobra.Command {
 func (a *App) VersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the release", Args: cobra.NoArgs,
-		RunE: a.do(func(context.Context, []string) error {
-			if a.json() {
-				return a.printJSON(map[string]string{"version": build.Version()})
+		RunE: a.Do(func(context.Context, []string) error {
+			if a.JSON() {
+				return a.PrintJSON(map[string]string{"version": build.Version()})
 			}
 			fmt.Fprintln(a.Out, "seedbed", build.Version())
 			return nil

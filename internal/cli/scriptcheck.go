@@ -24,7 +24,7 @@ is often meant otherwise. The exit status is 1 when there is an error.
 It needs Python 3 on this machine, and no server. Where there is no Python, only
 the text is checked: its length, and that it is UTF-8. So does the server when a
 script is added; the rest shows when a job runs it.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			text, err := a.readArg(args[0], seedbed.MaxDocument)
 			if err != nil {
 				return err
@@ -39,7 +39,7 @@ script is added; the rest shows when a job runs it.`,
 			}
 			return a.printScriptFindings(args[0], found)
 		}),
-		ValidArgsFunction: a.completion(files),
+		ValidArgsFunction: a.Completion(Files),
 	}
 	c.Flags().StringVar(&interpreter, "python", "python3", "the `interpreter` that reads it")
 	return c
@@ -58,12 +58,12 @@ func (a *App) printScriptFindings(file string, found []python.Finding) error {
 			errs++
 		}
 	}
-	if a.json() {
-		if err := a.printJSON(found); err != nil {
+	if a.JSON() {
+		if err := a.PrintJSON(found); err != nil {
 			return err
 		}
 	} else {
-		a.printTable([]string{"line", "level", "finding"}, rows, file+": nothing to find fault with")
+		a.PrintTable([]string{"line", "level", "finding"}, rows, file+": nothing to find fault with")
 	}
 	if errs > 0 {
 		return fmt.Errorf("%s: %d error(s)", file, errs)

@@ -32,8 +32,8 @@ With --privileged a script runs as root of the worker's host, with the host's
 /dev, /sys and /run, as PVC's scripts do: it can do anything to the host. Only an
 admin can ask for that, and it is for the script's present text: another has to
 be granted it anew.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -48,14 +48,14 @@ be granted it anew.`,
 				}
 				return a.tellMessage(msg)
 			}
-			return show(ctx, a, (*client.Client).ScriptOptions, args[0], func(o client.ScriptOptions) [][2]string {
+			return Show(ctx, a, (*client.Client).ScriptOptions, args[0], func(o client.ScriptOptions) [][2]string {
 				return [][2]string{
 					{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
 					{"time", orWorkers(o.Time)}, {"memory", orWorkers(o.Memory)},
 				}
 			})
 		}),
-		ValidArgsFunction: a.completion(scriptNames),
+		ValidArgsFunction: a.Completion(scriptNames),
 	}
 	c.Flags().BoolVar(&privileged, "privileged", false, "root of the host, with its /dev, /sys and /run")
 	c.Flags().BoolVar(&network, "network", false, "the host's network")

@@ -88,8 +88,8 @@ func (a *App) settledFormat() string {
 	return s.Format
 }
 
-// client is the API's client, as flags, environment and file say.
-func (a *App) client() (*client.Client, error) {
+// Client is the API's client, as flags, environment and file say.
+func (a *App) Client() (*client.Client, error) {
 	o, err := a.options()
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (a *App) place(s settings) (client.Options, error) {
 		{"url and socket of the configuration file", s.URL, s.Socket},
 	} {
 		if from.url != "" && from.socket != "" {
-			return client.Options{}, usagef("%s exclude each other: give one", from.name)
+			return client.Options{}, Usagef("%s exclude each other: give one", from.name)
 		}
 		if from.url != "" || from.socket != "" {
 			return client.Options{URL: from.url, Socket: from.socket}, nil
@@ -284,7 +284,7 @@ func (a *App) named(s settings) (c *connection, explicit bool, err error) {
 	name, from := a.Flags.Connection, "--connection"
 	explicit = name != ""
 	if explicit && (a.Flags.URL != "" || a.Flags.Socket != "") {
-		return nil, true, usagef("--connection excludes --url and --socket: give one")
+		return nil, true, Usagef("--connection excludes --url and --socket: give one")
 	}
 	if name == "" && a.Flags.URL == "" && a.Flags.Socket == "" && a.Getenv("SEEDBED_URL") == "" && a.Getenv("SEEDBED_SOCKET") == "" {
 		if name, from = a.Getenv("SEEDBED_CONNECTION"), "SEEDBED_CONNECTION"; name == "" {

@@ -18,11 +18,11 @@ moment, each disk for itself. In a Ceph pool the guest may run; what it holds in
 memory is not in it. In a directory pool the domain has to be off.`,
 	})
 	c.AddCommand(
-		a.vmJob("create VM NAME", "Take a snapshot of each disk", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		a.JobAction("create VM NAME", "Take a snapshot of each disk", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.TakeSnapshot(ctx, args[0], args[1])
 		}),
 		a.vmSnapshotList(),
-		a.asked("Remove of instance %s the snapshot %s", a.vmJob("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		a.Confirmed("Remove of instance %s the snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveSnapshot(ctx, args[0], args[1])
 		})),
 	)
@@ -32,25 +32,25 @@ memory is not in it. In a directory pool the domain has to be off.`,
 func (a *App) vmSnapshotList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list VM", Aliases: []string{"ls"}, Short: "List an instance's snapshots", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			all := func(c *client.Client, ctx context.Context) ([]client.Snapshot, error) {
 				return c.Snapshots(ctx, args[0])
 			}
-			return list(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
+			return List(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
 				[]string{"name", "disks", "complete", "taken"},
 				func(s client.Snapshot) []string {
 					complete := "yes"
 					if !s.Complete {
 						complete = "no"
 					}
-					return []string{s.Name, strconv.Itoa(len(s.Volumes)), complete, a.ago(s.Created)}
+					return []string{s.Name, strconv.Itoa(len(s.Volumes)), complete, a.Ago(s.Created)}
 				})
 		}),
 	}
 }
 
 func (a *App) vmFlatten() *cobra.Command {
-	c := a.vmJob("flatten VM", "Make an instance's disks independent of their image", 1,
+	c := a.JobAction("flatten VM", "Make an instance's disks independent of their image", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Flatten(ctx, args[0])
 		})

@@ -24,7 +24,7 @@ type usageError struct{ msg string }
 
 func (e usageError) Error() string { return e.msg }
 
-func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+func Usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 // timedOut is the end of --timeout.
 type timedOut struct{ msg string }
@@ -55,8 +55,8 @@ func (a *App) status(err error) int {
 	return exitFailed
 }
 
-// oneLine is a message without line ends and control characters: part of it
+// OneLine is a message without line ends and control characters: part of it
 // may come from a guest or from the far side.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(printable(s)), " ")
+func OneLine(s string) string {
+	return strings.Join(strings.Fields(Printable(s)), " ")
 }

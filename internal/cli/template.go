@@ -68,7 +68,7 @@ func (a *App) systemAdd() *cobra.Command {
 	)
 	c = &cobra.Command{
 		Use: "add NAME --vcpus CPUS --vram MB", Short: "Make a system template", Args: cobra.ExactArgs(1),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r := flags.request(c)
 			r.Serial, r.VNC, r.MigrationMaxDowntime = new(flags.serial.wanted()), new(flags.vnc.wanted()), &flags.maxDowntime
 			return api.AddSystemTemplate(ctx, args[0], r)
@@ -89,28 +89,28 @@ func (a *App) systemModify() *cobra.Command {
 	)
 	c = &cobra.Command{
 		Use: "modify NAME", Short: "Change what is said of a system template; instances stay as they are", Args: cobra.ExactArgs(1),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r := flags.request(c)
 			if r == (client.SystemTemplateRequest{}) {
-				return "", usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+				return "", Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
 			}
 			return api.ChangeSystemTemplate(ctx, args[0], r)
 		}),
-		ValidArgsFunction: a.completion(systemTemplates),
+		ValidArgsFunction: a.Completion(systemTemplates),
 	}
 	flags.add(c, 0)
 	return c
 }
 
 func (a *App) systemRemove() *cobra.Command {
-	return a.removal("remove NAME", "Remove a system template", "Remove system template %s",
+	return a.Removal("remove NAME", "Remove a system template", "Remove system template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveSystemTemplate(ctx, args[0])
 		}, systemTemplates)
 }
 
 func (a *App) systemList() *cobra.Command {
-	return matchingCmd(a, "system templates", "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
+	return MatchingCommand(a, "system templates", "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
 		(*client.Client).SystemTemplates,
 		[]string{"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]", "disk bus", "copied"},
 		func(t client.SystemTemplate) []string {

@@ -28,7 +28,7 @@ the instance's name (modulo 16, 0 without one) and {netid} for that of the NIC,
 counted from 0. Without a MAC template addresses are drawn.`,
 		Example: `  seedbed provisioner template network add lan --mac-template '{prefix}:2f:1f:{vmid}{netid}'`,
 		Args:    cobra.ExactArgs(1),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.AddNetworkTemplate(ctx, args[0], mac)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -38,14 +38,14 @@ counted from 0. Without a MAC template addresses are drawn.`,
 }
 
 func (a *App) networkTemplateRemove() *cobra.Command {
-	return a.removal("remove NAME", "Remove a network template", "Remove network template %s",
+	return a.Removal("remove NAME", "Remove a network template", "Remove network template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveNetworkTemplate(ctx, args[0])
 		}, networkTemplates)
 }
 
 func (a *App) networkTemplateList() *cobra.Command {
-	return matchingCmd(a, "network templates", "no network templates yet: seedbed provisioner template network add NAME",
+	return MatchingCommand(a, "network templates", "no network templates yet: seedbed provisioner template network add NAME",
 		(*client.Client).NetworkTemplates, []string{"name", "id", "mac template", "networks"},
 		func(t client.NetworkTemplate) []string {
 			var vnis []string
@@ -60,17 +60,17 @@ func (a *App) vniAdd() *cobra.Command {
 	var again bool
 	c := &cobra.Command{
 		Use: "add NAME VNI", Short: "Add a NIC on the network VNI (seedbed network list)", Args: cobra.ExactArgs(2),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.AddTemplateNetwork(ctx, args[0], args[1], again)
 		}),
-		ValidArgsFunction: a.completion(networkTemplates, networks),
+		ValidArgsFunction: a.Completion(networkTemplates, networks),
 	}
 	c.Flags().BoolVarP(&again, "permit-duplicate", "d", false, "add a second NIC on a network that the template has")
 	return c
 }
 
 func (a *App) vniRemove() *cobra.Command {
-	return a.removal("remove NAME VNI", "Remove every NIC on the network VNI", "Remove from network template %s the network %s",
+	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Remove from network template %s the network %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveTemplateNetwork(ctx, args[0], args[1])
 		}, networkTemplates, templateVNIs)

@@ -21,7 +21,7 @@ func (a *App) storageTemplateCmd() *cobra.Command {
 func (a *App) storageAdd() *cobra.Command {
 	return &cobra.Command{
 		Use: "add NAME", Short: "Make a storage template, without disks yet (disk add)", Args: cobra.ExactArgs(1),
-		RunE: a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.AddStorageTemplate(ctx, args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -29,7 +29,7 @@ func (a *App) storageAdd() *cobra.Command {
 }
 
 func (a *App) storageRemove() *cobra.Command {
-	return a.removal("remove NAME", "Remove a storage template", "Remove storage template %s",
+	return a.Removal("remove NAME", "Remove a storage template", "Remove storage template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveStorageTemplate(ctx, args[0])
 		}, storageTemplates)
@@ -37,7 +37,7 @@ func (a *App) storageRemove() *cobra.Command {
 
 // storageList has a line for each disk.
 func (a *App) storageList() *cobra.Command {
-	return matchingCmd(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
+	return MatchingCommand(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
 		(*client.Client).StorageTemplates,
 		[]string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
 		func(t client.StorageTemplate) []string {
@@ -76,18 +76,18 @@ before a key of one letter, two before others.`,
 		Example: `  seedbed provisioner template storage disk add root sda -p default -i debian-13
   seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
 		Args: cobra.ExactArgs(2),
-		RunE: a.told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
 			r.SizeGB = given(c, "size", size)
 			if r.Source != "" && (r.SizeGB != nil || r.Filesystem != "" || r.Mountpoint != "") {
-				return "", usagef("--source-volume excludes --size, --filesystem and --mountpoint: a clone has the size and the content of its image")
+				return "", Usagef("--source-volume excludes --size, --filesystem and --mountpoint: a clone has the size and the content of its image")
 			}
 			if r.Filesystem == "" && (len(args) > 0 || r.Mountpoint != "") {
-				return "", usagef("--fsarg and --mountpoint need --filesystem")
+				return "", Usagef("--fsarg and --mountpoint need --filesystem")
 			}
 			r.FilesystemArgs = dashed(args)
 			return api.AddTemplateDisk(ctx, names[0], names[1], r)
 		}),
-		ValidArgsFunction: a.completion(storageTemplates, nothing),
+		ValidArgsFunction: a.Completion(storageTemplates, NoNames),
 	}
 	f := c.Flags()
 	f.StringVarP(&r.Pool, "pool", "p", "", "storage `pool` of the disk")
@@ -120,7 +120,7 @@ func dashed(args []string) []string {
 }
 
 func (a *App) diskRemove() *cobra.Command {
-	return a.removal("remove NAME DISK", "Remove a disk from a storage template", "Remove from storage template %s the disk %s",
+	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Remove from storage template %s the disk %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveTemplateDisk(ctx, args[0], args[1])
 		}, storageTemplates, templateDisks)

@@ -33,18 +33,18 @@ func (a *App) tokenAdd() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Make a token and print its secret, this once", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) (err error) {
+		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
 			r := client.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
 			if r.Role, err = seedbed.ParseRole(role); err != nil {
 				return err
 			}
 			if lasts < 0 {
-				return usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
+				return Usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
 			}
 			if lasts > 0 {
 				r.Expires = time.Now().Add(lasts)
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -58,15 +58,15 @@ func (a *App) tokenAdd() *cobra.Command {
 				}
 				made.Secret = ""
 			}
-			if a.json() {
-				return a.printJSON(made)
+			if a.JSON() {
+				return a.PrintJSON(made)
 			}
 			if file != "" {
-				a.say("token %s added; its secret is in %s (--token-file, or token_file of the configuration)", r.Name, file)
+				a.Say("token %s added; its secret is in %s (--token-file, or token_file of the configuration)", r.Name, file)
 				return nil
 			}
 			fmt.Fprintln(a.Out, made.Secret)
-			a.say("token %s added; its secret, above, is not told again", r.Name)
+			a.Say("token %s added; its secret, above, is not told again", r.Name)
 			return nil
 		}),
 	}
@@ -83,11 +83,11 @@ func (a *App) tokenAdd() *cobra.Command {
 func (a *App) tokenList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return List(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
 				[]string{"name", "role", "made", "used", "expires", "quota"},
 				func(t seedbed.Token) []string {
-					return []string{t.Name, string(t.Role), a.ago(t.Created), a.ago(t.Used), expiry(t), quotaLine(t.Quota)}
+					return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
 				})
 		}),
 	}
@@ -114,9 +114,9 @@ func (a *App) AuditCommand() *cobra.Command {
 		Long: `Show who changed what, the newest first. Each entry was written with the change
 itself. With -f json it also has what was there before, and what was asked for;
 secrets and documents are left out.`,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.AuditEntry, error) { return c.Audit(ctx, n) }
-			return list(ctx, a, all, "nothing was changed through the API", []string{"when", "who", "role", "from", "what", "request"},
+			return List(ctx, a, all, "nothing was changed through the API", []string{"when", "who", "role", "from", "what", "request"},
 				func(e seedbed.AuditEntry) []string {
 					return []string{e.At.Local().Format(time.DateTime), e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, strings.Replace(e.Request, "/api/v1", "", 1)}
 				})

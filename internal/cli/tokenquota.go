@@ -27,8 +27,8 @@ func (a *App) tokenQuota() *cobra.Command {
 		Use: "quota NAME", Short: "Bound what the instances of a token may have", Args: cobra.ExactArgs(1),
 		Long: `Bound what the live instances that a token made may have together. What is not
 said is without bound from then on. Instances that there are stay.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -36,14 +36,14 @@ said is without bound from then on. Instances that there are stay.`,
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(t)
+			if a.JSON() {
+				return a.PrintJSON(t)
 			}
 			said := quotaLine(t.Quota)
 			if said == "" {
 				said = "without bound"
 			}
-			a.say("token %s: %s", t.Name, said)
+			a.Say("token %s: %s", t.Name, said)
 			return nil
 		}),
 	}

@@ -35,7 +35,7 @@ func (a *App) vmList() *cobra.Command {
 	var q seedbed.InstanceQuery
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List instances", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			none := "no instances yet: seedbed create NAME --profile PROFILE"
 			if q != (seedbed.InstanceQuery{Limit: q.Limit}) {
 				none = "no such instances"
@@ -43,10 +43,10 @@ func (a *App) vmList() *cobra.Command {
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Instance, error) {
 				return c.ListInstances(ctx, q)
 			}
-			return list(ctx, a, all, none,
+			return List(ctx, a, all, none,
 				[]string{"name", "state", "address", "profile", "image", "node", "made"},
 				func(i seedbed.Instance) []string {
-					return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.ago(i.Created)}
+					return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}
 				})
 		}),
 	}
@@ -73,8 +73,8 @@ func standing(i seedbed.Instance) string {
 func (a *App) vmShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show an instance", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			return show(ctx, a, (*client.Client).Instance, args[0], a.vmPairs)
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			return Show(ctx, a, (*client.Client).Instance, args[0], a.vmPairs)
 		}),
 	}
 }
@@ -94,12 +94,12 @@ func (a *App) vmPairs(i seedbed.Instance) [][2]string {
 	return [][2]string{
 		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", yesOnly(i.Held)}, {"protected", yesOnly(i.Protected)},
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
-		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", size(i.Memory)},
+		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", yesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", optionLine(i.Metadata)}, {"tags", tagLine(i.Tags)}, {"notice", a.spotLine(i.Spot)},
-		{"made", a.moment(i.Created)}, {"made by token", i.Token},
-		{"user-data fetched", a.moment(i.Fetched)}, {"reported", a.moment(i.Reported)}, {"domain gone", a.moment(i.GoneSince)},
+		{"made", a.Moment(i.Created)}, {"made by token", i.Token},
+		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
 	}
 }
 
@@ -107,14 +107,14 @@ func (a *App) vmRemove() *cobra.Command {
 	var (
 		yes     bool
 		confirm string
-		w       waitFlags
+		w       WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance, its volumes included", Args: cobra.ExactArgs(1),
 		Long: `Remove an instance, its volumes included. While the job that makes it is under way,
 that is cancelled and undone first; any other job on it has to end before.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ that is cancelled and undone first; any other job on it has to end before.`,
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

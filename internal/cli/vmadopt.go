@@ -14,7 +14,7 @@ import (
 // vmAdopt takes a domain over, or says what keeps it from that.
 func (a *App) vmAdopt() *cobra.Command {
 	var req seedbed.AdoptRequest
-	var w waitFlags
+	var w WaitFlags
 	var dry bool
 	var tags []string
 	node := ""
@@ -31,8 +31,8 @@ the NICs: what it sends from another is dropped. "seedbed vm adoptable" lists th
 domains that there are, and --dry-run says what is in the way of one.`,
 		Example: "seedbed vm adopt old-web --address 10.7.0.12 --tag from=virt-manager\nseedbed vm start old-web",
 		Args:    cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ domains that there are, and --dry-run says what is in the way of one.`,
 			for _, t := range tags {
 				key, value, ok := strings.Cut(t, "=")
 				if !ok {
-					return usagef("tag %q: want key=value", t)
+					return Usagef("tag %q: want key=value", t)
 				}
 				if req.Tags == nil {
 					req.Tags = map[string]string{}
@@ -53,14 +53,14 @@ domains that there are, and --dry-run says what is in the way of one.`,
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
 	c.Flags().StringSliceVar(&req.Addresses, "address", nil, "address of each NIC, in their order; left out: a free one")
 	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance, as key=value; may be repeated")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what the domain has, and what is in the way")
 	c.Flags().StringVar(&node, "node", "", "`node` that the domain is on, where several have one of that name")
-	w.addJob(c)
+	w.AddJob(c)
 	return c
 }
 
@@ -70,8 +70,8 @@ func (a *App) adoptable(ctx context.Context, api *client.Client, node, name stri
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(d)
+	if a.JSON() {
+		return a.PrintJSON(d)
 	}
 	pairs := [][2]string{{"name", d.Name}, {"uuid", string(d.ID)}, {"node", d.Node}, {"state", string(d.State)}, {"vcpus", fmt.Sprint(d.VCPUs)}, {"memory", d.Memory.String()}}
 	for _, disk := range d.Disks {
@@ -84,9 +84,9 @@ func (a *App) adoptable(ctx context.Context, api *client.Client, node, name stri
 	for _, n := range d.NICs {
 		pairs = append(pairs, [2]string{"nic " + n.MAC.String(), "bridge " + n.Bridge})
 	}
-	a.printPairs(pairs)
+	a.PrintPairs(pairs)
 	if len(d.Problems) == 0 {
-		a.say("nothing is in the way: seedbed vm adopt %s", d.Name)
+		a.Say("nothing is in the way: seedbed vm adopt %s", d.Name)
 		return nil
 	}
 	return seedbed.Errorf(seedbed.ErrConflict, "in the way: %s", strings.Join(d.Problems, "; "))
@@ -97,23 +97,23 @@ func (a *App) vmAdoptable() *cobra.Command {
 	node := ""
 	c := &cobra.Command{
 		Use: "adoptable", Short: "List the domains of libvirt that are no instances", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			read := func(api *client.Client, ctx context.Context) ([]seedbed.ForeignDomain, error) {
 				return api.Domains(ctx, node)
 			}
-			return list(ctx, a, read, "libvirt knows no domain but the instances",
+			return List(ctx, a, read, "libvirt knows no domain but the instances",
 				[]string{"name", "node", "state", "vcpus", "memory", "uuid"},
 				func(d seedbed.ForeignDomain) []string {
 					return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
 				})
 		}),
 	}
-	onNode(c, &node)
+	OnNode(c, &node)
 	return c
 }
 
 func (a *App) vmForget() *cobra.Command {
-	c := a.vmJob("forget VM", "Let go of an instance; its domain and disks stay", 1,
+	c := a.JobAction("forget VM", "Let go of an instance; its domain and disks stay", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Forget(ctx, args[0])
 		})

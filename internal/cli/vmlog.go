@@ -22,11 +22,11 @@ func (a *App) vmLog() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if lines < 0 || tail <= 0 {
-				return usagef("--lines and --tail: want positive numbers")
+				return Usagef("--lines and --tail: want positive numbers")
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}

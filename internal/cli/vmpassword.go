@@ -20,7 +20,7 @@ func (a *App) vmPassword() *cobra.Command {
 		Long: `Print the administrator password that a guest posted (cloudbase-init does): the
 base64 of what it encrypted with the instance's first RSA key or, with --key, the
 password itself. The key stays here.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := a.instance(ctx, args[0])
 			if err != nil {
 				return err
@@ -34,10 +34,10 @@ password itself. The key stays here.`,
 					return err
 				}
 			}
-			if a.json() {
-				return a.printJSON(map[string]string{"password": text})
+			if a.JSON() {
+				return a.PrintJSON(map[string]string{"password": text})
 			}
-			fmt.Fprintln(a.Out, printable(text))
+			fmt.Fprintln(a.Out, Printable(text))
 			return nil
 		}),
 	}

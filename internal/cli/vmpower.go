@@ -51,15 +51,15 @@ func (a *App) vmReboot() *cobra.Command {
 }
 
 func (a *App) vmPower(c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error)) *cobra.Command {
-	var w waitFlags
+	var w WaitFlags
 	how := func() client.Power { return client.Power{} }
 	if p != nil {
 		how = p.power
 		p.add(c)
 	}
 	c.Args = cobra.ExactArgs(1)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		api, err := a.client()
+	c.RunE = a.Do(func(ctx context.Context, args []string) error {
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -67,8 +67,8 @@ func (a *App) vmPower(c *cobra.Command, p *powerFlags, ask func(*client.Client, 
 		if err != nil {
 			return err
 		}
-		return a.finish(ctx, api, receipt, &w)
+		return a.Finish(ctx, api, receipt, &w)
 	})
-	w.addJob(c)
+	w.AddJob(c)
 	return c
 }

@@ -23,15 +23,15 @@ either, and the cleanup leaves it alone.`,
 	if !on {
 		c.Use, c.Short, c.Long, done = "unprotect NAME", "Take the protection of an instance away", "", "%s is protected no more"
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		i, err := a.changed(ctx, args[0], true, client.InstanceChange{Protected: &on})
 		if err != nil {
 			return err
 		}
-		if a.json() {
-			return a.printJSON(i)
+		if a.JSON() {
+			return a.PrintJSON(i)
 		}
-		a.say(done, i.Name)
+		a.Say(done, i.Name)
 		return nil
 	})
 	return c
@@ -41,7 +41,7 @@ either, and the cleanup leaves it alone.`,
 // that. For one that is protected it asks for the name, which it gives back.
 func (a *App) confirm(ctx context.Context, api *client.Client, name, what string) (string, error) {
 	if !a.Terminal {
-		return "", usagef("to %s %s destroys its disks: give -y to say so", what, name)
+		return "", Usagef("to %s %s destroys its disks: give -y to say so", what, name)
 	}
 	i, err := api.Instance(ctx, name)
 	if err != nil {

@@ -17,7 +17,7 @@ func (a *App) vmRebuild() *cobra.Command {
 		confirm        string
 		served         servedFlags
 		p              powerFlags
-		w              waitFlags
+		w              WaitFlags
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -29,7 +29,7 @@ the other profile's. By a provisioner profile the disks are those of its storage
 template, without --image; where its script makes them, that is run again. The
 former disks are there until the instance is ready: when anything fails before, it
 runs from them again.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			given, err := params.values(a)
 			if err != nil {
 				return err
@@ -37,7 +37,7 @@ runs from them again.`,
 			if err := served.params(a, c, given); err != nil {
 				return err
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ runs from them again.`,
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
 	f := c.Flags()
@@ -77,7 +77,7 @@ runs from them again.`,
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
 	served.add(c)
 	p.add(c)
-	w.addJob(c)
+	w.AddJob(c)
 	return c
 }
 

@@ -13,7 +13,7 @@ func (a *App) vmResize() *cobra.Command {
 		req          seedbed.ResizeRequest
 		size, memory string
 		dry          bool
-		w            waitFlags
+		w            WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "resize NAME", Short: "Make an instance's disk larger, or change its vcpus and memory", Args: cobra.ExactArgs(1),
@@ -24,7 +24,7 @@ systems are the guest's to grow, as cloud-init does at the next boot. No disk ge
 smaller. Vcpus and memory change while the instance is stopped. Once the disk has
 begun to grow there is no way back.`,
 		Example: "  seedbed vm resize web1 --size 40GiB\n  seedbed vm resize db1 --disk 1 --size 2TiB\n  seedbed vm resize web1 --vcpus 4 --memory 8GiB",
-		RunE: a.do(func(ctx context.Context, args []string) (err error) {
+		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
 			for text, into := range map[*string]*seedbed.Bytes{&size: &req.Size, &memory: &req.Memory} {
 				if *text == "" {
 					continue
@@ -33,7 +33,7 @@ begun to grow there is no way back.`,
 					return err
 				}
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ begun to grow there is no way back.`,
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
 	f := c.Flags()
@@ -58,6 +58,6 @@ begun to grow there is no way back.`,
 	f.StringVar(&memory, "memory", "", "how `much` memory, such as 4GiB")
 	f.BoolVar(&dry, "dry-run", false, "tell what it would be and what is in its way, and do nothing")
 	c.MarkFlagsOneRequired("size", "vcpus", "memory")
-	w.addJob(c)
+	w.AddJob(c)
 	return c
 }

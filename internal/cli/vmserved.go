@@ -19,7 +19,7 @@ func (a *App) vmOptions() *cobra.Command {
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service", Args: cobra.ExactArgs(1),
 		Long: `Show how an instance may use the metadata service or, with flags, change it: at
 once, and while it runs.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := a.changed(ctx, args[0], o.said(), client.InstanceChange{Metadata: &o.MetadataOptions})
 			if err != nil {
 				return err
@@ -33,7 +33,7 @@ once, and while it runs.`,
 
 // changed is the instance after a change, or as it is when none is asked for.
 func (a *App) changed(ctx context.Context, name string, asked bool, change client.InstanceChange) (seedbed.Instance, error) {
-	api, err := a.client()
+	api, err := a.Client()
 	if err != nil {
 		return seedbed.Instance{}, err
 	}
@@ -48,7 +48,7 @@ func (a *App) vmTag() *cobra.Command {
 		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags", Args: cobra.MinimumNArgs(1),
 		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets one and
 KEY- takes one away.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			tags := map[string]*string{}
 			for _, arg := range args[1:] {
 				k, v, set := strings.Cut(arg, "=")
@@ -57,7 +57,7 @@ KEY- takes one away.`,
 					key = k
 				}
 				if _, twice := tags[key]; twice || key == "" || !set && !drop {
-					return usagef("%q: want KEY=VALUE or KEY-, each key once", arg)
+					return Usagef("%q: want KEY=VALUE or KEY-, each key once", arg)
 				}
 				tags[key] = nil
 				if set {
@@ -68,8 +68,8 @@ KEY- takes one away.`,
 			if err != nil {
 				return err
 			}
-			if len(i.Tags) == 0 && !a.json() {
-				a.say("%s has no tags", i.Name)
+			if len(i.Tags) == 0 && !a.JSON() {
+				a.Say("%s has no tags", i.Name)
 				return nil
 			}
 			return a.showPairs(i.Tags, tagPairs(i.Tags))
@@ -105,7 +105,7 @@ func (a *App) vmSpot() *cobra.Command {
 		Long: `Show the notice of interruption that an instance reads at spot/instance-action or,
 with a flag, change it. Nothing else happens: who gives notice carries it out.
 A TIME is RFC 3339, or from now on such as +2m.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := a.instance(ctx, args[0])
 			if err != nil {
 				return err
@@ -117,8 +117,8 @@ A TIME is RFC 3339, or from now on such as +2m.`,
 			if i, err = a.changed(ctx, args[0], asked, client.InstanceChange{Spot: &spot}); err != nil {
 				return err
 			}
-			if i.Spot == nil && !a.json() {
-				a.say("%s has no notice", i.Name)
+			if i.Spot == nil && !a.JSON() {
+				a.Say("%s has no notice", i.Name)
 				return nil
 			}
 			return a.showPairs(i.Spot, a.spotPairs(i.Spot))
@@ -154,7 +154,7 @@ func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot,
 	}
 	switch {
 	case actions > 1 || f.clear && (actions > 0 || f.rebalance):
-		return nil, false, usagef("want one of --terminate-at, --stop-at and --hibernate-at, or --clear alone")
+		return nil, false, Usagef("want one of --terminate-at, --stop-at and --hibernate-at, or --clear alone")
 	case f.clear:
 		return nil, true, nil
 	}
@@ -165,7 +165,7 @@ func (a *App) spotPairs(s *seedbed.Spot) [][2]string {
 	if s == nil {
 		return nil
 	}
-	return [][2]string{{"action", s.Action}, {"time", a.moment(s.Time)}, {"rebalance", a.moment(s.Rebalance)}}
+	return [][2]string{{"action", s.Action}, {"time", a.Moment(s.Time)}, {"rebalance", a.Moment(s.Rebalance)}}
 }
 
 // spotLine is a notice on one line.
@@ -175,17 +175,17 @@ func (a *App) spotLine(s *seedbed.Spot) string {
 	}
 	var said []string
 	if s.Action != "" {
-		said = append(said, s.Action+" at "+a.moment(s.Time))
+		said = append(said, s.Action+" at "+a.Moment(s.Time))
 	}
 	if !s.Rebalance.IsZero() {
-		said = append(said, "rebalance since "+a.moment(s.Rebalance))
+		said = append(said, "rebalance since "+a.Moment(s.Rebalance))
 	}
 	return strings.Join(said, "; ")
 }
 
 // instance is the instance of that name, and the client that found it.
 func (a *App) instance(ctx context.Context, name string) (seedbed.Instance, error) {
-	api, err := a.client()
+	api, err := a.Client()
 	if err != nil {
 		return seedbed.Instance{}, err
 	}

@@ -13,20 +13,20 @@ import (
 	"seedbed/api/client"
 )
 
-// waitFlags are the flags of commands that start a job.
-type waitFlags struct {
+// WaitFlags are the flags of commands that start a job.
+type WaitFlags struct {
 	wait, noWait bool
 	timeout      time.Duration
 	job          jobFlags
 }
 
-// addJob is add for a command whose job can be run in several ways.
-func (w *waitFlags) addJob(c *cobra.Command) {
+// AddJob is add for a command whose job can be run in several ways.
+func (w *WaitFlags) AddJob(c *cobra.Command) {
 	w.add(c)
 	w.job.add(c)
 }
 
-func (w *waitFlags) add(c *cobra.Command) {
+func (w *WaitFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&w.wait, "wait", true, "follow the job to its end")
 	f.BoolVar(&w.noWait, "no-wait", false, "only start the job; status 0 then means that it was accepted")
@@ -34,23 +34,23 @@ func (w *waitFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 }
 
-func (w *waitFlags) addTimeout(c *cobra.Command) {
+func (w *WaitFlags) addTimeout(c *cobra.Command) {
 	c.Flags().DurationVar(&w.timeout, "timeout", 0, "how `long` to follow the job, such as 10m (default: to its end)")
 }
 
-func (w *waitFlags) wanted() bool { return w.wait && !w.noWait }
+func (w *WaitFlags) wanted() bool { return w.wait && !w.noWait }
 
-// finish ends a command that has started a job: it follows the job when that
+// Finish ends a command that has started a job: it follows the job when that
 // is wanted, and else tells its ID.
-func (a *App) finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *waitFlags) error {
+func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *WaitFlags) error {
 	if r.Cancels != "" {
-		a.say("it is still being made: job %s is cancelled, and undone first", r.Cancels.Short())
+		a.Say("it is still being made: job %s is cancelled, and undone first", r.Cancels.Short())
 	}
 	if !w.wanted() {
-		if a.json() {
-			return a.printJSON(r)
+		if a.JSON() {
+			return a.PrintJSON(r)
 		}
-		a.say("job %s %s; follow it with: seedbed job watch %s", r.Job.Short(), r.State, r.Job.Short())
+		a.Say("job %s %s; follow it with: seedbed job watch %s", r.Job.Short(), r.State, r.Job.Short())
 		return nil
 	}
 	return a.follow(ctx, c, string(r.Job), w.timeout, false)
@@ -75,8 +75,8 @@ func (a *App) follow(ctx context.Context, c *client.Client, id string, timeout t
 	case err != nil:
 		return err
 	}
-	if a.json() {
-		print := a.printJSON
+	if a.JSON() {
+		print := a.PrintJSON
 		if every {
 			print = json.NewEncoder(a.Out).Encode
 		}
@@ -87,7 +87,7 @@ func (a *App) follow(ctx context.Context, c *client.Client, id string, timeout t
 	if err := outcome(job); err != nil {
 		return err
 	}
-	a.say("%s %s succeeded in %s (job %s)", job.Kind, printable(job.Subject), span(job.Ended.Sub(job.Created)), job.ID.Short())
+	a.Say("%s %s succeeded in %s (job %s)", job.Kind, Printable(job.Subject), Span(job.Ended.Sub(job.Created)), job.ID.Short())
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"context"
@@ -9,10 +9,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) OrphanCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func OrphanCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "orphan", Aliases: []string{"orphans"}, Short: "What jobs that were undone could not take back",
 		Long: `What jobs that were undone could not take back, because a pool or a host did not
 answer then. The cleanup has them undone once more, after ten minutes for the first time
@@ -23,35 +24,35 @@ another job has worked on since: what is left of that goes when it is removed.
 Besides, the list has what carries Seedbed's tag and is of no instance or image that is
 known, as after the database was restored from a copy. Nothing takes that away by itself.`,
 	})
-	c.AddCommand(a.orphanList(), a.orphanUndo())
+	c.AddCommand(orphanList(a), orphanUndo(a))
 	return c
 }
 
-func (a *App) orphanList() *cobra.Command {
+func orphanList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List what was left behind", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			return list(ctx, a, (*client.Client).Orphans, "nothing is left behind",
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return cli.List(ctx, a, (*client.Client).Orphans, "nothing is left behind",
 				[]string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
 				func(o seedbed.Orphan) []string {
 					if o.Stage == "" { // a stray
 						o.Subject = string(o.Instance)
 					}
-					return []string{o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node, a.ago(o.Since), strconv.Itoa(o.Tries), oneLine(o.Why)}
+					return []string{o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node, a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why)}
 				})
 		}),
 	}
 }
 
-func (a *App) orphanUndo() *cobra.Command {
+func orphanUndo(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "undo JOB", Short: "Have a job undone once more that has left something behind", Args: cobra.ExactArgs(1),
 		Long: `Have a job undone once more that has left something behind, now rather than when the
 cleanup does. Only the stages are undone of which something is left. Of a rebuild whose instance was
 left with its new disks, this switches the instance off and gives it the former ones.`,
-		ValidArgsFunction: a.completion(orphaned),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		ValidArgsFunction: a.Completion(orphaned),
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ left with its new disks, this switches the instance off and gives it the former 
 			if err != nil {
 				return err
 			}
-			a.say("job %s is undone once more; follow it with: seedbed job watch %s", j.ID.Short(), j.ID.Short())
+			a.Say("job %s is undone once more; follow it with: seedbed job watch %s", j.ID.Short(), j.ID.Short())
 			return nil
 		}),
 	}
@@ -69,5 +70,5 @@ left with its new disks, this switches the instance off and gives it the former 
 func orphaned(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Orphans(ctx)
 	all = slices.DeleteFunc(all, func(o seedbed.Orphan) bool { return o.Stage == "" })
-	return slices.Compact(each(all, func(o seedbed.Orphan) string { return o.Job.Short() })), err
+	return slices.Compact(cli.Each(all, func(o seedbed.Orphan) string { return o.Job.Short() })), err
 }

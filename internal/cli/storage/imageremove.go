@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"context"
@@ -7,10 +7,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) imageRemove() *cobra.Command {
-	c := a.vmJob("remove NAME", "Remove an image that nothing needs any more", 1,
+func imageRemove(a *cli.App) *cobra.Command {
+	c := a.JobAction("remove NAME", "Remove an image that nothing needs any more", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveImage(ctx, args[0])
 		})
@@ -18,5 +19,5 @@ func (a *App) imageRemove() *cobra.Command {
 	c.Long = `Remove an image, also what is left of an import that could not be undone. It is
 refused while profiles name the image or disks are clones of it: remove them
 first, or give the instances disks of their own (seedbed vm flatten).`
-	return a.asked("Remove image %s", c)
+	return a.Confirmed("Remove image %s", c)
 }

@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"bytes"
@@ -8,23 +8,24 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 func TestUploadBar(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	a := &App{Out: &out, Err: &out, Terminal: true, Getenv: func(string) string { return "" }, Now: func() time.Time { return at }}
+	a := &cli.App{Out: &out, Err: &out, Terminal: true, Getenv: func(string) string { return "" }, Now: func() time.Time { return at }}
 	a.Now = func() time.Time { return at }
 	const size = 4 * seedbed.MiB
-	bar := a.newUploadBar(bytes.NewReader(make([]byte, size)), size)
+	bar := newUploadBar(a, bytes.NewReader(make([]byte, size)), size)
 	for range 4 {
 		at = at.Add(time.Second)
 		if _, err := io.CopyN(io.Discard, bar, int64(seedbed.MiB)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := bar.line(at, 200), strings.Repeat("█", barWidth)+" 100% upload 4 of 4 MiB, 1 MiB/s, 4s"; got != want {
+	if got, want := bar.line(at, 200), strings.Repeat("█", cli.BarWidth)+" 100% upload 4 of 4 MiB, 1 MiB/s, 4s"; got != want {
 		t.Errorf("got %q; want %q", got, want)
 	}
 	bar.end()
@@ -33,7 +34,7 @@ func TestUploadBar(t *testing.T) {
 	}
 	out.Reset()
 	a.Flags.Quiet = true
-	quiet := a.newUploadBar(bytes.NewReader(make([]byte, 10)), 10)
+	quiet := newUploadBar(a, bytes.NewReader(make([]byte, 10)), 10)
 	if _, err := io.Copy(io.Discard, quiet); err != nil {
 		t.Fatal(err)
 	}

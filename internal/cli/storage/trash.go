@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"cmp"
@@ -11,39 +11,40 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) TrashCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func TrashCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "trash", Short: "Disks that were removed and still exist",
 		Long: `Disks that were removed and still exist. Where the pool's configuration has the
 key trash, the disks of an instance that is removed are kept for that time, and
 then purged by the cleanup.`,
 	})
-	c.AddCommand(a.trashList(), a.trashRestore(), a.trashDiscard(), a.trashPurge())
+	c.AddCommand(trashList(a), trashRestore(a), trashDiscard(a), trashPurge(a))
 	return c
 }
 
-func (a *App) trashList() *cobra.Command {
+func trashList(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List what was removed, and what was restored", Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			read := func(api *client.Client, ctx context.Context) ([]client.TrashItem, error) { return api.Trash(ctx, node) }
-			return list(ctx, a, read, "the trash is empty",
+			return cli.List(ctx, a, read, "the trash is empty",
 				[]string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
 				func(i client.TrashItem) []string {
-					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, size(i.Size), a.ago(i.Removed), a.ago(i.Expires)}
+					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires)}
 				})
 		}),
 	}
-	onNode(c, &node)
+	cli.OnNode(c, &node)
 	return c
 }
 
 // trashed finds what has that ID in the trash of some pool, on that node or on any. It is
 // ErrConflict when there are several.
-func (a *App) trashed(ctx context.Context, api *client.Client, node, id string) (client.TrashItem, error) {
+func trashed(ctx context.Context, a *cli.App, api *client.Client, node, id string) (client.TrashItem, error) {
 	items, err := api.Trash(ctx, node)
 	if err != nil {
 		return client.TrashItem{}, err
@@ -55,7 +56,7 @@ func (a *App) trashed(ctx context.Context, api *client.Client, node, id string) 
 	case 1:
 		return items[0], nil
 	}
-	in := each(items, func(i client.TrashItem) string {
+	in := cli.Each(items, func(i client.TrashItem) string {
 		if i.Node == "" {
 			return "pool " + i.Pool
 		}
@@ -64,7 +65,7 @@ func (a *App) trashed(ctx context.Context, api *client.Client, node, id string) 
 	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: say which is meant with --node", id, strings.Join(in, " and "))
 }
 
-func (a *App) trashRestore() *cobra.Command {
+func trashRestore(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{
 		Use: "restore ID", Short: "Make what is in the trash a volume again",
@@ -72,12 +73,12 @@ func (a *App) trashRestore() *cobra.Command {
 instance: its data can be copied out of it, and an image made of that copy. No
 cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
-			item, err := a.trashed(ctx, api, node, args[0])
+			item, err := trashed(ctx, a, api, node, args[0])
 			if err != nil {
 				return err
 			}
@@ -85,15 +86,15 @@ cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(v)
+			if a.JSON() {
+				return a.PrintJSON(v)
 			}
-			a.say("%s", printable(restored(v, item)))
+			a.Say("%s", cli.Printable(restored(v, item)))
 			return nil
 		}),
-		ValidArgsFunction: a.completion(trashIDs),
+		ValidArgsFunction: a.Completion(trashIDs),
 	}
-	onNode(c, &node)
+	cli.OnNode(c, &node)
 	return c
 }
 
@@ -128,55 +129,55 @@ func restored(v seedbed.VolumeInfo, item client.TrashItem) string {
 	return text
 }
 
-func (a *App) trashDiscard() *cobra.Command {
+func trashDiscard(a *cli.App) *cobra.Command {
 	var yes bool
 	node := ""
 	c := &cobra.Command{
 		Use: "discard POOL/VOLUME", Short: "Put a restored volume back into the trash", Args: cobra.ExactArgs(1),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			pool, name, ok := strings.Cut(args[0], "/")
 			if !ok {
-				return usagef("%q: want POOL/VOLUME, as seedbed trash restore tells it", args[0])
+				return cli.Usagef("%q: want POOL/VOLUME, as seedbed trash restore tells it", args[0])
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
-			if err := a.sure(yes, "discard "+args[0], "A pool without a trash removes it at once."); err != nil {
+			if err := a.Sure(yes, "discard "+args[0], "A pool without a trash removes it at once."); err != nil {
 				return err
 			}
 			item, err := api.DiscardVolume(ctx, node, pool, name)
 			switch {
 			case err != nil:
 				return err
-			case a.json():
-				return a.printJSON(item)
+			case a.JSON():
+				return a.PrintJSON(item)
 			case item == nil:
-				a.say("volume %s is removed: pool %s keeps no trash", name, pool)
+				a.Say("volume %s is removed: pool %s keeps no trash", name, pool)
 			default:
-				a.say("volume %s is in the trash as %s, and purged %s", name, item.ID, a.ago(item.Expires))
+				a.Say("volume %s is in the trash as %s, and purged %s", name, item.ID, a.Ago(item.Expires))
 			}
 			return nil
 		}),
-		ValidArgsFunction: a.completion(restoredVolumes),
+		ValidArgsFunction: a.Completion(restoredVolumes),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().StringVar(&node, "node", "", "`node` that the volume is on, where several have one of that name")
 	return c
 }
 
-func (a *App) trashPurge() *cobra.Command {
+func trashPurge(a *cli.App) *cobra.Command {
 	var yes, all bool
 	node := ""
 	c := &cobra.Command{
 		Use: "purge [ID]", Short: "Remove from the trash for good, before its time", Args: cobra.MaximumNArgs(1),
 		Long: `Remove one disk, or with --all everything, from the trash for good, before its
 time. Restored volumes stay.`,
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if all == (len(args) == 1) {
-				return usagef("purge what? Give the ID of one, or --all")
+				return cli.Usagef("purge what? Give the ID of one, or --all")
 			}
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -186,23 +187,23 @@ time. Restored volumes stay.`,
 					return err
 				}
 			} else {
-				one, err := a.trashed(ctx, api, node, args[0])
+				one, err := trashed(ctx, a, api, node, args[0])
 				if err != nil {
 					return err
 				}
 				items = append(items, one)
 			}
-			return a.purge(ctx, api, node, items, yes)
+			return purge(ctx, a, api, node, items, yes)
 		}),
-		ValidArgsFunction: a.completion(trashIDs),
+		ValidArgsFunction: a.Completion(trashIDs),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
-	onNode(c, &node)
+	cli.OnNode(c, &node)
 	return c
 }
 
-func (a *App) purge(ctx context.Context, api *client.Client, node string, items []client.TrashItem, yes bool) error {
+func purge(ctx context.Context, a *cli.App, api *client.Client, node string, items []client.TrashItem, yes bool) error {
 	var due []client.TrashItem
 	for _, i := range items {
 		if i.State == seedbed.Trashed {
@@ -210,17 +211,17 @@ func (a *App) purge(ctx context.Context, api *client.Client, node string, items 
 		}
 	}
 	if len(due) == 0 {
-		a.say("the trash is empty")
+		a.Say("the trash is empty")
 		return nil
 	}
-	if err := a.sure(yes, fmt.Sprintf("purge %d disk(s) for good", len(due)), "What is on them is lost."); err != nil {
+	if err := a.Sure(yes, fmt.Sprintf("purge %d disk(s) for good", len(due)), "What is on them is lost."); err != nil {
 		return err
 	}
 	for _, i := range due {
 		if err := api.PurgeVolume(ctx, cmp.Or(i.Node, node), i.Pool, i.ID); err != nil {
 			return err
 		}
-		a.say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)
+		a.Say("%s (%s of pool %s) is purged", i.ID, i.Name, i.Pool)
 	}
 	return nil
 }
@@ -229,12 +230,12 @@ func (a *App) purge(ctx context.Context, api *client.Client, node string, items 
 func trashIDs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
 	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Trashed })
-	return each(all, func(i client.TrashItem) string { return i.ID }), err
+	return cli.Each(all, func(i client.TrashItem) string { return i.ID }), err
 }
 
 // restoredVolumes are the volumes that came back from the trash, as POOL/VOLUME.
 func restoredVolumes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
 	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Restored })
-	return each(all, func(i client.TrashItem) string { return i.Pool + "/" + i.Name }), err
+	return cli.Each(all, func(i client.TrashItem) string { return i.Pool + "/" + i.Name }), err
 }

@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) imageUpload() *cobra.Command {
+func imageUpload(a *cli.App) *cobra.Command {
 	var (
 		u   client.ImageUpload
-		w   waitFlags
+		w   cli.WaitFlags
 		dry bool
 	)
 	c := &cobra.Command{
@@ -29,34 +30,34 @@ this machine, and import it. The server checks its digest as it comes; a file th
 does not come whole leaves nothing behind. An OVA with several disks becomes an
 OVA image: seedbed ova upload.`,
 		Args: cobra.ExactArgs(2),
-		RunE: a.do(func(ctx context.Context, args []string) error {
+		RunE: a.Do(func(ctx context.Context, args []string) error {
 			f, size, err := openUpload(args[1])
 			if err != nil {
 				return err
 			}
 			defer f.Close()
 			u.Name, u.SHA256 = args[0], strings.ToLower(u.SHA256)
-			api, err := a.client()
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
 			if dry {
-				return a.tellImport(ctx, api, seedbed.ImportRequest{Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node})
+				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node})
 			}
-			bar := a.newUploadBar(f, size)
+			bar := newUploadBar(a, f, size)
 			receipt, err := api.UploadImage(ctx, u, bar, size)
 			bar.end()
 			if err != nil {
 				return err
 			}
-			return a.finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, receipt, &w)
 		}),
-		ValidArgsFunction: a.completion(nothing, files),
+		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
 	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
 	c.Flags().StringVar(&u.Node, "node", "", "`node` that is to take the file in (default: the control host, or the first that has the pool)")
 	dryFlag(c, &dry)
-	w.addJob(c)
+	w.AddJob(c)
 	return c
 }
 
@@ -88,7 +89,7 @@ func openUpload(path string) (*os.File, seedbed.Bytes, error) {
 
 // uploadBar is a file that is sent, and shows on a terminal how much of it has been.
 type uploadBar struct {
-	a     *App
+	a     *cli.App
 	file  io.Reader
 	size  seedbed.Bytes
 	sent  seedbed.Bytes
@@ -96,7 +97,7 @@ type uploadBar struct {
 	drawn time.Time
 }
 
-func (a *App) newUploadBar(file io.Reader, size seedbed.Bytes) *uploadBar {
+func newUploadBar(a *cli.App, file io.Reader, size seedbed.Bytes) *uploadBar {
 	return &uploadBar{a: a, file: file, size: size, began: a.Now()}
 }
 
@@ -109,12 +110,12 @@ func (b *uploadBar) Read(p []byte) (int, error) {
 	b.sent += seedbed.Bytes(n)
 	if now := b.a.Now(); b.shown() && now.Sub(b.drawn) >= redraw {
 		b.drawn = now
-		fmt.Fprint(b.a.Out, "\r\x1b[K"+b.line(now, columns()))
+		fmt.Fprint(b.a.Out, "\r\x1b[K"+b.line(now, cli.Columns()))
 	}
 	return n, err
 }
 
-func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.Flags.Quiet && !b.a.json() }
+func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.Flags.Quiet && !b.a.JSON() }
 
 // line is the bar in at most width columns.
 func (b *uploadBar) line(now time.Time, width int) string {
@@ -122,11 +123,11 @@ func (b *uploadBar) line(now time.Time, width int) string {
 	if b.size > 0 {
 		done = min(1, float64(b.sent)/float64(b.size))
 	}
-	full := int(done * barWidth)
-	bar := strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+	full := int(done * cli.BarWidth)
+	bar := strings.Repeat("█", full) + strings.Repeat("░", cli.BarWidth-full)
 	took := now.Sub(b.began)
 	rate := seedbed.Bytes(float64(b.sent) / max(took.Seconds(), 0.001))
-	s := fmt.Sprintf("%s %3d%% upload %d of %d MiB, %d MiB/s, %s", bar, int(done*100), b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, span(took))
+	s := fmt.Sprintf("%s %3d%% upload %d of %d MiB, %d MiB/s, %s", bar, int(done*100), b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, cli.Span(took))
 	return text.Trim(s, max(20, width-1))
 }
 

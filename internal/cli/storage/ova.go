@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"context"
@@ -8,47 +8,48 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) OVACommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "ova", Short: "OVA images"})
+func OVACommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "ova", Short: "OVA images"})
 	c.AddCommand(
-		a.ovaUpload(),
-		a.removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",
+		ovaUpload(a),
+		a.Removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",
 			func(ctx context.Context, api *client.Client, args []string) (string, error) {
 				return api.RemoveOVA(ctx, args[0])
-			}, ovas),
-		a.ovaList(),
+			}, cli.OVAs),
+		ovaList(a),
 	)
 	return c
 }
 
-func (a *App) ovaUpload() *cobra.Command {
+func ovaUpload(a *cli.App) *cobra.Command {
 	var (
 		pool string
 		dry  bool
 	)
-	upload := a.told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+	upload := a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 		f, size, err := openUpload(args[1])
 		if err != nil {
 			return "", err
 		}
 		defer f.Close()
-		bar := a.newUploadBar(f, size)
+		bar := newUploadBar(a, f, size)
 		defer bar.end()
 		return api.UploadOVA(ctx, args[0], pool, bar, size)
 	})
-	plan := a.do(func(ctx context.Context, args []string) error {
+	plan := a.Do(func(ctx context.Context, args []string) error {
 		f, size, err := openUpload(args[1])
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		api, err := a.client()
+		api, err := a.Client()
 		if err != nil {
 			return err
 		}
-		return a.tellImport(ctx, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
+		return tellImport(ctx, a, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
 	})
 	c := &cobra.Command{
 		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
@@ -62,7 +63,7 @@ profile gets; it may be empty.`,
 			}
 			return upload(c, args)
 		},
-		ValidArgsFunction: a.completion(nothing, files),
+		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
 	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `pool` of its disks")
 	dryFlag(c, &dry)
@@ -70,8 +71,8 @@ profile gets; it may be empty.`,
 	return c
 }
 
-func (a *App) ovaList() *cobra.Command {
-	return matchingCmd(a, "OVA images", "no OVA images", (*client.Client).OVAs,
+func ovaList(a *cli.App) *cobra.Command {
+	return cli.MatchingCommand(a, "OVA images", "no OVA images", (*client.Client).OVAs,
 		[]string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
 		func(o client.OVA) []string {
 			row := make([]string, 7)

@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"context"
@@ -7,9 +7,10 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) CleanupCommand() *cobra.Command {
+func CleanupCommand(a *cli.App) *cobra.Command {
 	var dryRun, force bool
 	c := &cobra.Command{
 		Use:   "cleanup",
@@ -19,8 +20,8 @@ gone, expired leases, old records. It runs by itself, too; this runs it now.
 On a node of which it does not see everything it touches nothing, and says so; when
 there is no other node, it refuses.`,
 		Args: cobra.NoArgs,
-		RunE: a.do(func(ctx context.Context, _ []string) error {
-			api, err := a.client()
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -28,7 +29,7 @@ there is no other node, it refuses.`,
 			if err != nil {
 				return err
 			}
-			if err := a.printCleanup(report, dryRun); err != nil {
+			if err := printCleanup(a, report, dryRun); err != nil {
 				return err
 			}
 			if report.Refused != "" {
@@ -42,9 +43,9 @@ there is no other node, it refuses.`,
 	return c
 }
 
-func (a *App) printCleanup(r client.CleanupReport, dryRun bool) error {
-	if a.json() {
-		return a.printJSON(r)
+func printCleanup(a *cli.App, r client.CleanupReport, dryRun bool) error {
+	if a.JSON() {
+		return a.PrintJSON(r)
 	}
 	var rows [][]string
 	for _, t := range r.Tasks {
@@ -55,13 +56,13 @@ func (a *App) printCleanup(r client.CleanupReport, dryRun bool) error {
 		none = ""
 	}
 	if len(rows) > 0 || none != "" {
-		a.printTable([]string{"task", "action", "subject", "detail"}, rows, none)
+		a.PrintTable([]string{"task", "action", "subject", "detail"}, rows, none)
 	}
 	for _, why := range r.Skipped {
-		a.say("%s", printable(why))
+		a.Say("%s", cli.Printable(why))
 	}
 	if dryRun && len(rows) > 0 {
-		a.say("nothing was touched: this was a dry run")
+		a.Say("nothing was touched: this was a dry run")
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package storage
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // dryFlag gives a command that imports the flag that has it only tell.
@@ -17,23 +18,23 @@ func dryFlag(c *cobra.Command, dry *bool) {
 }
 
 // tellImport tells what an import would make; an error when it would be refused.
-func (a *App) tellImport(ctx context.Context, api *client.Client, req seedbed.ImportRequest) error {
+func tellImport(ctx context.Context, a *cli.App, api *client.Client, req seedbed.ImportRequest) error {
 	p, err := api.PlanImport(ctx, req)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		err = a.printJSON(p)
+	if a.JSON() {
+		err = a.PrintJSON(p)
 	} else {
 		pool := p.Pool
 		if p.Free > 0 {
-			pool += ", " + size(p.Free) + " free"
+			pool += ", " + cli.Size(p.Free) + " free"
 		}
 		of := ""
 		if p.Size > 0 {
-			of = size(p.Size)
+			of = cli.Size(p.Size)
 		}
-		a.printPairs([][2]string{
+		a.PrintPairs([][2]string{
 			{"name", p.Name}, {"pool", pool}, {"node", p.Node}, {"size", of}, {"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
 		})
 	}

@@ -1,0 +1,90 @@
+// Package storage has the commands for what disks are made of and what is left of them: images, OVAs, the
+// trash, orphans and the cleanup.
+package storage
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/cli"
+)
+
+func ImageCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
+	c.AddCommand(imageAdd(a), imageUpload(a), imageList(a), imageShow(a), imageRemove(a))
+	return c
+}
+
+func imageAdd(a *cli.App) *cobra.Command {
+	var (
+		r   client.ImageRequest
+		w   cli.WaitFlags
+		dry bool
+	)
+	c := &cobra.Command{
+		Use:   "add NAME FILE",
+		Short: "Import a disk image from a file on the host",
+		Long: `Import a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
+a file on the host of a seedbed-worker: the control host's, or that of --node. The
+image is a copy, and the file may go afterwards. A file that is on this machine
+alone is sent by: seedbed image upload.`,
+		Args: cobra.ExactArgs(2),
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			r.Name = args[0]
+			path, err := filepath.Abs(args[1])
+			if err != nil {
+				return err
+			}
+			r.Path, r.SHA256 = path, strings.ToLower(r.SHA256)
+			api, err := a.Client()
+			if err != nil {
+				return err
+			}
+			if dry {
+				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node})
+			}
+			receipt, err := api.ImportImage(ctx, r)
+			if err != nil {
+				return err
+			}
+			return a.Finish(ctx, api, receipt, &w)
+		}),
+	}
+	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
+	cli.NodeFlag(c, &r.Node)
+	dryFlag(c, &dry)
+	w.AddJob(c)
+	return c
+}
+
+func imageList(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List images", Args: cobra.NoArgs,
+		RunE: a.Do(func(ctx context.Context, _ []string) error {
+			return cli.List(ctx, a, (*client.Client).Images, "no images yet: seedbed image add NAME FILE",
+				[]string{"name", "state", "size", "format", "pool", "node", "added"},
+				func(i seedbed.Image) []string {
+					return []string{i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created)}
+				})
+		}),
+	}
+}
+
+func imageShow(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an image", Args: cobra.ExactArgs(1),
+		RunE: a.Do(func(ctx context.Context, args []string) error {
+			return cli.Show(ctx, a, (*client.Client).Image, args[0], func(i seedbed.Image) [][2]string {
+				return [][2]string{
+					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", cli.Size(i.Size)},
+					{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.Moment(i.Created)},
+				}
+			})
+		}),
+	}
+}

@@ -13,7 +13,7 @@ func TestExampleUserData(t *testing.T) {
 	for _, name := range []string{"cloud-config.yaml", "multipart.mime", "windows.ps1", "windows.yaml"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(filepath.Join("../../packaging/examples", "userdata", name))
+			text, err := os.ReadFile(filepath.Join("../../../packaging/examples", "userdata", name))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -91,7 +91,7 @@ func (a *App) printMetadata(ctx context.Context, api *client.Client, vm, path st
 	}
 	var out io.Writer = a.Out
 	if a.Terminal {
-		out = safeWriter{a.Out}
+		out = newSafeWriter(a.Out)
 		if !bytes.HasSuffix(body, []byte("\n")) {
 			body = append(body, '\n')
 		}

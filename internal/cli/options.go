@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -150,4 +152,19 @@ func optionLine(o seedbed.MetadataOptions) string {
 		}
 	}
 	return strings.Join(said, " ")
+}
+
+func tagLine(tags map[string]string) string {
+	var all []string
+	for _, p := range tagPairs(tags) {
+		all = append(all, p[0]+"="+p[1])
+	}
+	return strings.Join(all, "\n")
+}
+
+func tagPairs(tags map[string]string) (pairs [][2]string) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		pairs = append(pairs, [2]string{k, tags[k]})
+	}
+	return pairs
 }

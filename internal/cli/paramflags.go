@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -122,4 +124,45 @@ func lines(params map[string]any) ([]string, error) {
 		all = append(all, name+"="+text)
 	}
 	return all, nil
+}
+
+// parseParams makes the params of a request from key=value arguments.
+func parseParams(args []string) (map[string]any, error) {
+	params := map[string]any{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, Usagef("--param %q: want key=value", arg)
+		}
+		if _, twice := params[key]; twice && key != "ssh_keys" {
+			return nil, Usagef("--param %s is given twice", key)
+		}
+		switch key {
+		case "vcpus", "http_put_response_hop_limit":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return nil, Usagef("--param %s=%s: want a number, such as 2", key, value)
+			}
+			params[key] = n
+		case "ssh_keys":
+			keys, _ := params[key].([]string)
+			more, err := sshKeys([]string{value})
+			if err != nil {
+				return nil, err
+			}
+			params[key] = slices.Concat(keys, more)
+		case "user_data", "vendor_data":
+			doc := []byte(value)
+			if file, ok := strings.CutPrefix(value, "@"); ok {
+				var err error
+				if doc, err = readBounded(file, seedbed.MaxDocument); err != nil {
+					return nil, err
+				}
+			}
+			setDocument(params, key, doc)
+		default:
+			params[key] = value
+		}
+	}
+	return params, nil
 }

@@ -11,7 +11,7 @@ import (
 // TestExampleScripts holds that the static check says nothing of the scripts that are installed.
 func TestExampleScripts(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../../packaging/examples/scripts/*.py")
+	paths, err := filepath.Glob("../../../packaging/examples/scripts/*.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,21 +77,6 @@ KEY- takes one away.`,
 	}
 }
 
-func tagPairs(tags map[string]string) (pairs [][2]string) {
-	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		pairs = append(pairs, [2]string{k, tags[k]})
-	}
-	return pairs
-}
-
-func tagLine(tags map[string]string) string {
-	var all []string
-	for _, p := range tagPairs(tags) {
-		all = append(all, p[0]+"="+p[1])
-	}
-	return strings.Join(all, "\n")
-}
-
 // spotFlags are a notice of interruption.
 type spotFlags struct {
 	at               map[string]*string // by action

@@ -191,8 +191,8 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// newSafeWriter is a writer to w that keeps a guest from steering the terminal.
-func newSafeWriter(w io.Writer) io.Writer { return safeWriter{w} }
+// NewSafeWriter is a writer to w that keeps a guest from steering the terminal.
+func NewSafeWriter(w io.Writer) io.Writer { return safeWriter{w} }
 
 // safeWriter keeps a guest from steering the terminal.
 type safeWriter struct{ w io.Writer }

@@ -32,7 +32,7 @@ func (a *App) vmLog() *cobra.Command {
 			}
 			var w io.Writer = a.Out
 			if a.Terminal && !raw {
-				w = newSafeWriter(a.Out)
+				w = NewSafeWriter(a.Out)
 			}
 			text, err := api.Console(ctx, args[0], tail)
 			if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package metadata
 
 import (
 	"context"
@@ -16,9 +16,10 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) metadataLint() *cobra.Command {
+func metadataLint(a *cli.App) *cobra.Command {
 	var dialect string
 	c := &cobra.Command{
 		Use: "lint VM", Short: "Check what an instance would get, as cloud-init reads it", Args: cobra.ExactArgs(1),
@@ -30,7 +31,7 @@ when cloud-init is installed here. The exit status is 1 when there is a finding.
 			if err != nil {
 				return err
 			}
-			of, err := a.dialect(ctx, api, args[0], dialect)
+			of, err := dialectOf(ctx, a, api, args[0], dialect)
 			if err != nil {
 				return err
 			}
@@ -45,7 +46,7 @@ when cloud-init is installed here. The exit status is 1 when there is a finding.
 			if err := l.lint(ctx, of); err != nil {
 				return err
 			}
-			return a.printFindings(args[0], l.findings)
+			return printFindings(a, args[0], l.findings)
 		}),
 	}
 	c.Flags().StringVar(&dialect, "dialect", "", "ec2, openstack or `nocloud` (default: the instance's datasource)")
@@ -61,7 +62,7 @@ func fetchMetadata(ctx context.Context, api *client.Client, vm, path string) (bo
 	return body, err == nil, err
 }
 
-func (a *App) printFindings(vm string, findings []finding) error {
+func printFindings(a *cli.App, vm string, findings []finding) error {
 	if a.JSON() {
 		if findings == nil {
 			findings = []finding{}

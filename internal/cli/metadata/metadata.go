@@ -1,4 +1,5 @@
-package cli
+// Package metadata has the commands that read what a guest is served.
+package metadata
 
 import (
 	"bytes"
@@ -14,11 +15,12 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) MetadataCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
-	c.AddCommand(a.metadataShow(), a.metadataLint(), a.metadataLog())
+func MetadataCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
+	c.AddCommand(metadataShow(a), metadataLint(a), metadataLog(a))
 	return c
 }
 
@@ -29,7 +31,7 @@ var roots = map[string][]string{
 	"nocloud":   {"/nocloud/meta-data", "/nocloud/user-data", "/nocloud/vendor-data", "/nocloud/network-config"},
 }
 
-func (a *App) metadataShow() *cobra.Command {
+func metadataShow(a *cli.App) *cobra.Command {
 	var dialect string
 	c := &cobra.Command{
 		Use:   "show VM [PATH]",
@@ -44,9 +46,9 @@ dialect that the instance's datasource reads.`,
 				return err
 			}
 			if len(args) == 2 {
-				return a.printMetadata(ctx, api, args[0], args[1])
+				return printMetadata(ctx, a, api, args[0], args[1])
 			}
-			of, err := a.dialect(ctx, api, args[0], dialect)
+			of, err := dialectOf(ctx, a, api, args[0], dialect)
 			if err != nil {
 				return err
 			}
@@ -56,18 +58,18 @@ dialect that the instance's datasource reads.`,
 					return err
 				}
 			}
-			return a.printLeaves(w.leaves)
+			return printLeaves(a, w.leaves)
 		}),
 	}
 	c.Flags().StringVar(&dialect, "dialect", "", "ec2, openstack or `nocloud` (default: the instance's datasource)")
 	return c
 }
 
-// dialect is the one that is asked for, or that the instance's datasource reads.
-func (a *App) dialect(ctx context.Context, api *client.Client, vm, asked string) (string, error) {
+// dialectOf is the one that is asked for, or that the instance's datasource reads.
+func dialectOf(ctx context.Context, a *cli.App, api *client.Client, vm, asked string) (string, error) {
 	if asked != "" {
 		if roots[asked] == nil {
-			return "", Usagef("--dialect %q: want ec2, openstack or nocloud", asked)
+			return "", cli.Usagef("--dialect %q: want ec2, openstack or nocloud", asked)
 		}
 		return asked, nil
 	}
@@ -81,7 +83,7 @@ func (a *App) dialect(ctx context.Context, api *client.Client, vm, asked string)
 	return string(i.Datasource), nil
 }
 
-func (a *App) printMetadata(ctx context.Context, api *client.Client, vm, path string) error {
+func printMetadata(ctx context.Context, a *cli.App, api *client.Client, vm, path string) error {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
@@ -91,7 +93,7 @@ func (a *App) printMetadata(ctx context.Context, api *client.Client, vm, path st
 	}
 	var out io.Writer = a.Out
 	if a.Terminal {
-		out = newSafeWriter(a.Out)
+		out = cli.NewSafeWriter(a.Out)
 		if !bytes.HasSuffix(body, []byte("\n")) {
 			body = append(body, '\n')
 		}
@@ -100,7 +102,7 @@ func (a *App) printMetadata(ctx context.Context, api *client.Client, vm, path st
 	return err
 }
 
-func (a *App) printLeaves(leaves [][2]string) error {
+func printLeaves(a *cli.App, leaves [][2]string) error {
 	if a.JSON() {
 		byPath := make(map[string]string, len(leaves))
 		for _, l := range leaves {
@@ -159,7 +161,7 @@ func (w *walk) visit(ctx context.Context, path string, depth int) error {
 	return nil
 }
 
-func (a *App) metadataLog() *cobra.Command {
+func metadataLog(a *cli.App) *cobra.Command {
 	var (
 		f     client.AccessFilter
 		since string
@@ -171,14 +173,14 @@ func (a *App) metadataLog() *cobra.Command {
 				ago, err := time.ParseDuration(since)
 				if f.Since = a.Now().Add(-ago); err != nil {
 					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-						return Usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
+						return cli.Usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
 					}
 				}
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.GuestEvent, error) {
 				return c.Access(ctx, args[0], f)
 			}
-			return List(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, a.accessRow)
+			return cli.List(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, func(e seedbed.GuestEvent) []string { return accessRow(a, e) })
 		}),
 	}
 	flags := c.Flags()
@@ -190,7 +192,7 @@ func (a *App) metadataLog() *cobra.Command {
 	return c
 }
 
-func (a *App) accessRow(e seedbed.GuestEvent) []string {
+func accessRow(a *cli.App, e seedbed.GuestEvent) []string {
 	row := []string{e.At.Local().Format(time.DateTime), e.Kind, strings.TrimSpace(e.Method + " " + e.Path), "", ""}
 	if e.Kind == seedbed.GuestLease {
 		row[2] = fmt.Sprintf("%s %s until %s", e.MAC, e.Addr, e.Until.Local().Format(time.DateTime))

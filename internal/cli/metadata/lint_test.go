@@ -1,4 +1,4 @@
-package cli
+package metadata
 
 import (
 	"bytes"
@@ -65,8 +65,8 @@ func TestLint(t *testing.T) {
 		return "Content-Type: multipart/mixed; boundary=b\nMIME-Version: 1.0\n\n--b\n" + part + "\n--b--\n"
 	}
 	tests := []struct {
-		name, dialect, path, body string // "-" takes the path away
-		at, want                  string // nothing for no finding
+		name, dialectOf, path, body string // "-" takes the path away
+		at, want                    string // nothing for no finding
 	}{
 		{"good", "ec2", "", "", "", ""},
 		{"good OpenStack", "openstack", "", "", "", ""},
@@ -131,7 +131,7 @@ func TestLint(t *testing.T) {
 				}
 				return nil, nil
 			}}
-			if err := l.lint(t.Context(), tt.dialect); err != nil {
+			if err := l.lint(t.Context(), tt.dialectOf); err != nil {
 				t.Fatal(err)
 			}
 			switch {
@@ -147,9 +147,9 @@ func TestLint(t *testing.T) {
 func TestLintOptions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		options seedbed.MetadataOptions
-		dialect string
-		want    int
+		options   seedbed.MetadataOptions
+		dialectOf string
+		want      int
 	}{
 		{seedbed.MetadataOptions{}, "nocloud", 0},
 		{seedbed.MetadataOptions{Tokens: "required"}, "ec2", 0},
@@ -158,8 +158,8 @@ func TestLintOptions(t *testing.T) {
 		{seedbed.MetadataOptions{Endpoint: "disabled", Tokens: "required"}, "nocloud", 2},
 	} {
 		var l linter
-		if l.options(tt.options, tt.dialect); len(l.findings) != tt.want {
-			t.Errorf("%+v, %s: %+v", tt.options, tt.dialect, l.findings)
+		if l.options(tt.options, tt.dialectOf); len(l.findings) != tt.want {
+			t.Errorf("%+v, %s: %+v", tt.options, tt.dialectOf, l.findings)
 		}
 	}
 }

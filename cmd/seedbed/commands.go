@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/hook"
 	"seedbed/internal/cli/metadata"
 	"seedbed/internal/cli/storage"
 )
@@ -11,7 +12,7 @@ import (
 // commands are the commands of the tool.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		storage.ImageCommand(a), a.ProfileCommand(), a.HookCommand(), a.DeliveryCommand(), a.EndpointCommand(), a.CreateCommand(), a.VMCommand(), a.JobCommand(), storage.TrashCommand(a), storage.OrphanCommand(a),
+		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), a.CreateCommand(), a.VMCommand(), a.JobCommand(), storage.TrashCommand(a), storage.OrphanCommand(a),
 		metadata.MetadataCommand(a), a.NetworkCommand(), a.NodeCommand(), a.ClusterCommand(), a.CertificateCommand(), storage.CleanupCommand(a), a.TokenCommand(), a.AuditCommand(),
 		a.DoctorCommand(), a.StatusCommand(), a.VersionCommand(), a.DocsCommand(),
 		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), storage.OVACommand(a), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),

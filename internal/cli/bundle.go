@@ -101,7 +101,7 @@ func fingerprint(key []byte) string { return base64.StdEncoding.EncodeToString(k
 
 // readPEM reads the one PEM block of that type in a file.
 func readPEM(path, kind, hint string) ([]byte, error) {
-	text, err := readBounded(path, 64*seedbed.KiB)
+	text, err := ReadBounded(path, 64*seedbed.KiB)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func images(ctx context.Context, api *client.Client, _ []string, _ string) ([]st
 	return Each(all, func(i seedbed.Image) string { return i.Name }), err
 }
 
-func hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+func Hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Hooks(ctx)
 	return Each(all, func(h seedbed.Hook) string { return h.Name }), err
 }

@@ -80,7 +80,7 @@ func Each[T any](all []T, of func(T) string) []string {
 // completion of its own, by what the argument is called and where.
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]nameLister{
-		"vm": instances, "profile": profiles, "image": images, "hook": hooks, "network": networks, "endpoint": endpoints, "job": jobs,
+		"vm": instances, "profile": profiles, "image": images, "hook": Hooks, "network": networks, "endpoint": endpoints, "job": jobs,
 		"token": tokens,
 	}
 	for _, group := range root.Commands() {
@@ -88,7 +88,7 @@ func (a *App) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
-	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes, "hook": hooks} {
+	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
 				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found
@@ -113,7 +113,7 @@ func (a *App) completeBelow(group *cobra.Command, named nameLister) {
 		case words[1] == "VM":
 			lister = instances
 		case words[1] == "HOOK":
-			lister = hooks
+			lister = Hooks
 		case c.Name() == "add" || c.Name() == "create":
 			continue // its name is new, and what follows may be a file
 		case words[1] == "NODE":

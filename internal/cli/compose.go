@@ -73,7 +73,7 @@ PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is the
 
 // composed follows the job to its end, and tells where the instance is.
 func (a *App) composed(ctx context.Context, api *client.Client, task client.Task, name string, w *WaitFlags) error {
-	if err := a.follow(ctx, api, task.ID, w.timeout, false); err != nil || a.JSON() || a.Flags.Quiet {
+	if err := a.Follow(ctx, api, task.ID, w.Timeout, false); err != nil || a.JSON() || a.Flags.Quiet {
 		return err
 	}
 	if i, err := api.Instance(ctx, name); err == nil && i.State == seedbed.InstanceRunning {

@@ -45,7 +45,7 @@ or once from the standard input (--token), and is then kept.`,
 				return err
 			}
 			if token {
-				text, err := readLimited(a.In, "the standard input", 4*seedbed.KiB)
+				text, err := ReadLimited(a.In, "the standard input", 4*seedbed.KiB)
 				if err != nil {
 					return err
 				}

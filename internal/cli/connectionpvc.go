@@ -38,7 +38,7 @@ reads PVC's own configuration.`,
 			if len(args) == 1 {
 				path = args[0]
 			}
-			text, err := readBounded(path, maxSettings)
+			text, err := ReadBounded(path, maxSettings)
 			if err != nil {
 				return err
 			}

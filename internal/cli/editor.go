@@ -35,7 +35,7 @@ func (a *App) edit(ctx context.Context, text, suffix string) (draft, error) {
 		d.discard()
 		return draft{}, err
 	}
-	changed, err := readBounded(d.path, seedbed.MaxDocument)
+	changed, err := ReadBounded(d.path, seedbed.MaxDocument)
 	if err != nil {
 		return draft{}, err // the text is the user's: its file stays
 	}

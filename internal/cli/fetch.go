@@ -26,7 +26,7 @@ func isURI(name string) bool {
 // fetch reads a file, or what an https or file URI names, at most limit bytes of it.
 func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error) {
 	if !isURI(name) {
-		return readBounded(name, limit)
+		return ReadBounded(name, limit)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
@@ -34,7 +34,7 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 	}
 	switch {
 	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && strings.HasPrefix(u.Path, "/"):
-		return readBounded(u.Path, limit)
+		return ReadBounded(u.Path, limit)
 	case u.Scheme == "https" && u.Host != "":
 		return fetchHTTPS(ctx, u, limit)
 	}
@@ -69,5 +69,5 @@ func fetchHTTPS(ctx context.Context, u *url.URL, limit seedbed.Bytes) ([]byte, e
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("get %s: the answer is %s", u.Redacted(), resp.Status)
 	}
-	return readLimited(resp.Body, u.Redacted(), limit)
+	return ReadLimited(resp.Body, u.Redacted(), limit)
 }

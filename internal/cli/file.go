@@ -15,22 +15,22 @@ import (
 // readArg reads a file, or standard input for "-".
 func (a *App) readArg(path string, limit seedbed.Bytes) ([]byte, error) {
 	if path == "-" {
-		return readLimited(a.In, "standard input", limit)
+		return ReadLimited(a.In, "standard input", limit)
 	}
-	return readBounded(path, limit)
+	return ReadBounded(path, limit)
 }
 
-// readBounded reads a file that must not be larger than limit.
-func readBounded(path string, limit seedbed.Bytes) ([]byte, error) {
+// ReadBounded reads a file that must not be larger than limit.
+func ReadBounded(path string, limit seedbed.Bytes) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readLimited(f, path, limit)
+	return ReadLimited(f, path, limit)
 }
 
-func readLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) {
+func ReadLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -61,18 +61,18 @@ func replaceFile(path string, text []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// givenSecret reads the secret in a file; without a file there is none.
-func givenSecret(file string) (string, error) {
+// GivenSecret reads the secret in a file; without a file there is none.
+func GivenSecret(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := readBounded(file, 4*seedbed.KiB)
+	text, err := ReadBounded(file, 4*seedbed.KiB)
 	return strings.TrimSpace(string(text)), err
 }
 
-// saveSecret writes a secret, if there is one; one that is there, from a hook of
+// SaveSecret writes a secret, if there is one; one that is there, from a hook of
 // the same name elsewhere or before, is kept beside it with the ending ".old".
-func saveSecret(file, secret string) error {
+func SaveSecret(file, secret string) error {
 	if file == "" || secret == "" {
 		return nil
 	}

@@ -78,7 +78,7 @@ func given[T any](c *cobra.Command, name string, value T) *T {
 }
 
 // moment reads a time: RFC 3339, or one from now on such as +2h.
-func parseMoment(flag, s string, now time.Time) (time.Time, error) {
+func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	if after, ok := strings.CutPrefix(s, "+"); ok {
 		if d, err := time.ParseDuration(after); err == nil && d >= 0 {
 			return now.Add(d).UTC().Truncate(time.Second), nil

@@ -125,13 +125,13 @@ of all jobs are shown as they come, until you interrupt it or --timeout is over.
 				return err
 			}
 			if len(args) == 0 {
-				return a.followAll(ctx, api, after, w.timeout)
+				return a.followAll(ctx, api, after, w.Timeout)
 			}
-			return a.follow(ctx, api, args[0], w.timeout, true)
+			return a.Follow(ctx, api, args[0], w.Timeout, true)
 		}),
 	}
 	c.Flags().Int64Var(&after, "after", -1, "of all jobs: those behind that `place` (0: from the beginning on; default: from now on)")
-	w.addTimeout(c)
+	w.AddTimeout(c)
 	return c
 }
 
@@ -171,6 +171,6 @@ create, rebuild or import is asked for anew instead.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	w.add(c)
+	w.Add(c)
 	return c
 }

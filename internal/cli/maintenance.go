@@ -27,11 +27,11 @@ func (a *App) maintenanceCmd(subject, whom string, announce announcer, all liste
 		Long: `Announce maintenance to ` + whom + `, which reads it at events/maintenance. Nothing else
 happens. A TIME is RFC 3339, or from now on such as +2h.`,
 		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
-			if r.NotBefore, err = parseMoment("not-before", before, a.Now()); err != nil {
+			if r.NotBefore, err = ParseMoment("not-before", before, a.Now()); err != nil {
 				return err
 			}
 			if after != "" {
-				if r.NotAfter, err = parseMoment("not-after", after, a.Now()); err != nil {
+				if r.NotAfter, err = ParseMoment("not-after", after, a.Now()); err != nil {
 					return err
 				}
 			}

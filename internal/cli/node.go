@@ -152,7 +152,7 @@ func (a *App) tellNode(n seedbed.NodeStatus, format string, args ...any) error {
 }
 
 func (a *App) nodeRemove() *cobra.Command {
-	c := a.removeCmd("Forget a hypervisor that has nothing left", "Forget node %s", "node %s is forgotten", (*client.Client).RemoveNode)
+	c := a.RemoveCommand("Forget a hypervisor that has nothing left", "Forget node %s", "node %s is forgotten", (*client.Client).RemoveNode)
 	c.Use = "remove NODE"
 	c.Long = `Forget a hypervisor that is cordoned (seedbed node cordon) and has no instances, no
 jobs that wait or run, and no images that no other node can reach. A control host

@@ -155,7 +155,7 @@ func parseParams(args []string) (map[string]any, error) {
 			doc := []byte(value)
 			if file, ok := strings.CutPrefix(value, "@"); ok {
 				var err error
-				if doc, err = readBounded(file, seedbed.MaxDocument); err != nil {
+				if doc, err = ReadBounded(file, seedbed.MaxDocument); err != nil {
 					return nil, err
 				}
 			}

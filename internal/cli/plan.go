@@ -15,7 +15,7 @@ func (a *App) showPlan(p seedbed.Plan) (err error) {
 	} else {
 		a.PrintPairs(append([][2]string{
 			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
-		}, planPairs(p)...))
+		}, PlanPairs(p)...))
 	}
 	if err == nil && len(p.Problems) > 0 {
 		err = fmt.Errorf("%s would be refused: %s", p.Name, strings.Join(p.Problems, "; "))
@@ -23,8 +23,8 @@ func (a *App) showPlan(p seedbed.Plan) (err error) {
 	return err
 }
 
-// planPairs show what a plan would make, and how.
-func planPairs(p seedbed.Plan) [][2]string {
+// PlanPairs show what a plan would make, and how.
+func PlanPairs(p seedbed.Plan) [][2]string {
 	var nics, volumes, nodes []string
 	for _, n := range p.NICs {
 		var words []string

@@ -205,7 +205,7 @@ func (s safeWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func orElse(list []string, empty string) string {
+func OrElse(list []string, empty string) string {
 	if len(list) == 0 {
 		return empty
 	}

@@ -180,5 +180,5 @@ func paramLines(declared []seedbed.Param) string {
 }
 
 func (a *App) profileRemove() *cobra.Command {
-	return a.removeCmd("Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile)
+	return a.RemoveCommand("Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile)
 }

@@ -198,9 +198,9 @@ func (a *App) JobAction(use, short string, args int, begin func(*client.Client, 
 	return c
 }
 
-// removeCmd is a command that removes what it is given the name of, and says so;
+// RemoveCommand is a command that removes what it is given the name of, and says so;
 // question and done have a %s for the name.
-func (a *App) removeCmd(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *App) RemoveCommand(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {

@@ -36,8 +36,8 @@ type settings struct {
 	Connections map[string]connection `yaml:"connections"`
 }
 
-// userDir is the user's directory for Seedbed, ~/.config/seedbed.
-func (a *App) userDir() (string, error) {
+// UserDir is the user's directory for Seedbed, ~/.config/seedbed.
+func (a *App) UserDir() (string, error) {
 	if dir := a.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "seedbed"), nil
 	}
@@ -57,7 +57,7 @@ func (a *App) settings() (settings, error) {
 	if err != nil {
 		return s, nil // no home, no file
 	}
-	text, err := readBounded(path, maxSettings)
+	text, err := ReadBounded(path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) && a.Flags.Config == "" {
 		return s, nil
 	}
@@ -165,7 +165,7 @@ func isLocal(o client.Options) bool {
 }
 
 func readToken(path string) (string, error) {
-	text, err := readBounded(path, 4*seedbed.KiB)
+	text, err := ReadBounded(path, 4*seedbed.KiB)
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
@@ -216,7 +216,7 @@ func (a *App) settingsPath() (string, error) {
 	if a.Flags.Config != "" {
 		return a.Flags.Config, nil
 	}
-	dir, err := a.userDir()
+	dir, err := a.UserDir()
 	return filepath.Join(dir, "config.yaml"), err
 }
 
@@ -251,7 +251,7 @@ func (a *App) changeSettings(change func(*settings) error) error {
 	}
 	var s settings
 	comments := yaml.CommentMap{}
-	text, err := readBounded(path, maxSettings)
+	text, err := ReadBounded(path, maxSettings)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

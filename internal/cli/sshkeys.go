@@ -15,7 +15,7 @@ func sshKeys(args []string) ([]string, error) {
 			keys = append(keys, strings.TrimSpace(arg))
 			continue
 		}
-		text, err := readBounded(arg, 64*seedbed.KiB)
+		text, err := ReadBounded(arg, 64*seedbed.KiB)
 		if err != nil {
 			return nil, fmt.Errorf("--ssh-key: %w", err)
 		}

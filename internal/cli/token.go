@@ -53,7 +53,7 @@ func (a *App) tokenAdd() *cobra.Command {
 				return err
 			}
 			if file != "" {
-				if err := saveSecret(file, made.Secret); err != nil {
+				if err := SaveSecret(file, made.Secret); err != nil {
 					return fmt.Errorf("%w; the token exists and nobody has its secret: seedbed token remove %s", err, r.Name)
 				}
 				made.Secret = ""
@@ -104,7 +104,7 @@ func expiry(t seedbed.Token) string {
 }
 
 func (a *App) tokenRemove() *cobra.Command {
-	return a.removeCmd("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
+	return a.RemoveCommand("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
 }
 
 func (a *App) AuditCommand() *cobra.Command {

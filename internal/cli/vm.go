@@ -133,6 +133,6 @@ that is cancelled and undone first; any other job on it has to end before.`,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
-	w.add(c)
+	w.Add(c)
 	return c
 }

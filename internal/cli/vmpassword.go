@@ -48,7 +48,7 @@ password itself. The key stays here.`,
 // decryptPassword undoes what the guest did, as "nova get-password": base64 of
 // RSA with PKCS #1 v1.5 padding.
 func decryptPassword(encrypted, file string) (string, error) {
-	text, err := readBounded(file, 64*seedbed.KiB)
+	text, err := ReadBounded(file, 64*seedbed.KiB)
 	if err != nil {
 		return "", fmt.Errorf("--key: %w", err)
 	}

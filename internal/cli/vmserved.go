@@ -130,7 +130,7 @@ func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot,
 		}
 		actions++
 		next.Action = action
-		if next.Time, err = parseMoment(action+"-at", *f.at[action], now); err != nil {
+		if next.Time, err = ParseMoment(action+"-at", *f.at[action], now); err != nil {
 			return nil, false, err
 		}
 	}

@@ -15,30 +15,30 @@ import (
 
 // WaitFlags are the flags of commands that start a job.
 type WaitFlags struct {
-	wait, noWait bool
-	timeout      time.Duration
+	Wait, noWait bool
+	Timeout      time.Duration
 	job          jobFlags
 }
 
 // AddJob is add for a command whose job can be run in several ways.
 func (w *WaitFlags) AddJob(c *cobra.Command) {
-	w.add(c)
+	w.Add(c)
 	w.job.add(c)
 }
 
-func (w *WaitFlags) add(c *cobra.Command) {
+func (w *WaitFlags) Add(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&w.wait, "wait", true, "follow the job to its end")
+	f.BoolVar(&w.Wait, "wait", true, "follow the job to its end")
 	f.BoolVar(&w.noWait, "no-wait", false, "only start the job; status 0 then means that it was accepted")
-	w.addTimeout(c)
+	w.AddTimeout(c)
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 }
 
-func (w *WaitFlags) addTimeout(c *cobra.Command) {
-	c.Flags().DurationVar(&w.timeout, "timeout", 0, "how `long` to follow the job, such as 10m (default: to its end)")
+func (w *WaitFlags) AddTimeout(c *cobra.Command) {
+	c.Flags().DurationVar(&w.Timeout, "timeout", 0, "how `long` to follow the job, such as 10m (default: to its end)")
 }
 
-func (w *WaitFlags) wanted() bool { return w.wait && !w.noWait }
+func (w *WaitFlags) wanted() bool { return w.Wait && !w.noWait }
 
 // Finish ends a command that has started a job: it follows the job when that
 // is wanted, and else tells its ID.
@@ -53,12 +53,12 @@ func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w
 		a.Say("job %s %s; follow it with: seedbed job watch %s", r.Job.Short(), r.State, r.Job.Short())
 		return nil
 	}
-	return a.follow(ctx, c, string(r.Job), w.timeout, false)
+	return a.Follow(ctx, c, string(r.Job), w.Timeout, false)
 }
 
-// follow shows a job until it ends. A job that does not succeed is an error.
+// Follow shows a job until it ends. A job that does not succeed is an error.
 // With every, all of its events are shown, in JSON a line each.
-func (a *App) follow(ctx context.Context, c *client.Client, id string, timeout time.Duration, every bool) error {
+func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout time.Duration, every bool) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) DeliveryCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Webhooks that were received"})
-	c.AddCommand(a.deliveryList(), a.deliveryShow(), a.deliveryRedeliver())
+func DeliveryCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Webhooks that were received"})
+	c.AddCommand(deliveryList(a), deliveryShow(a), deliveryRedeliver(a))
 	return c
 }
 
-func (a *App) deliveryList() *cobra.Command {
+func deliveryList(a *cli.App) *cobra.Command {
 	var (
 		hook string
 		most int
@@ -30,7 +31,7 @@ func (a *App) deliveryList() *cobra.Command {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.Delivery, error) {
 				return c.Deliveries(ctx, hook, most)
 			}
-			return List(ctx, a, read, "no webhooks yet", []string{"received", "hook", "id", "decision", "job", "detail"},
+			return cli.List(ctx, a, read, "no webhooks yet", []string{"received", "hook", "id", "decision", "job", "detail"},
 				func(d seedbed.Delivery) []string {
 					return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
 				})
@@ -41,19 +42,19 @@ func (a *App) deliveryList() *cobra.Command {
 	return c
 }
 
-func (a *App) deliveryShow() *cobra.Command {
+func deliveryShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show HOOK ID", Short: "Show one, with its headers, and its payload if that was kept", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context, hook string) (seedbed.Delivery, error) {
 				return c.Delivery(ctx, hook, args[1])
 			}
-			return Show(ctx, a, read, args[0], a.deliveryPairs)
+			return cli.Show(ctx, a, read, args[0], func(d seedbed.Delivery) [][2]string { return deliveryPairs(a, d) })
 		}),
 	}
 }
 
-func (a *App) deliveryPairs(d seedbed.Delivery) [][2]string {
+func deliveryPairs(a *cli.App, d seedbed.Delivery) [][2]string {
 	var headers []string
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		headers = append(headers, name+": "+d.Headers[name])
@@ -69,8 +70,8 @@ func (a *App) deliveryPairs(d seedbed.Delivery) [][2]string {
 	}
 }
 
-func (a *App) deliveryRedeliver() *cobra.Command {
-	var w WaitFlags
+func deliveryRedeliver(a *cli.App) *cobra.Command {
+	var w cli.WaitFlags
 	c := &cobra.Command{
 		Use: "redeliver HOOK ID", Short: "Put one whose payload was kept through again, by the rules as they are now", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -92,6 +93,6 @@ func (a *App) deliveryRedeliver() *cobra.Command {
 			return nil
 		}),
 	}
-	w.add(c)
+	w.Add(c)
 	return c
 }

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 	"seedbed/internal/config"
 )
 
@@ -53,10 +54,10 @@ func (h *hookFlags) fill(r *client.HookRequest) (err error) {
 		return err
 	}
 	if r.MaxBody, err = seedbed.ParseBytes(h.maxBody); err != nil {
-		return Usagef("--max-body: %v", err)
+		return cli.Usagef("--max-body: %v", err)
 	}
 	if r.Priority, err = seedbed.ParsePriority(h.priority); err != nil {
-		return Usagef("--priority: %v", err)
+		return cli.Usagef("--priority: %v", err)
 	}
 	if r.Form, err = readForm(h.form); err != nil {
 		return err
@@ -73,7 +74,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 	for _, t := range texts {
 		p, err := netip.ParsePrefix(t)
 		if err != nil {
-			return nil, Usagef("--cidr %q: want a network such as 192.0.2.0/24", t)
+			return nil, cli.Usagef("--cidr %q: want a network such as 192.0.2.0/24", t)
 		}
 		all = append(all, p)
 	}
@@ -83,7 +84,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 // orFile is the text, or the content of the file that it names with @.
 func orFile(text string) (string, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
-		content, err := readBounded(name, 64*seedbed.KiB)
+		content, err := cli.ReadBounded(name, 64*seedbed.KiB)
 		return strings.TrimSpace(string(content)), err
 	}
 	return text, nil
@@ -93,7 +94,7 @@ func readForm(file string) (*seedbed.HookForm, error) {
 	if file == "" {
 		return nil, nil
 	}
-	text, err := readBounded(file, 64*seedbed.KiB)
+	text, err := cli.ReadBounded(file, 64*seedbed.KiB)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (h *hookFlags) change(c *cobra.Command) (ch client.HookChange, err error) {
 	return ch, nil
 }
 
-func (a *App) hookSet() *cobra.Command {
+func hookSet(a *cli.App) *cobra.Command {
 	var f hookFlags
 	c := &cobra.Command{
 		Use: "set NAME", Short: "Change a hook; what no flag mentions stays", Args: cobra.ExactArgs(1),
@@ -153,16 +154,16 @@ func (a *App) hookSet() *cobra.Command {
 	return c
 }
 
-func (a *App) hookShow() *cobra.Command {
+func hookShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a hook", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return Show(ctx, a, (*client.Client).Hook, args[0], a.hookPairs)
+			return cli.Show(ctx, a, (*client.Client).Hook, args[0], func(h seedbed.Hook) [][2]string { return hookPairs(a, h) })
 		}),
 	}
 }
 
-func (a *App) hookPairs(h seedbed.Hook) [][2]string {
+func hookPairs(a *cli.App, h seedbed.Hook) [][2]string {
 	var keys, cidrs []string
 	for _, k := range h.Keys {
 		line := k.ID
@@ -195,12 +196,12 @@ func (a *App) hookPairs(h seedbed.Hook) [][2]string {
 	}
 	body := ""
 	if h.MaxBody > 0 {
-		body = Size(h.MaxBody)
+		body = cli.Size(h.MaxBody)
 	}
 	return [][2]string{
 		{"name", h.Name}, {"scheme", string(h.Scheme)}, {"declared", declared}, {"keys", strings.Join(keys, "\n")},
-		{"profiles", orElse(h.Profiles, "any")}, {"actions", orElse(h.Actions, "create")}, {"tolerance", Span(h.Tolerance)},
-		{"networks", orElse(cidrs, "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
+		{"profiles", cli.OrElse(h.Profiles, "any")}, {"actions", cli.OrElse(h.Actions, "create")}, {"tolerance", cli.Span(h.Tolerance)},
+		{"networks", cli.OrElse(cidrs, "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
 		{"rate", rate}, {"concurrency", number(h.Concurrency)}, {"largest body", body},
 		{"live instances", number(h.Instances)}, {"creates an hour", number(h.Creates)},
 		{"highest priority", h.Priority.String()},

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) endpointTest() *cobra.Command {
+func endpointTest(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "test NAME", Short: "Send an event of type endpoint.test now, and tell what came of it", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -39,7 +40,7 @@ func (a *App) endpointTest() *cobra.Command {
 	}
 }
 
-func (a *App) endpointDeliveries() *cobra.Command {
+func endpointDeliveries(a *cli.App) *cobra.Command {
 	var (
 		state string
 		max   int
@@ -50,10 +51,10 @@ func (a *App) endpointDeliveries() *cobra.Command {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.Outgoing, error) {
 				return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), max)
 			}
-			return List(ctx, a, read, "nothing happened yet that it is told",
+			return cli.List(ctx, a, read, "nothing happened yet that it is told",
 				[]string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
 				func(o seedbed.Outgoing) []string {
-					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.Ago(o.At), a.outcome(o)}
+					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.Ago(o.At), outcome(a, o)}
 				})
 		}),
 	}
@@ -63,7 +64,7 @@ func (a *App) endpointDeliveries() *cobra.Command {
 }
 
 // outcome is what came of the last attempt, and when the next one is.
-func (a *App) outcome(o seedbed.Outgoing) string {
+func outcome(a *cli.App, o seedbed.Outgoing) string {
 	text := o.Error
 	if text == "" && o.Status != 0 {
 		text = strconv.Itoa(o.Status)
@@ -74,7 +75,7 @@ func (a *App) outcome(o seedbed.Outgoing) string {
 	return text
 }
 
-func (a *App) endpointResend() *cobra.Command {
+func endpointResend(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "resend NAME ID", Short: "Send one delivery to an endpoint again", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -95,7 +96,7 @@ func (a *App) endpointResend() *cobra.Command {
 	}
 }
 
-func (a *App) endpointReplay() *cobra.Command {
+func endpointReplay(a *cli.App) *cobra.Command {
 	var (
 		since  string
 		missed bool
@@ -107,7 +108,7 @@ a receiver that keeps the ids takes each once. TIME is a date and time such as
 2026-01-31T12:00:00Z, or how long ago, such as 3h.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			at, err := a.past(since)
+			at, err := past(a, since)
 			if err != nil {
 				return err
 			}
@@ -133,13 +134,13 @@ a receiver that keeps the ids takes each once. TIME is a date and time such as
 }
 
 // past reads a time, or a duration before now.
-func (a *App) past(s string) (time.Time, error) {
+func past(a *cli.App, s string) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return a.Now().Add(-d), nil
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return at, Usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 3h", s)
+		return at, cli.Usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 3h", s)
 	}
 	return at, nil
 }

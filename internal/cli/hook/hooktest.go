@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
-func (a *App) hookTest() *cobra.Command {
+func hookTest(a *cli.App) *cobra.Command {
 	var file, when, mapping string
 	c := &cobra.Command{
 		Use:   "test NAME --file FILE",
@@ -24,7 +25,7 @@ for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
 		Args: cobra.ExactArgs(1),
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
-		text, err := readBounded(file, maxPayload)
+		text, err := cli.ReadBounded(file, maxPayload)
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
 		if err != nil {
 			return err
 		}
-		return a.tellTrial(t)
+		return tellTrial(a, t)
 	})
 	f := c.Flags()
 	f.StringVar(&file, "file", "", "`file` with the webhook")
@@ -77,7 +78,7 @@ func sampleOf(text []byte) seedbed.Sample {
 	return s
 }
 
-func (a *App) tellTrial(t seedbed.Trial) error {
+func tellTrial(a *cli.App, t seedbed.Trial) error {
 	if a.JSON() {
 		return a.PrintJSON(t)
 	}
@@ -97,8 +98,8 @@ func (a *App) tellTrial(t seedbed.Trial) error {
 		pairs = append(pairs, requestPairs(*r)...)
 	}
 	if p := t.Plan; p != nil && t.Problem == "" {
-		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, Size(p.Memory), p.Node)})
-		pairs = append(pairs, planPairs(*p)...)
+		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, cli.Size(p.Memory), p.Node)})
+		pairs = append(pairs, cli.PlanPairs(*p)...)
 	}
 	a.PrintPairs(append(pairs, [2]string{"refused", t.Problem}))
 	return nil

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // keyFlags are what a new key of a hook is, beside its secret.
@@ -27,17 +28,17 @@ func (k *keyFlags) add(c *cobra.Command) {
 func (k *keyFlags) fill(key *client.HookKey, now time.Time) (err error) {
 	key.ID = k.id
 	if k.notBefore != "" {
-		if key.NotBefore, err = parseMoment("not-before", k.notBefore, now); err != nil {
+		if key.NotBefore, err = cli.ParseMoment("not-before", k.notBefore, now); err != nil {
 			return err
 		}
 	}
 	if k.notAfter != "" {
-		key.NotAfter, err = parseMoment("not-after", k.notAfter, now)
+		key.NotAfter, err = cli.ParseMoment("not-after", k.notAfter, now)
 	}
 	return err
 }
 
-func (a *App) hookRotate() *cobra.Command {
+func hookRotate(a *cli.App) *cobra.Command {
 	var (
 		k          keyFlags
 		overlap    time.Duration
@@ -62,12 +63,12 @@ when the new key does: with --not-before, the one before counts alone until then
 				return err
 			}
 			var err error
-			if key.Secret, err = givenSecret(secretFrom); err != nil {
+			if key.Secret, err = cli.GivenSecret(secretFrom); err != nil {
 				return err
 			}
 			file := ""
 			if !noSave && key.Secret == "" && !key.NotBefore.After(a.Now()) { // one that is to come would be used at once
-				if file, err = a.secretFile(args[0]); err != nil {
+				if file, err = secretFile(a, args[0]); err != nil {
 					return fmt.Errorf("%w; --no-save only prints the secret", err)
 				}
 				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -82,11 +83,11 @@ when the new key does: with --not-before, the one before counts alone until then
 			if err != nil {
 				return err
 			}
-			done := "has a new key, and the one before for " + Span(overlap)
+			done := "has a new key, and the one before for " + cli.Span(overlap)
 			if !key.NotBefore.IsZero() {
-				done = "has a new key from " + a.Moment(key.NotBefore) + " on, and the one before for " + Span(overlap) + " more"
+				done = "has a new key from " + a.Moment(key.NotBefore) + " on, and the one before for " + cli.Span(overlap) + " more"
 			}
-			return errors.Join(a.tellSecret(made, file, done), saveSecret(file, made.Secret))
+			return errors.Join(tellSecret(a, made, file, done), cli.SaveSecret(file, made.Secret))
 		}),
 	}
 	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before count")
@@ -96,13 +97,13 @@ when the new key does: with --not-before, the one before counts alone until then
 	return c
 }
 
-func (a *App) hookKeyCmd() *cobra.Command {
-	c := Group(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "The keys of a hook"})
-	c.AddCommand(a.hookKeyList(), a.hookKeyRemove())
+func hookKeyCmd(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "The keys of a hook"})
+	c.AddCommand(hookKeyList(a), hookKeyRemove(a))
 	return c
 }
 
-func (a *App) hookKeyList() *cobra.Command {
+func hookKeyList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list HOOK", Aliases: []string{"ls"}, Short: "List the keys of a hook, and when each counts", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -110,15 +111,15 @@ func (a *App) hookKeyList() *cobra.Command {
 				h, err := c.Hook(ctx, args[0])
 				return h.Keys, err
 			}
-			return List(ctx, a, read, "the hook has no key", []string{"key", "state", "not before", "not after"},
+			return cli.List(ctx, a, read, "the hook has no key", []string{"key", "state", "not before", "not after"},
 				func(k seedbed.HookKey) []string {
-					return []string{k.ID, a.keyState(k), a.Moment(k.NotBefore), a.Moment(k.NotAfter)}
+					return []string{k.ID, keyState(a, k), a.Moment(k.NotBefore), a.Moment(k.NotAfter)}
 				})
 		}),
 	}
 }
 
-func (a *App) keyState(k seedbed.HookKey) string {
+func keyState(a *cli.App, k seedbed.HookKey) string {
 	switch now := a.Now(); {
 	case k.Valid(now):
 		return "counts"
@@ -128,7 +129,7 @@ func (a *App) keyState(k seedbed.HookKey) string {
 	return "over"
 }
 
-func (a *App) hookKeyRemove() *cobra.Command {
+func hookKeyRemove(a *cli.App) *cobra.Command {
 	c := a.Confirmed("Take from hook %s its key %s", &cobra.Command{
 		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key: what is signed with it is refused from then on", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -143,12 +144,12 @@ func (a *App) hookKeyRemove() *cobra.Command {
 			return nil
 		}),
 	})
-	c.ValidArgsFunction = a.Completion(hooks, hookKeys)
+	c.ValidArgsFunction = a.Completion(cli.Hooks, hookKeys)
 	return c
 }
 
 // hookKeys are the keys of the hook that the first argument names.
 func hookKeys(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	h, err := api.Hook(ctx, args[0])
-	return Each(h.Keys, func(k seedbed.HookKey) string { return k.ID }), err
+	return cli.Each(h.Keys, func(k seedbed.HookKey) string { return k.ID }), err
 }

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) endpointSet() *cobra.Command {
+func endpointSet(a *cli.App) *cobra.Command {
 	var (
 		enable, disable, private, insecure bool
 		url                                string
@@ -49,7 +50,7 @@ What happens while an endpoint is disabled, and what was pending then, is skippe
 		if err != nil {
 			return err
 		}
-		return a.printEndpoint(e)
+		return printEndpoint(a, e)
 	})
 	f := c.Flags()
 	f.StringVar(&url, "url", "", "`URL` to post to")
@@ -63,7 +64,7 @@ What happens while an endpoint is disabled, and what was pending then, is skippe
 	return c
 }
 
-func (a *App) endpointRotate() *cobra.Command {
+func endpointRotate(a *cli.App) *cobra.Command {
 	var (
 		r    client.EndpointRotation
 		file string
@@ -79,14 +80,14 @@ With --sign it goes over to other versions of signatures in the same way.`,
 			if err != nil {
 				return err
 			}
-			if r.Secret, err = givenSecret(file); err != nil {
+			if r.Secret, err = cli.GivenSecret(file); err != nil {
 				return err
 			}
 			made, err := api.RotateEndpoint(ctx, args[0], r)
 			if err != nil {
 				return err
 			}
-			return a.tellEndpointSecret(made, file, r.Secret, fmt.Sprintf("endpoint %s has a new key, and signs with %d", args[0], len(made.Endpoint.Keys)))
+			return tellEndpointSecret(a, made, file, r.Secret, fmt.Sprintf("endpoint %s has a new key, and signs with %d", args[0], len(made.Endpoint.Keys)))
 		}),
 	}
 	c.Flags().DurationVar(&r.Overlap, "overlap", 24*time.Hour, "how `long` the keys before it sign still")

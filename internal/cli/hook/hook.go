@@ -1,4 +1,5 @@
-package cli
+// Package hook has the commands for webhooks: hooks and their deliveries, and endpoints.
+package hook
 
 import (
 	"context"
@@ -13,15 +14,16 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) HookCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
-	c.AddCommand(a.hookAdd(), a.hookSet(), a.hookShow(), a.hookList(), a.hookRotate(), a.hookKeyCmd(), a.hookTest(), a.hookRemove(), a.hookSend())
+func HookCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
+	c.AddCommand(hookAdd(a), hookSet(a), hookShow(a), hookList(a), hookRotate(a), hookKeyCmd(a), hookTest(a), hookRemove(a), hookSendCommand(a))
 	return c
 }
 
-func (a *App) hookAdd() *cobra.Command {
+func hookAdd(a *cli.App) *cobra.Command {
 	var (
 		f          hookFlags
 		k          keyFlags
@@ -52,12 +54,12 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 			}
 			r.Scheme, r.Insecure = seedbed.Scheme(scheme), insecure
 			var err error
-			if r.Secret, err = givenSecret(secretFrom); err != nil {
+			if r.Secret, err = cli.GivenSecret(secretFrom); err != nil {
 				return err
 			}
 			file := ""
 			if !noSave && secretFrom == "" && r.Scheme != seedbed.SchemeNone {
-				if file, err = a.secretFile(r.Name); err != nil {
+				if file, err = secretFile(a, r.Name); err != nil {
 					return fmt.Errorf("%w; --no-save only prints the secret", err)
 				}
 				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -72,7 +74,7 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 			if err != nil {
 				return err
 			}
-			return errors.Join(a.tellSecret(made, file, "added"), saveSecret(file, made.Secret))
+			return errors.Join(tellSecret(a, made, file, "added"), cli.SaveSecret(file, made.Secret))
 		}),
 	}
 	f.add(c)
@@ -92,7 +94,7 @@ func schemes() string {
 	return strings.Join(all, ", ")
 }
 
-func (a *App) tellSecret(made client.NewHook, file, done string) error {
+func tellSecret(a *cli.App, made client.NewHook, file, done string) error {
 	if a.JSON() {
 		return a.PrintJSON(made)
 	}
@@ -110,28 +112,28 @@ func (a *App) tellSecret(made client.NewHook, file, done string) error {
 }
 
 // secretFile is where the secret of a hook is saved. The name was checked.
-func (a *App) secretFile(hook string) (string, error) {
-	dir, err := a.userDir()
+func secretFile(a *cli.App, hook string) (string, error) {
+	dir, err := a.UserDir()
 	if err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, "hooks", hook+".secret"), nil
 }
 
-func (a *App) hookList() *cobra.Command {
+func hookList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List hooks", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return List(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
+			return cli.List(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
 				[]string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
 				func(h seedbed.Hook) []string {
-					return []string{h.Name, string(h.Scheme), orElse(h.Profiles, "any"), orElse(h.Actions, "create"), Span(h.Tolerance), a.Ago(h.Created)}
+					return []string{h.Name, string(h.Scheme), cli.OrElse(h.Profiles, "any"), cli.OrElse(h.Actions, "create"), cli.Span(h.Tolerance), a.Ago(h.Created)}
 				})
 		}),
 	}
 }
 
-func (a *App) hookRemove() *cobra.Command {
+func hookRemove(a *cli.App) *cobra.Command {
 	return a.Confirmed("Remove hook %s", &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook, and its saved secret", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -146,7 +148,7 @@ func (a *App) hookRemove() *cobra.Command {
 			if err := api.DeleteHook(ctx, name); err != nil {
 				return err
 			}
-			if file, err := a.secretFile(name); err == nil {
+			if file, err := secretFile(a, name); err == nil {
 				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 	"seedbed/webhook/signature"
 )
 
@@ -29,10 +30,10 @@ const (
 type hookSend struct {
 	name, data, url, secretFile, id string
 	settings                        seedbed.HookSettings
-	WaitFlags
+	cli.WaitFlags
 }
 
-func (a *App) hookSend() *cobra.Command {
+func hookSendCommand(a *cli.App) *cobra.Command {
 	var (
 		s            hookSend
 		scheme, form string
@@ -51,7 +52,7 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 			if s.settings.Form, err = readForm(form); err != nil {
 				return err
 			}
-			return a.send(ctx, s)
+			return send(ctx, a, s)
 		}),
 	}
 	f := c.Flags()
@@ -61,26 +62,26 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 	f.StringVar(&form, "form", "", "YAML `file` that describes the signature of the scheme generic")
 	f.StringVar(&s.secretFile, "secret-file", "", "`file` with the secret (default: what \"hook add\" saved)")
 	f.StringVar(&s.id, "id", "", "webhook-`id`; the same again means the same webhook (default: a new one)")
-	f.BoolVar(&s.wait, "wait", false, "follow the job to its end")
-	s.addTimeout(c)
+	f.BoolVar(&s.Wait, "wait", false, "follow the job to its end")
+	s.AddTimeout(c)
 	_ = c.MarkFlagRequired("data") // the flag exists: it was added above
 	return c
 }
 
-func (a *App) send(ctx context.Context, s hookSend) error {
+func send(ctx context.Context, a *cli.App, s hookSend) error {
 	if err := seedbed.CheckName("hook", s.name); err != nil {
 		return err
 	}
-	secret, err := a.secret(s)
+	secret, err := secret(a, s)
 	if err != nil {
 		return err
 	}
 	body := []byte(s.data)
 	switch {
 	case s.data == "-":
-		body, err = readLimited(a.In, "standard input", maxPayload)
+		body, err = cli.ReadLimited(a.In, "standard input", maxPayload)
 	case strings.HasPrefix(s.data, "@"):
-		body, err = readBounded(s.data[1:], maxPayload)
+		body, err = cli.ReadBounded(s.data[1:], maxPayload)
 	}
 	if err != nil {
 		return err
@@ -88,30 +89,30 @@ func (a *App) send(ctx context.Context, s hookSend) error {
 	if s.id == "" {
 		s.id = "msg_" + uuid.NewString()
 	}
-	receipt, err := a.deliver(ctx, s, secret, body)
+	receipt, err := deliver(ctx, a, s, secret, body)
 	if err != nil {
 		return err
 	}
-	if !s.wait || receipt.Job == "" {
+	if !s.Wait || receipt.Job == "" {
 		return nil
 	}
 	api, err := a.Client()
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, api, string(receipt.Job), s.timeout, false)
+	return a.Follow(ctx, api, string(receipt.Job), s.Timeout, false)
 }
 
 // secret is the text of the hook's secret.
-func (a *App) secret(s hookSend) (string, error) {
+func secret(a *cli.App, s hookSend) (string, error) {
 	if s.settings.Scheme == seedbed.SchemeNone {
 		return "", nil
 	}
-	file, err := a.secretFrom(s)
+	file, err := secretFrom(a, s)
 	if err != nil {
 		return "", fmt.Errorf("%w: use --secret-file", err)
 	}
-	text, err := readBounded(file, 4*seedbed.KiB)
+	text, err := cli.ReadBounded(file, 4*seedbed.KiB)
 	if err != nil {
 		return "", fmt.Errorf("the hook's secret: %w (use --secret-file, or make the hook with: seedbed hook add %s)", err, s.name)
 	}
@@ -119,27 +120,27 @@ func (a *App) secret(s hookSend) (string, error) {
 }
 
 // secretFrom is the file that holds it.
-func (a *App) secretFrom(s hookSend) (string, error) {
+func secretFrom(a *cli.App, s hookSend) (string, error) {
 	if s.secretFile != "" {
 		return s.secretFile, nil
 	}
-	return a.secretFile(s.name)
+	return secretFile(a, s.name)
 }
 
 // deliver posts the webhook once and prints the answer. Anything but 202 is an error.
-func (a *App) deliver(ctx context.Context, s hookSend, secret string, body []byte) (seedbed.Receipt, error) {
+func deliver(ctx context.Context, a *cli.App, s hookSend, secret string, body []byte) (seedbed.Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	now := a.Now()
 	target := strings.TrimSuffix(s.url, "/") + "/hooks/" + url.PathEscape(s.name)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		return seedbed.Receipt{}, Usagef("--url: %v", err)
+		return seedbed.Receipt{}, cli.Usagef("--url: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	signed, err := signature.Headers(s.settings, secret, s.id, now, body)
 	if err != nil {
-		file, _ := a.secretFrom(s) // it was read from there
+		file, _ := secretFrom(a, s) // it was read from there
 		return seedbed.Receipt{}, fmt.Errorf("%s: %w", file, err)
 	}
 	for name, value := range signed {
@@ -154,7 +155,7 @@ func (a *App) deliver(ctx context.Context, s hookSend, secret string, body []byt
 		return seedbed.Receipt{}, fmt.Errorf("the webhook receiver does not answer on %s (is seedbedd running?): %w", s.url, err)
 	}
 	defer resp.Body.Close()
-	answer, err := readLimited(resp.Body, "the answer", seedbed.MiB)
+	answer, err := cli.ReadLimited(resp.Body, "the answer", seedbed.MiB)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -171,12 +172,12 @@ func (a *App) deliver(ctx context.Context, s hookSend, secret string, body []byt
 	if told.Job == "" {
 		return told.Receipt, a.PrintJSON(json.RawMessage(answer))
 	}
-	return told.Receipt, a.printReceipt(s, told.Receipt, answer)
+	return told.Receipt, printReceipt(a, s, told.Receipt, answer)
 }
 
-func (a *App) printReceipt(s hookSend, r seedbed.Receipt, answer []byte) error {
+func printReceipt(a *cli.App, s hookSend, r seedbed.Receipt, answer []byte) error {
 	switch {
-	case a.JSON() && s.wait:
+	case a.JSON() && s.Wait:
 		return nil // the job's end is the answer
 	case a.JSON():
 		return a.PrintJSON(json.RawMessage(answer))

@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"context"
@@ -9,16 +9,17 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) EndpointCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
-	c.AddCommand(a.endpointAdd(), a.endpointList(), a.endpointShow(), a.endpointSet(), a.endpointRotate(), a.endpointRemove(),
-		a.endpointTest(), a.endpointDeliveries(), a.endpointResend(), a.endpointReplay())
+func EndpointCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
+	c.AddCommand(endpointAdd(a), endpointList(a), endpointShow(a), endpointSet(a), endpointRotate(a), endpointRemove(a),
+		endpointTest(a), endpointDeliveries(a), endpointResend(a), endpointReplay(a))
 	return c
 }
 
-func (a *App) endpointAdd() *cobra.Command {
+func endpointAdd(a *cli.App) *cobra.Command {
 	var (
 		r    client.EndpointRequest
 		file string
@@ -38,14 +39,14 @@ printed once; what verifies v1a is the public key, which "endpoint show" has.`,
 			if err != nil {
 				return err
 			}
-			if r.Secret, err = givenSecret(file); err != nil {
+			if r.Secret, err = cli.GivenSecret(file); err != nil {
 				return err
 			}
 			made, err := api.AddEndpoint(ctx, r)
 			if err != nil {
 				return err
 			}
-			return a.tellEndpointSecret(made, file, r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
+			return tellEndpointSecret(a, made, file, r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
 		}),
 	}
 	f := c.Flags()
@@ -61,7 +62,7 @@ printed once; what verifies v1a is the public key, which "endpoint show" has.`,
 
 // tellEndpointSecret prints a secret that the server has drawn, and not the given
 // one, which was in a file.
-func (a *App) tellEndpointSecret(made client.NewEndpoint, file, given, what string) error {
+func tellEndpointSecret(a *cli.App, made client.NewEndpoint, file, given, what string) error {
 	drawn := strings.TrimPrefix(made.Secret, "whsec_") != strings.TrimPrefix(given, "whsec_")
 	if file != "" {
 		what += ", with the secret in " + file
@@ -85,20 +86,20 @@ func (a *App) tellEndpointSecret(made client.NewEndpoint, file, given, what stri
 	return nil
 }
 
-func (a *App) endpointList() *cobra.Command {
+func endpointList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List endpoints", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return List(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
+			return cli.List(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
 				[]string{"name", "state", "url", "events", "added"},
 				func(e seedbed.Endpoint) []string {
-					return []string{e.Name, a.endpointState(e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
+					return []string{e.Name, endpointState(a, e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
 				})
 		}),
 	}
 }
 
-func (a *App) endpointState(e seedbed.Endpoint) string {
+func endpointState(a *cli.App, e seedbed.Endpoint) string {
 	switch {
 	case !e.Enabled:
 		return "disabled"
@@ -110,7 +111,7 @@ func (a *App) endpointState(e seedbed.Endpoint) string {
 	return "ok"
 }
 
-func (a *App) endpointShow() *cobra.Command {
+func endpointShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show an endpoint", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -122,12 +123,12 @@ func (a *App) endpointShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printEndpoint(e)
+			return printEndpoint(a, e)
 		}),
 	}
 }
 
-func (a *App) printEndpoint(e seedbed.Endpoint) error {
+func printEndpoint(a *cli.App, e seedbed.Endpoint) error {
 	if a.JSON() {
 		return a.PrintJSON(e)
 	}
@@ -136,7 +137,7 @@ func (a *App) printEndpoint(e seedbed.Endpoint) error {
 		form = "CloudEvents"
 	}
 	pairs := [][2]string{
-		{"name", e.Name}, {"state", a.endpointState(e)}, {"disabled because", e.Reason}, {"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
+		{"name", e.Name}, {"state", endpointState(a, e)}, {"disabled because", e.Reason}, {"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
 		{"private addresses", marked(e.AllowPrivate)}, {"plain http", marked(e.Insecure)},
 		{"failing since", a.Moment(e.FailingSince)}, {"paused until", a.Moment(e.OpenUntil)}, {"added", a.Moment(e.Created)},
 	}
@@ -161,6 +162,6 @@ func marked(b bool) string {
 	return ""
 }
 
-func (a *App) endpointRemove() *cobra.Command {
-	return a.removeCmd("Remove an endpoint, and what is on its way to it", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
+func endpointRemove(a *cli.App) *cobra.Command {
+	return a.RemoveCommand("Remove an endpoint, and what is on its way to it", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
 }

@@ -90,14 +90,14 @@ func (a *App) settledFormat() string {
 
 // Client is the API's client, as flags, environment and file say.
 func (a *App) Client() (*client.Client, error) {
-	o, err := a.options()
+	o, err := a.Options()
 	if err != nil {
 		return nil, err
 	}
 	return client.New(o)
 }
 
-func (a *App) options() (client.Options, error) {
+func (a *App) Options() (client.Options, error) {
 	s, err := a.settings()
 	if err != nil {
 		return client.Options{}, err
@@ -151,8 +151,8 @@ func (a *App) place(s settings) (client.Options, error) {
 	return client.Options{URL: defaultURL}, nil
 }
 
-// isLocal tells whether the API is on this host.
-func isLocal(o client.Options) bool {
+// IsLocal tells whether the API is on this host.
+func IsLocal(o client.Options) bool {
 	if o.Socket != "" {
 		return true
 	}

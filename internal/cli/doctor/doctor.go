@@ -1,4 +1,5 @@
-package cli
+// Package doctor has the command that looks for problems of this host and of the installation.
+package doctor
 
 import (
 	"context"
@@ -9,10 +10,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 	"seedbed/internal/config"
 )
 
-func (a *App) DoctorCommand() *cobra.Command {
+func DoctorCommand(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -22,7 +24,7 @@ what it finds, unless that runs on other hosts (feed.servers). Status 1 means th
 there is a problem; a note is none.`,
 		Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			o, err := a.options()
+			o, err := a.Options()
 			if err != nil {
 				return err
 			}
@@ -31,10 +33,10 @@ there is a problem; a note is none.`,
 				return err
 			}
 			var found []seedbed.Check
-			if h := newHost(file); isLocal(o) && !h.controls() {
+			if h := newHost(file); cli.IsLocal(o) && !h.controls() {
 				found = append(h.checks(ctx), h.elsewhere())
 			} else {
-				if isLocal(o) {
+				if cli.IsLocal(o) {
 					found = h.checks(ctx)
 				}
 				found = append(found, serverChecks(ctx, api)...)
@@ -45,7 +47,7 @@ there is a problem; a note is none.`,
 					checks = append(checks, c)
 				}
 			}
-			if err := a.printChecks(checks); err != nil {
+			if err := printChecks(a, checks); err != nil {
 				return err
 			}
 			problems := 0
@@ -78,7 +80,7 @@ func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
 	return append([]seedbed.Check{answers}, found...)
 }
 
-func (a *App) printChecks(checks []seedbed.Check) error {
+func printChecks(a *cli.App, checks []seedbed.Check) error {
 	if a.JSON() {
 		return a.PrintJSON(checks)
 	}
@@ -91,9 +93,9 @@ func (a *App) printChecks(checks []seedbed.Check) error {
 		case c.Hint != "":
 			state = "note"
 		}
-		rows = append(rows, []string{state, c.Name, OneLine(c.Detail)})
+		rows = append(rows, []string{state, c.Name, cli.OneLine(c.Detail)})
 		if c.Hint != "" {
-			rows = append(rows, []string{"", "", "-> " + OneLine(c.Hint)})
+			rows = append(rows, []string{"", "", "-> " + cli.OneLine(c.Hint)})
 		}
 	}
 	a.PrintTable([]string{"", "check", "found"}, rows, "")

@@ -5,9 +5,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"seedbed"
 )
+
+// newSize is the value of a flag that sets b.
+func newSize(b *seedbed.Bytes) pflag.Value { return sizeFlag{b} }
 
 // sizeFlag is a pflag.Value.
 type sizeFlag struct{ *seedbed.Bytes }

@@ -17,8 +17,8 @@ func (q *quotaFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.Int64Var(&q.Instances, "max-instances", 0, "so `many` live instances may be of its making; 0 is any number")
 	f.Int64Var(&q.VCPUs, "max-vcpus", 0, "these may have so `many` virtual CPUs together; 0 is any number")
-	f.Var(sizeFlag{&q.Memory}, "max-memory", "these may have so much memory together; 0 is any")
-	f.Var(sizeFlag{&q.Disk}, "max-disk", "their disks may have that size together; 0 is any")
+	f.Var(newSize(&q.Memory), "max-memory", "these may have so much memory together; 0 is any")
+	f.Var(newSize(&q.Disk), "max-disk", "their disks may have that size together; 0 is any")
 }
 
 func (a *App) tokenQuota() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/cluster"
 	"seedbed/internal/cli/doctor"
 	"seedbed/internal/cli/hook"
 	"seedbed/internal/cli/metadata"
@@ -14,8 +15,8 @@ import (
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
 		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), a.CreateCommand(), a.VMCommand(), a.JobCommand(), storage.TrashCommand(a), storage.OrphanCommand(a),
-		metadata.MetadataCommand(a), a.NetworkCommand(), a.NodeCommand(), a.ClusterCommand(), a.CertificateCommand(), storage.CleanupCommand(a), a.TokenCommand(), a.AuditCommand(),
-		doctor.DoctorCommand(a), a.StatusCommand(), a.VersionCommand(), a.DocsCommand(),
+		metadata.MetadataCommand(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a), storage.CleanupCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a),
+		doctor.DoctorCommand(a), cluster.StatusCommand(a), a.VersionCommand(), a.DocsCommand(),
 		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), storage.OVACommand(a), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),
 	}
 }

@@ -97,8 +97,8 @@ func tokens(ctx context.Context, api *client.Client, _ []string, _ string) ([]st
 	return Each(all, func(t seedbed.Token) string { return t.Name }), err
 }
 
-// nodes are the names of the hypervisors.
-func nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+// Nodes are the names of the hypervisors.
+func Nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Nodes(ctx)
 	return Each(all, func(n seedbed.NodeStatus) string { return n.Name }), err
 }

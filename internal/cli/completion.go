@@ -88,7 +88,7 @@ func (a *App) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
-	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": nodes, "hook": Hooks} {
+	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
 				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found
@@ -117,7 +117,7 @@ func (a *App) completeBelow(group *cobra.Command, named nameLister) {
 		case c.Name() == "add" || c.Name() == "create":
 			continue // its name is new, and what follows may be a file
 		case words[1] == "NODE":
-			lister = nodes
+			lister = Nodes
 		case c.Parent() == group && (words[1] == "NAME" || words[1] == "ID"):
 			lister = named
 		}

@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// newSize is the value of a flag that sets b.
-func newSize(b *seedbed.Bytes) pflag.Value { return sizeFlag{b} }
+// NewSize is the value of a flag that sets b.
+func NewSize(b *seedbed.Bytes) pflag.Value { return sizeFlag{b} }
 
 // sizeFlag is a pflag.Value.
 type sizeFlag struct{ *seedbed.Bytes }

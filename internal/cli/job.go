@@ -27,7 +27,7 @@ func (a *App) jobList() *cobra.Command {
 				none = "no such jobs"
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
-			return List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.jobRow)
+			return List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.JobRow)
 		}),
 	}
 	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only those of that `KIND`, such as create or remove")

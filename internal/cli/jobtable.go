@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-func (a *App) jobRow(j seedbed.Job) []string {
+func (a *App) JobRow(j seedbed.Job) []string {
 	stage := ""
 	if !j.State.Terminal() {
 		stage = j.Stage

@@ -16,8 +16,8 @@ type (
 	ender     func(*client.Client, context.Context, string) (seedbed.Maintenance, error)
 )
 
-// maintenanceCmd announces events to whom, lists and ends them.
-func (a *App) maintenanceCmd(subject, whom string, announce announcer, all lister) *cobra.Command {
+// MaintenanceCommand announces events to whom, lists and ends them.
+func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all lister) *cobra.Command {
 	var (
 		r             client.MaintenanceRequest
 		before, after string
@@ -88,7 +88,7 @@ func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
 }
 
 func (a *App) showMaintenance(m seedbed.Maintenance) error {
-	return a.showPairs(m, [][2]string{
+	return a.ShowPairs(m, [][2]string{
 		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.Moment(m.NotBefore)}, {"not after", a.Moment(m.NotAfter)}, {"description", m.Description},
 	})
 }

@@ -50,7 +50,7 @@ func Size(b seedbed.Bytes) string {
 	return b.String()
 }
 
-func yesNo(b bool) string {
+func YesNo(b bool) string {
 	if b {
 		return "yes"
 	}
@@ -62,7 +62,7 @@ func yesOnly(b bool) string {
 	if !b {
 		return ""
 	}
-	return yesNo(true)
+	return YesNo(true)
 }
 
 // orDash shows what may be null.
@@ -100,7 +100,7 @@ func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 }
 
 // show prints v as JSON, or as pairs.
-func (a *App) showPairs(v any, pairs [][2]string) error {
+func (a *App) ShowPairs(v any, pairs [][2]string) error {
 	if a.JSON() {
 		return a.PrintJSON(v)
 	}

@@ -115,8 +115,8 @@ func (a *App) systemList() *cobra.Command {
 		[]string{"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]", "disk bus", "copied"},
 		func(t client.SystemTemplate) []string {
 			return []string{
-				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(t.VRAM, 10), yesNo(t.Serial), yesNo(t.VNC),
-				orDash(t.VNCBind), orDash(t.NodeLimit), orDash(t.NodeSelector), yesNo(t.NodeAutostart), orDash(t.MigrationMethod), orDash(t.MigrationMaxDowntime), cmp.Or(t.DiskBus, seedbed.BusVirtio), yesNo(t.DiskCopy),
+				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(t.VRAM, 10), YesNo(t.Serial), YesNo(t.VNC),
+				orDash(t.VNCBind), orDash(t.NodeLimit), orDash(t.NodeSelector), YesNo(t.NodeAutostart), orDash(t.MigrationMethod), orDash(t.MigrationMaxDowntime), cmp.Or(t.DiskBus, seedbed.BusVirtio), YesNo(t.DiskCopy),
 			}
 		})
 }

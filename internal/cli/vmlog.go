@@ -50,7 +50,7 @@ func (a *App) vmLog() *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVarP(&lines, "lines", "n", 0, "at most so `many` lines (default: all of --tail)")
-	f.Var(newSize(&tail), "tail", "how much of the end to look at")
+	f.Var(NewSize(&tail), "tail", "how much of the end to look at")
 	f.BoolVar(&raw, "raw", false, "let the guest's control characters reach the terminal")
 	f.BoolVarP(&follow, "follow", "f", false, "print what comes, until interrupted")
 	// A log has no JSON form: its -f is to follow, as that of tail.

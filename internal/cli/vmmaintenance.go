@@ -7,5 +7,5 @@ import (
 )
 
 func (a *App) vmMaintenance() *cobra.Command {
-	return a.maintenanceCmd("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance)
+	return a.MaintenanceCommand("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance)
 }

@@ -24,7 +24,7 @@ once, and while it runs.`,
 			if err != nil {
 				return err
 			}
-			return a.showPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), optionPairs(i.Metadata))
+			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), optionPairs(i.Metadata))
 		}),
 	}
 	o.add(c)
@@ -72,7 +72,7 @@ KEY- takes one away.`,
 				a.Say("%s has no tags", i.Name)
 				return nil
 			}
-			return a.showPairs(i.Tags, tagPairs(i.Tags))
+			return a.ShowPairs(i.Tags, tagPairs(i.Tags))
 		}),
 	}
 }
@@ -106,7 +106,7 @@ A TIME is RFC 3339, or from now on such as +2m.`,
 				a.Say("%s has no notice", i.Name)
 				return nil
 			}
-			return a.showPairs(i.Spot, a.spotPairs(i.Spot))
+			return a.ShowPairs(i.Spot, a.spotPairs(i.Spot))
 		}),
 	}
 	for _, action := range []string{"terminate", "stop", "hibernate"} {

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // quotaFlags bound what the instances of a token may have.
@@ -17,11 +18,11 @@ func (q *quotaFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.Int64Var(&q.Instances, "max-instances", 0, "so `many` live instances may be of its making; 0 is any number")
 	f.Int64Var(&q.VCPUs, "max-vcpus", 0, "these may have so `many` virtual CPUs together; 0 is any number")
-	f.Var(newSize(&q.Memory), "max-memory", "these may have so much memory together; 0 is any")
-	f.Var(newSize(&q.Disk), "max-disk", "their disks may have that size together; 0 is any")
+	f.Var(cli.NewSize(&q.Memory), "max-memory", "these may have so much memory together; 0 is any")
+	f.Var(cli.NewSize(&q.Disk), "max-disk", "their disks may have that size together; 0 is any")
 }
 
-func (a *App) tokenQuota() *cobra.Command {
+func tokenQuota(a *cli.App) *cobra.Command {
 	var q quotaFlags
 	c := &cobra.Command{
 		Use: "quota NAME", Short: "Bound what the instances of a token may have", Args: cobra.ExactArgs(1),

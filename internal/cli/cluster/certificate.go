@@ -1,13 +1,15 @@
-package cli
+package cluster
 
 import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"seedbed/internal/cli"
 )
 
-func (a *App) CertificateCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "certificate", Short: "Certificates"})
+func CertificateCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "certificate", Short: "Certificates"})
 	c.AddCommand(&cobra.Command{
 		Use: "identity", Short: "Print the certificate that verifies instance identity documents", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"cmp"
@@ -11,21 +11,22 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) TokenCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func TokenCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"}, Short: "Who may use the API over TCP",
 		Long: `Who may use the API over TCP. A token has a role: a viewer reads everything but
 consoles and what guests are served, an operator also makes and changes
 instances, images and profiles, an admin does all. The control socket takes no
 token: who may open it is an admin.`,
 	})
-	c.AddCommand(a.tokenAdd(), a.tokenList(), a.tokenQuota(), a.tokenRemove())
+	c.AddCommand(tokenAdd(a), tokenList(a), tokenQuota(a), tokenRemove(a))
 	return c
 }
 
-func (a *App) tokenAdd() *cobra.Command {
+func tokenAdd(a *cli.App) *cobra.Command {
 	var (
 		role, file string
 		lasts      time.Duration
@@ -39,7 +40,7 @@ func (a *App) tokenAdd() *cobra.Command {
 				return err
 			}
 			if lasts < 0 {
-				return Usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
+				return cli.Usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
 			}
 			if lasts > 0 {
 				r.Expires = time.Now().Add(lasts)
@@ -53,7 +54,7 @@ func (a *App) tokenAdd() *cobra.Command {
 				return err
 			}
 			if file != "" {
-				if err := SaveSecret(file, made.Secret); err != nil {
+				if err := cli.SaveSecret(file, made.Secret); err != nil {
 					return fmt.Errorf("%w; the token exists and nobody has its secret: seedbed token remove %s", err, r.Name)
 				}
 				made.Secret = ""
@@ -80,11 +81,11 @@ func (a *App) tokenAdd() *cobra.Command {
 	return c
 }
 
-func (a *App) tokenList() *cobra.Command {
+func tokenList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return List(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
+			return cli.List(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
 				[]string{"name", "role", "made", "used", "expires", "quota"},
 				func(t seedbed.Token) []string {
 					return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
@@ -103,11 +104,11 @@ func expiry(t seedbed.Token) string {
 	return t.Expires.Local().Format(time.DateTime)
 }
 
-func (a *App) tokenRemove() *cobra.Command {
+func tokenRemove(a *cli.App) *cobra.Command {
 	return a.RemoveCommand("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
 }
 
-func (a *App) AuditCommand() *cobra.Command {
+func AuditCommand(a *cli.App) *cobra.Command {
 	var n int
 	c := &cobra.Command{
 		Use: "audit", Short: "Show who changed what, the newest first", Args: cobra.NoArgs,
@@ -116,7 +117,7 @@ itself. With -f json it also has what was there before, and what was asked for;
 secrets and documents are left out.`,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.AuditEntry, error) { return c.Audit(ctx, n) }
-			return List(ctx, a, all, "nothing was changed through the API", []string{"when", "who", "role", "from", "what", "request"},
+			return cli.List(ctx, a, all, "nothing was changed through the API", []string{"when", "who", "role", "from", "what", "request"},
 				func(e seedbed.AuditEntry) []string {
 					return []string{e.At.Local().Format(time.DateTime), e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, strings.Replace(e.Request, "/api/v1", "", 1)}
 				})

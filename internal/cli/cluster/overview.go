@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) StatusCommand() *cobra.Command {
+func StatusCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,
 		Long: `Show the installation on one screen: whether it is well, what there is, and what was
@@ -28,13 +29,13 @@ done last. "seedbed doctor" looks at this host as well, and says what to do.`,
 			if a.JSON() {
 				return a.PrintJSON(o)
 			}
-			a.printOverview(api.Where(), o)
+			printOverview(a, api.Where(), o)
 			return nil
 		}),
 	}
 }
 
-func (a *App) printOverview(where string, o client.Overview) {
+func printOverview(a *cli.App, where string, o client.Overview) {
 	health := fmt.Sprintf("all %d checks are fine", o.Checks)
 	if len(o.Wrong) > 0 {
 		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)
@@ -55,14 +56,14 @@ func (a *App) printOverview(where string, o client.Overview) {
 		fmt.Fprintln(a.Out)
 		var rows [][]string
 		for _, c := range o.Wrong {
-			rows = append(rows, []string{"problem", c.Name, OneLine(c.Detail)})
+			rows = append(rows, []string{"problem", c.Name, cli.OneLine(c.Detail)})
 		}
 		a.PrintTable([]string{"", "check", "found"}, rows, "")
 	}
 	fmt.Fprintln(a.Out)
 	var rows [][]string
 	for _, j := range o.Jobs {
-		rows = append(rows, a.jobRow(j))
+		rows = append(rows, a.JobRow(j))
 	}
 	a.PrintTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
 }

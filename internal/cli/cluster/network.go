@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -8,19 +8,20 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) NetworkCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Managed networks"})
-	c.AddCommand(a.networkList(), a.networkShow(), a.networkSet())
+func NetworkCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Managed networks"})
+	c.AddCommand(networkList(a), networkShow(a), networkSet(a))
 	return c
 }
 
-func (a *App) networkList() *cobra.Command {
+func networkList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List networks", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return List(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd makes one at its first start",
+			return cli.List(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd makes one at its first start",
 				[]string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
 				func(n seedbed.Network) []string {
 					return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
@@ -29,11 +30,11 @@ func (a *App) networkList() *cobra.Command {
 	}
 }
 
-func (a *App) networkShow() *cobra.Command {
+func networkShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a network", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return Show(ctx, a, (*client.Client).Network, args[0], networkPairs)
+			return cli.Show(ctx, a, (*client.Client).Network, args[0], networkPairs)
 		}),
 	}
 }
@@ -45,7 +46,7 @@ func networkPairs(n seedbed.Network) [][2]string {
 	}
 	return [][2]string{
 		{"name", n.Name}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()}, {"gateway", n.Gateway.String()},
-		{"dns", strings.Join(dns, ", ")}, {"nat", yesNo(n.NAT)}, {"dhcp", yesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
+		{"dns", strings.Join(dns, ", ")}, {"nat", cli.YesNo(n.NAT)}, {"dhcp", cli.YesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
 	}
 }
 
@@ -80,13 +81,13 @@ func parseAllowance(names []string) (allow seedbed.Allowance, err error) {
 			}
 		}
 		if !found {
-			return allow, Usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or none alone", name)
+			return allow, cli.Usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or none alone", name)
 		}
 	}
 	return allow, nil
 }
 
-func (a *App) networkSet() *cobra.Command {
+func networkSet(a *cli.App) *cobra.Command {
 	var (
 		names    []string
 		identity string
@@ -116,7 +117,7 @@ by the MAC in the neighbour table alone, which another machine on the bridge can
 			change.Identity = &identity
 		}
 		if change == (client.NetworkChange{}) {
-			return Usagef("nothing to change: give --allow or --identity")
+			return cli.Usagef("nothing to change: give --allow or --identity")
 		}
 		api, err := a.Client()
 		if err != nil {
@@ -126,7 +127,7 @@ by the MAC in the neighbour table alone, which another machine on the bridge can
 		if err != nil {
 			return err
 		}
-		return a.showPairs(n, networkPairs(n))
+		return a.ShowPairs(n, networkPairs(n))
 	})
 	c.Flags().StringSliceVar(&names, "allow", nil, "`what` guests may do, separated by commas, or none")
 	c.Flags().StringVar(&identity, "identity", "", "how guests are told apart: `tap` or mac")

@@ -1,4 +1,5 @@
-package cli
+// Package cluster has the commands for the installation: its nodes, networks, tokens and certificates.
+package cluster
 
 import (
 	"context"
@@ -9,22 +10,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed/internal/cli"
 	"seedbed/internal/mtls"
 )
 
 const dayTime = 24 * time.Hour
 
-func (a *App) ClusterCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func ClusterCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "cluster", Short: "Certificates by which the hosts of an installation know each other",
 		Long: `Make the certificates by which the hosts of an installation know each other. All of it
 happens here: nothing is asked of seedbedd.`,
 	})
-	c.AddCommand(a.clusterCA(), a.clusterIssue())
+	c.AddCommand(clusterCA(a), clusterIssue(a))
 	return c
 }
 
-func (a *App) clusterCA() *cobra.Command {
+func clusterCA(a *cli.App) *cobra.Command {
 	var days int
 	c := &cobra.Command{
 		Use: "ca DIR", Short: "Make the authority that signs the certificates of the hosts", Args: cobra.ExactArgs(1),
@@ -49,7 +51,7 @@ and DIR/ca.key, which none needs. Whoever has ca.key can be any host: keep it wh
 	return c
 }
 
-func (a *App) clusterIssue() *cobra.Command {
+func clusterIssue(a *cli.App) *cobra.Command {
 	var roles, hosts []string
 	var out string
 	var days int
@@ -66,14 +68,14 @@ Others reach it by its node name, and by each --host.`,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			dir, node := args[0], args[1]
 			if len(roles) == 0 {
-				return Usagef("--role is missing: want control, worker or metadata, or several")
+				return cli.Usagef("--role is missing: want control, worker or metadata, or several")
 			}
 			if err := checkDays(days); err != nil {
 				return err
 			}
 			for _, r := range roles {
 				if !slices.Contains(mtls.Roles(), mtls.Role(r)) {
-					return Usagef("--role %q: want control, worker or metadata", r)
+					return cli.Usagef("--role %q: want control, worker or metadata", r)
 				}
 			}
 			authority, err := mtls.OpenAuthority(dir)
@@ -91,10 +93,10 @@ Others reach it by its node name, and by each --host.`,
 				}
 				all = append(all, made)
 			}
-			return a.printIssued(all)
+			return printIssued(a, all)
 		}),
 	}
-	c.ValidArgsFunction = a.Completion(Files, nodes)
+	c.ValidArgsFunction = a.Completion(cli.Files, cli.Nodes)
 	f := c.Flags()
 	f.StringSliceVar(&roles, "role", nil, "`role` of a daemon on the host: control, worker or metadata; may be repeated")
 	f.StringSliceVar(&hosts, "host", nil, "another `name` or IP address of the host; may be repeated")
@@ -104,7 +106,7 @@ Others reach it by its node name, and by each --host.`,
 	return c
 }
 
-func (a *App) printIssued(all []mtls.Issued) error {
+func printIssued(a *cli.App, all []mtls.Issued) error {
 	if a.JSON() {
 		return a.PrintJSON(all)
 	}
@@ -122,7 +124,7 @@ func (a *App) printIssued(all []mtls.Issued) error {
 func checkDays(days int) error {
 	const most = 100 * 365
 	if days < 1 || days > most {
-		return Usagef("--days %d: want 1 to %d", days, most)
+		return cli.Usagef("--days %d: want 1 to %d", days, most)
 	}
 	return nil
 }

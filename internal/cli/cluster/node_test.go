@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"testing"
@@ -6,13 +6,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // TestFormerNode: one that is none any more has no worker anywhere.
 func TestFormerNode(t *testing.T) {
 	t.Parallel()
 	shown := map[string]string{}
-	for _, p := range new(App).nodePairs(seedbed.NodeStatus{Node: seedbed.Node{Name: "gone", Problem: "it has instances and is no node"}, State: seedbed.NodeAway, Instances: 2}) {
+	for _, p := range nodePairs(new(cli.App), seedbed.NodeStatus{Node: seedbed.Node{Name: "gone", Problem: "it has instances and is no node"}, State: seedbed.NodeAway, Instances: 2}) {
 		if p[1] != "" {
 			shown[p[0]] = p[1]
 		}

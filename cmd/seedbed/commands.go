@@ -7,6 +7,7 @@ import (
 	"seedbed/internal/cli/cluster"
 	"seedbed/internal/cli/doctor"
 	"seedbed/internal/cli/hook"
+	"seedbed/internal/cli/job"
 	"seedbed/internal/cli/metadata"
 	"seedbed/internal/cli/storage"
 )
@@ -14,7 +15,7 @@ import (
 // commands are the commands of the tool.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), a.CreateCommand(), a.VMCommand(), a.JobCommand(), storage.TrashCommand(a), storage.OrphanCommand(a),
+		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), a.CreateCommand(), a.VMCommand(), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
 		metadata.MetadataCommand(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a), storage.CleanupCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a),
 		doctor.DoctorCommand(a), cluster.StatusCommand(a), a.VersionCommand(), a.DocsCommand(),
 		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), storage.OVACommand(a), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),

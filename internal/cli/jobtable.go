@@ -11,11 +11,11 @@ func (a *App) JobRow(j seedbed.Job) []string {
 	if !j.State.Terminal() {
 		stage = j.Stage
 	}
-	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.Ago(j.Created), a.took(j.Created, j.Ended)}
+	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.Ago(j.Created), a.Took(j.Created, j.Ended)}
 }
 
-// took is how long something took, or has taken.
-func (a *App) took(from, to time.Time) string {
+// Took is how long something took, or has taken.
+func (a *App) Took(from, to time.Time) string {
 	if from.IsZero() {
 		return ""
 	}

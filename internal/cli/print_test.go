@@ -66,10 +66,10 @@ func TestTimes(t *testing.T) {
 			t.Errorf("ago(%s) = %q, want %q", d, got, want)
 		}
 	}
-	if a.Ago(time.Time{}) != "" || a.Moment(time.Time{}) != "" || a.took(time.Time{}, noon) != "" {
+	if a.Ago(time.Time{}) != "" || a.Moment(time.Time{}) != "" || a.Took(time.Time{}, noon) != "" {
 		t.Error("the zero time is not empty")
 	}
-	if got := a.took(noon.Add(-time.Minute), time.Time{}); got != "1m00s" {
+	if got := a.Took(noon.Add(-time.Minute), time.Time{}); got != "1m00s" {
 		t.Errorf("took = %q", got)
 	}
 }

@@ -74,11 +74,11 @@ func (p *progress) tell(e seedbed.Event) {
 	case p.a.Flags.Quiet && !p.every:
 	case p.every || !p.a.Terminal || e.Level != "info":
 		p.clear()
-		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.level(e.Level), e.Stage, OneLine(e.Msg))
+		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.Level(e.Level), e.Stage, OneLine(e.Msg))
 	}
 }
 
-func (a *App) level(l string) string {
+func (a *App) Level(l string) string {
 	padded := fmt.Sprintf("%-5s", l)
 	if c, ok := stateColours[l]; ok {
 		return a.paint(c, padded)

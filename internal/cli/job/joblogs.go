@@ -1,4 +1,4 @@
-package cli
+package job
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // logsWait is how long the API may hold its answer back until there is more.
 const logsWait = 20 * time.Second
 
-func (a *App) jobLogs() *cobra.Command {
+func jobLogs(a *cli.App) *cobra.Command {
 	var (
 		stage  string
 		follow bool
@@ -40,7 +41,7 @@ what was dropped. In JSON it is a line for each.`,
 				}
 				for _, l := range page.Lines {
 					after = max(after, l.N)
-					if err := a.printOutput(l); err != nil {
+					if err := printOutput(a, l); err != nil {
 						return err
 					}
 				}
@@ -59,11 +60,11 @@ what was dropped. In JSON it is a line for each.`,
 
 // printOutput prints one line of a job's output. What the command wrote may hold
 // control characters, which a terminal must not get.
-func (a *App) printOutput(l seedbed.JobOutput) error {
+func printOutput(a *cli.App, l seedbed.JobOutput) error {
 	if a.JSON() {
 		return json.NewEncoder(a.Out).Encode(l)
 	}
-	text := Printable(l.Text)
+	text := cli.Printable(l.Text)
 	switch l.Stream {
 	case seedbed.OutputNote:
 		text = "[" + text + "]"

@@ -1,4 +1,5 @@
-package cli
+// Package job has the commands for jobs.
+package job
 
 import (
 	"context"
@@ -9,15 +10,16 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) JobCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
-	c.AddCommand(a.jobList(), a.jobShow(), a.jobWatch(), a.jobLogs(), a.jobCancel(), a.jobRetry())
+func JobCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
+	c.AddCommand(jobList(a), jobShow(a), jobWatch(a), jobLogs(a), jobCancel(a), jobRetry(a))
 	return c
 }
 
-func (a *App) jobList() *cobra.Command {
+func jobList(a *cli.App) *cobra.Command {
 	var q seedbed.JobQuery
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
@@ -27,7 +29,7 @@ func (a *App) jobList() *cobra.Command {
 				none = "no such jobs"
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
-			return List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.JobRow)
+			return cli.List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.JobRow)
 		}),
 	}
 	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only those of that `KIND`, such as create or remove")
@@ -37,7 +39,7 @@ func (a *App) jobList() *cobra.Command {
 	return c
 }
 
-func (a *App) jobShow() *cobra.Command {
+func jobShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a job, its stages and its history", Args: cobra.ExactArgs(1),
 		Long: "Show a job, its stages and its history. The first eight characters of the ID will do.",
@@ -53,19 +55,19 @@ func (a *App) jobShow() *cobra.Command {
 			if a.JSON() {
 				return a.PrintJSON(s)
 			}
-			a.PrintPairs(a.jobPairs(s.Job))
+			a.PrintPairs(jobPairs(a, s.Job))
 			var rows [][]string
 			for _, st := range s.Stages {
-				rows = append(rows, []string{st.Name, string(st.State), a.Ago(st.Started), a.took(st.Started, st.Ended), st.Error})
+				rows = append(rows, []string{st.Name, string(st.State), a.Ago(st.Started), a.Took(st.Started, st.Ended), st.Error})
 			}
 			fmt.Fprintln(a.Out)
 			a.PrintTable([]string{"stage", "state", "started", "took", "error"}, rows, "no stages yet")
-			return a.printHistory(ctx, api, string(s.Job.ID))
+			return printHistory(ctx, a, api, string(s.Job.ID))
 		}),
 	}
 }
 
-func (a *App) jobPairs(j seedbed.Job) [][2]string {
+func jobPairs(a *cli.App, j seedbed.Job) [][2]string {
 	cancel, after := "", ""
 	if j.Cancel {
 		cancel = "asked for"
@@ -89,7 +91,7 @@ func (a *App) jobPairs(j seedbed.Job) [][2]string {
 }
 
 // printHistory prints the events that there are, page by page.
-func (a *App) printHistory(ctx context.Context, api *client.Client, id string) error {
+func printHistory(ctx context.Context, a *cli.App, api *client.Client, id string) error {
 	var (
 		after int64
 		rows  [][]string
@@ -104,7 +106,7 @@ func (a *App) printHistory(ctx context.Context, api *client.Client, id string) e
 		}
 		for _, e := range page.Events {
 			after = max(after, e.Seq)
-			rows = append(rows, []string{e.At.Local().Format(time.TimeOnly), e.Level, e.Stage, OneLine(e.Msg)})
+			rows = append(rows, []string{e.At.Local().Format(time.TimeOnly), e.Level, e.Stage, cli.OneLine(e.Msg)})
 		}
 	}
 	fmt.Fprintln(a.Out)
@@ -112,8 +114,8 @@ func (a *App) printHistory(ctx context.Context, api *client.Client, id string) e
 	return nil
 }
 
-func (a *App) jobWatch() *cobra.Command {
-	var w WaitFlags
+func jobWatch(a *cli.App) *cobra.Command {
+	var w cli.WaitFlags
 	var after int64
 	c := &cobra.Command{
 		Use: "watch [ID]", Short: "Follow a job to its end, or all jobs", Args: cobra.MaximumNArgs(1),
@@ -125,7 +127,7 @@ of all jobs are shown as they come, until you interrupt it or --timeout is over.
 				return err
 			}
 			if len(args) == 0 {
-				return a.followAll(ctx, api, after, w.Timeout)
+				return followAll(ctx, a, api, after, w.Timeout)
 			}
 			return a.Follow(ctx, api, args[0], w.Timeout, true)
 		}),
@@ -135,7 +137,7 @@ of all jobs are shown as they come, until you interrupt it or --timeout is over.
 	return c
 }
 
-func (a *App) jobCancel() *cobra.Command {
+func jobCancel(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Ask for a job to be undone", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -152,8 +154,8 @@ func (a *App) jobCancel() *cobra.Command {
 	}
 }
 
-func (a *App) jobRetry() *cobra.Command {
-	var w WaitFlags
+func jobRetry(a *cli.App) *cobra.Command {
+	var w cli.WaitFlags
 	c := &cobra.Command{
 		Use: "retry ID", Short: "Have a failed job go on, or ask once more for what it was asked for", Args: cobra.ExactArgs(1),
 		Long: `Have a job that failed and was not undone (--on-failure keep, or a removal) go on at

@@ -1,4 +1,4 @@
-package cli
+package job
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // followAll shows the events of all jobs behind a place as they come; in JSON a
 // line each. To be interrupted, or for the time to be over, is how it ends.
-func (a *App) followAll(ctx context.Context, api *client.Client, after int64, timeout time.Duration) error {
+func followAll(ctx context.Context, a *cli.App, api *client.Client, after int64, timeout time.Duration) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)
@@ -23,8 +24,8 @@ func (a *App) followAll(ctx context.Context, api *client.Client, after int64, ti
 		if a.JSON() {
 			return json.NewEncoder(a.Out).Encode(e)
 		}
-		_, err := fmt.Fprintf(a.Out, "%s %s %s %-18s %-8s %s\n", e.At.Local().Format(time.TimeOnly), e.Job.Short(), a.level(e.Level),
-			string(e.Kind)+" "+Printable(e.Subject), e.Stage, OneLine(e.Msg))
+		_, err := fmt.Fprintf(a.Out, "%s %s %s %-18s %-8s %s\n", e.At.Local().Format(time.TimeOnly), e.Job.Short(), a.Level(e.Level),
+			string(e.Kind)+" "+cli.Printable(e.Subject), e.Stage, cli.OneLine(e.Msg))
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil || errors.Is(err, context.Canceled) {

@@ -7,6 +7,7 @@ import (
 	"seedbed/internal/cli/cluster"
 	"seedbed/internal/cli/doctor"
 	"seedbed/internal/cli/hook"
+	"seedbed/internal/cli/instance"
 	"seedbed/internal/cli/job"
 	"seedbed/internal/cli/metadata"
 	"seedbed/internal/cli/storage"
@@ -15,7 +16,7 @@ import (
 // commands are the commands of the tool.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), a.CreateCommand(), a.VMCommand(), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
+		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
 		metadata.MetadataCommand(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a), storage.CleanupCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a),
 		doctor.DoctorCommand(a), cluster.StatusCommand(a), a.VersionCommand(), a.DocsCommand(),
 		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), storage.OVACommand(a), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),
@@ -42,6 +43,6 @@ its end before $. A change prints what the server says of it.`,
   seedbed provisioner profile add web -s small -n lan -t root -u cloud -x empty
   seedbed provisioner create web1 web`,
 	})
-	c.AddCommand(a.TemplateCommand(), a.UserdataCommand(), a.ScriptCommand(), storage.OVACommand(a), a.ComposedProfileCommand(), a.ComposeCommand())
+	c.AddCommand(a.TemplateCommand(), a.UserdataCommand(), a.ScriptCommand(), storage.OVACommand(a), a.ComposedProfileCommand(), instance.ComposeCommand(a))
 	return c
 }

@@ -49,7 +49,7 @@ func scriptNames(ctx context.Context, api *client.Client, _ []string, begun stri
 	return namesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
 }
 
-func composedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+func ComposedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return namesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
 }
 
@@ -62,7 +62,7 @@ func instances(ctx context.Context, api *client.Client, _ []string, begun string
 	return Each(all, func(i seedbed.Instance) string { return i.Name }), err
 }
 
-func profiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+func Profiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	all, err := api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: begun, Limit: completed})
 	return Each(all, func(p seedbed.Profile) string { return p.Name }), err
 }

@@ -80,7 +80,7 @@ func Each[T any](all []T, of func(T) string) []string {
 // completion of its own, by what the argument is called and where.
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]nameLister{
-		"vm": instances, "profile": profiles, "image": images, "hook": Hooks, "network": networks, "endpoint": endpoints, "job": jobs,
+		"vm": instances, "profile": Profiles, "image": images, "hook": Hooks, "network": networks, "endpoint": endpoints, "job": jobs,
 		"token": tokens,
 	}
 	for _, group := range root.Commands() {
@@ -88,7 +88,7 @@ func (a *App) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
-	for name, lister := range map[string]nameLister{"profile": profiles, "image": images, "network": networks, "node": Nodes, "hook": Hooks} {
+	for name, lister := range map[string]nameLister{"profile": Profiles, "image": images, "network": networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
 				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found

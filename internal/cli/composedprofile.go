@@ -139,7 +139,7 @@ script are replaced by those that are given; -d alone takes all away.`,
 			}
 			return api.ChangeProvisionerProfile(ctx, args[0], r)
 		}),
-		ValidArgsFunction: a.Completion(composedProfiles),
+		ValidArgsFunction: a.Completion(ComposedProfiles),
 	}
 	flags.add(a, c)
 	c.Flags().BoolVarP(&none, "delete-script-args", "d", false, "take the script's arguments away")
@@ -150,7 +150,7 @@ func (a *App) composedProfileRemove() *cobra.Command {
 	return a.Removal("remove NAME", "Remove a profile; its instances stay", "Remove profile %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveProvisionerProfile(ctx, args[0])
-		}, composedProfiles)
+		}, ComposedProfiles)
 }
 
 func (a *App) composedProfileShow() *cobra.Command {
@@ -159,7 +159,7 @@ func (a *App) composedProfileShow() *cobra.Command {
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return a.showComposedProfile(ctx, args[0])
 		}),
-		ValidArgsFunction: a.Completion(composedProfiles),
+		ValidArgsFunction: a.Completion(ComposedProfiles),
 	}
 }
 
@@ -169,7 +169,7 @@ func (a *App) showComposedProfile(ctx context.Context, name string) error {
 			{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", p.Type},
 			{"system template", p.System}, {"network template", p.Network}, {"storage template", p.Storage},
 			{"userdata", p.UserData}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
-			{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))}, {"protected", yesOnly(p.Protected)}, {"hold", yesOnly(p.Hold)},
+			{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))}, {"protected", YesOnly(p.Protected)}, {"hold", YesOnly(p.Hold)},
 		}
 	})
 }

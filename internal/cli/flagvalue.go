@@ -52,10 +52,10 @@ func addChoice(c *cobra.Command, value *string, name, short, usage string, words
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// switchFlag is a flag that has an opposite, as PVC's --serial and --no-serial.
-type switchFlag struct{ on, off bool }
+// SwitchFlag is a flag that has an opposite, as PVC's --serial and --no-serial.
+type SwitchFlag struct{ on, off bool }
 
-func (s *switchFlag) add(c *cobra.Command, name, short, offShort, usage string, byDefault bool) {
+func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, byDefault bool) {
 	s.on = byDefault
 	f := c.Flags()
 	f.BoolVarP(&s.on, name, short, byDefault, usage)
@@ -63,14 +63,14 @@ func (s *switchFlag) add(c *cobra.Command, name, short, offShort, usage string, 
 	c.MarkFlagsMutuallyExclusive(name, "no-"+name)
 }
 
-func (s *switchFlag) wanted() bool { return s.on && !s.off }
+func (s *SwitchFlag) Wanted() bool { return s.on && !s.off }
 
 // said is the switch where one of the two flags was given, else nil.
-func (s *switchFlag) said(c *cobra.Command, name string) *bool {
+func (s *SwitchFlag) said(c *cobra.Command, name string) *bool {
 	if !c.Flags().Changed(name) && !c.Flags().Changed("no-"+name) {
 		return nil
 	}
-	return new(s.wanted())
+	return new(s.Wanted())
 }
 
 // given is the value of a flag that was given, else nil.

@@ -12,10 +12,10 @@ import (
 	"seedbed"
 )
 
-// optionFlags are the metadata options of an instance or profile.
-type optionFlags struct{ seedbed.MetadataOptions }
+// OptionFlags are the metadata options of an instance or profile.
+type OptionFlags struct{ seedbed.MetadataOptions }
 
-func (o *optionFlags) add(c *cobra.Command) {
+func (o *OptionFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.Endpoint, "http-endpoint", "", "enabled or `disabled`: every request gets 403")
 	f.StringVar(&o.Tokens, "http-tokens", "", "optional or `required`: a request without a session token gets 401")
@@ -24,34 +24,34 @@ func (o *optionFlags) add(c *cobra.Command) {
 }
 
 // addForm adds what can be said only once, at the beginning.
-func (o *optionFlags) addForm(c *cobra.Command) {
+func (o *OptionFlags) addForm(c *cobra.Command) {
 	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "form of the instance-id: `ec2`, or uuid as PVC has it")
 }
 
-func (o *optionFlags) said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
+func (o *OptionFlags) Said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
 
-// servedFlags are what a guest is served, for a profile and for one instance.
-type servedFlags struct {
+// ServedFlags are what a guest is served, for a profile and for one instance.
+type ServedFlags struct {
 	userData, vendorData string
 	vendorInUser         bool
 	datasource           string
 	tags                 []string
-	options              optionFlags
+	options              OptionFlags
 }
 
-func (s *servedFlags) add(c *cobra.Command) {
+func (s *ServedFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.userData, "user-data", "", "`file` served to the guest as it is, or - for standard input; any bytes")
 	f.StringVar(&s.vendorData, "vendor-data", "", "`file` served as vendor-data, or - for standard input")
 	f.BoolVar(&s.vendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data: EC2's datasource reads none")
 	f.StringVar(&s.datasource, "datasource", "", "cloud-init datasource that the machine announces: `ec2`, openstack, nocloud or none")
 	f.StringArrayVar(&s.tags, "tag", nil, "tag as `key=value` (repeatable)")
-	s.options.add(c)
+	s.options.Add(c)
 	s.options.addForm(c)
 }
 
 // documents reads the two files; nil for what is not said.
-func (s *servedFlags) documents(a *App) (user, vendor []byte, err error) {
+func (s *ServedFlags) documents(a *App) (user, vendor []byte, err error) {
 	if s.userData == "-" && s.vendorData == "-" {
 		return nil, nil, Usagef("--user-data and --vendor-data cannot both be standard input")
 	}
@@ -66,8 +66,8 @@ func (s *servedFlags) documents(a *App) (user, vendor []byte, err error) {
 	return user, vendor, err
 }
 
-// params adds what is said to the params of a request.
-func (s *servedFlags) params(a *App, c *cobra.Command, params map[string]any) error {
+// Params adds what is said to the params of a request.
+func (s *ServedFlags) Params(a *App, c *cobra.Command, params map[string]any) error {
 	user, vendor, err := s.documents(a)
 	if err != nil {
 		return err
@@ -133,8 +133,8 @@ func parseTags(args []string) (map[string]string, error) {
 	return tags, nil
 }
 
-// optionPairs show every option, with its default where nothing was said.
-func optionPairs(o seedbed.MetadataOptions) [][2]string {
+// OptionPairs show every option, with its default where nothing was said.
+func OptionPairs(o seedbed.MetadataOptions) [][2]string {
 	o = o.WithDefaults(seedbed.MetadataOptions{})
 	return [][2]string{
 		{"http-endpoint", o.Endpoint}, {"http-tokens", o.Tokens}, {"http-put-response-hop-limit", strconv.Itoa(o.HopLimit)},
@@ -142,11 +142,11 @@ func optionPairs(o seedbed.MetadataOptions) [][2]string {
 	}
 }
 
-// optionLine is what differs from the defaults, on one line.
-func optionLine(o seedbed.MetadataOptions) string {
-	def := optionPairs(seedbed.MetadataOptions{})
+// OptionLine is what differs from the defaults, on one line.
+func OptionLine(o seedbed.MetadataOptions) string {
+	def := OptionPairs(seedbed.MetadataOptions{})
 	var said []string
-	for i, p := range optionPairs(o) {
+	for i, p := range OptionPairs(o) {
 		if p[1] != def[i][1] {
 			said = append(said, p[0]+"="+p[1])
 		}
@@ -154,15 +154,15 @@ func optionLine(o seedbed.MetadataOptions) string {
 	return strings.Join(said, " ")
 }
 
-func tagLine(tags map[string]string) string {
+func TagLine(tags map[string]string) string {
 	var all []string
-	for _, p := range tagPairs(tags) {
+	for _, p := range TagPairs(tags) {
 		all = append(all, p[0]+"="+p[1])
 	}
 	return strings.Join(all, "\n")
 }
 
-func tagPairs(tags map[string]string) (pairs [][2]string) {
+func TagPairs(tags map[string]string) (pairs [][2]string) {
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		pairs = append(pairs, [2]string{k, tags[k]})
 	}

@@ -14,23 +14,23 @@ import (
 	"seedbed/api/client"
 )
 
-// paramFlags are the values of params: of a file, over which those of the command
+// ParamFlags are the values of params: of a file, over which those of the command
 // line count, and what is asked for.
-type paramFlags struct {
+type ParamFlags struct {
 	given       []string
 	file        string
-	interactive bool
+	Interactive bool
 }
 
-func (p *paramFlags) add(c *cobra.Command) {
+func (p *ParamFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&p.given, "param", nil, "parameter as `key=value` (repeatable)")
 	f.StringVar(&p.file, "params-file", "", "YAML or JSON `file` with parameters by name, or - for standard input; --param counts before it")
-	f.BoolVar(&p.interactive, "interactive", false, "ask for what the profile declares and nothing gives; a secret is not shown")
+	f.BoolVar(&p.Interactive, "interactive", false, "ask for what the profile declares and nothing gives; a secret is not shown")
 }
 
-// values are the params that are given.
-func (p *paramFlags) values(a *App) (map[string]any, error) {
+// Values are the params that are given.
+func (p *ParamFlags) Values(a *App) (map[string]any, error) {
 	params := map[string]any{}
 	if p.file != "" {
 		raw, err := a.readArg(p.file, seedbed.MiB)
@@ -81,10 +81,10 @@ func paramOf(v any) (any, error) {
 	return nil, Usagef("%T is no value of a param", v)
 }
 
-// complete asks for the params that are declared and have no value: for each one
+// Complete asks for the params that are declared and have no value: for each one
 // that is required, and each without a default, which return leaves out.
-func (p *paramFlags) complete(a *App, declared []seedbed.Param, params map[string]any) error {
-	if !p.interactive {
+func (p *ParamFlags) Complete(a *App, declared []seedbed.Param, params map[string]any) error {
+	if !p.Interactive {
 		return nil
 	}
 	ask := a.prompter()
@@ -104,17 +104,17 @@ func (p *paramFlags) complete(a *App, declared []seedbed.Param, params map[strin
 	return nil
 }
 
-// declared are the params of a native profile.
-func (p *paramFlags) declared(ctx context.Context, api *client.Client, profile string) ([]seedbed.Param, error) {
-	if !p.interactive {
+// Declared are the params of a native profile.
+func (p *ParamFlags) Declared(ctx context.Context, api *client.Client, profile string) ([]seedbed.Param, error) {
+	if !p.Interactive {
 		return nil, nil
 	}
 	made, err := api.Profile(ctx, profile)
 	return made.Params, err
 }
 
-// lines are params as key=value, in order.
-func lines(params map[string]any) ([]string, error) {
+// Lines are params as key=value, in order.
+func Lines(params map[string]any) ([]string, error) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		text, err := paramLine(params[name])

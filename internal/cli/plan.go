@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// showPlan shows what would be made; an error when it would be refused.
-func (a *App) showPlan(p seedbed.Plan) (err error) {
+// ShowPlan shows what would be made; an error when it would be refused.
+func (a *App) ShowPlan(p seedbed.Plan) (err error) {
 	if a.JSON() {
 		err = a.PrintJSON(p)
 	} else {

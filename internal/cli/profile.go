@@ -138,11 +138,11 @@ func (a *App) profileShow() *cobra.Command {
 				return [][2]string{
 					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
 					{"disk", Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
-					{"expressions", tagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
-					{"protected", yesOnly(p.Protected)}, {"hold", yesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
+					{"expressions", TagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
+					{"protected", YesOnly(p.Protected)}, {"hold", YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
 					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
-					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", yesOnly(p.VendorDataInUserData)},
-					{"datasource", string(p.Datasource)}, {"metadata options", optionLine(p.Metadata)}, {"tags", tagLine(p.Tags)},
+					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", YesOnly(p.VendorDataInUserData)},
+					{"datasource", string(p.Datasource)}, {"metadata options", OptionLine(p.Metadata)}, {"tags", TagLine(p.Tags)},
 					{"added", a.Moment(p.Created)},
 				}
 			})

@@ -19,7 +19,7 @@ type profileFlags struct {
 	onFailure             string
 	keys                  []string
 	protected, hold, open bool
-	served                servedFlags
+	served                ServedFlags
 }
 
 func (p *profileFlags) add(a *App, c *cobra.Command) {
@@ -51,7 +51,7 @@ func (p *profileFlags) add(a *App, c *cobra.Command) {
 	f.BoolVar(&p.hold, "hold", false, "instances are defined and left off")
 	f.StringVar(&p.onFailure, "on-failure", "", "what becomes of a create job that fails: `rollback` (default), keep, or retry with attempts and the first wait, such as retry:5:30s")
 	f.BoolVar(&p.open, "no-params", false, "declare no params: a request may give whatever a template reads")
-	p.served.add(c)
+	p.served.Add(c)
 }
 
 // fresh is a new profile.

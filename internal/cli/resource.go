@@ -57,8 +57,8 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// yesOnly is yes, or nothing, which is not shown.
-func yesOnly(b bool) string {
+// YesOnly is yes, or nothing, which is not shown.
+func YesOnly(b bool) string {
 	if !b {
 		return ""
 	}

@@ -58,12 +58,12 @@ func TestSwitchFlag(t *testing.T) {
 		"--start=false": "false false", "--no-start=false": "true true",
 	} {
 		c := &cobra.Command{}
-		var s switchFlag
-		s.add(c, "start", "s", "S", "start it", true)
+		var s SwitchFlag
+		s.Add(c, "start", "s", "S", "start it", true)
 		if err := c.ParseFlags(strings.Fields(args)); err != nil {
 			t.Fatal(err)
 		}
-		if got := orDash(new(s.wanted())) + " " + orDash(s.said(c, "start")); got != want {
+		if got := orDash(new(s.Wanted())) + " " + orDash(s.said(c, "start")); got != want {
 			t.Errorf("%q gives %s, want %s", args, got, want)
 		}
 	}

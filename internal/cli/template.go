@@ -22,7 +22,7 @@ func (a *App) TemplateCommand() *cobra.Command {
 // systemFlags are the options of system templates.
 type systemFlags struct {
 	vcpus, vram                   int
-	serial, vnc                   switchFlag
+	serial, vnc                   SwitchFlag
 	vncBind, nodeLimit            string
 	nodeSelector, migrationMethod string
 	nodeAutostart                 bool
@@ -38,8 +38,8 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	f := c.Flags()
 	f.IntVarP(&s.vcpus, "vcpus", "u", 0, "virtual `CPUs`")
 	f.IntVarP(&s.vram, "vram", "m", 0, "memory in `MB` (MiB)")
-	s.serial.add(c, "serial", "s", "S", "a serial console", false)
-	s.vnc.add(c, "vnc", "n", "N", "a VNC console", false)
+	s.serial.Add(c, "serial", "s", "S", "a serial console", false)
+	s.vnc.Add(c, "vnc", "n", "N", "a VNC console", false)
 	f.StringVarP(&s.vncBind, "vnc-bind", "b", "", "`address` that VNC listens on instead of localhost")
 	f.StringVar(&s.nodeLimit, "node-limit", "", "`nodes` that may run it, separated by commas")
 	addChoice(c, &s.nodeSelector, "node-selector", "", "how a node is chosen, none by the installation's way",
@@ -70,7 +70,7 @@ func (a *App) systemAdd() *cobra.Command {
 		Use: "add NAME --vcpus CPUS --vram MB", Short: "Make a system template", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r := flags.request(c)
-			r.Serial, r.VNC, r.MigrationMaxDowntime = new(flags.serial.wanted()), new(flags.vnc.wanted()), &flags.maxDowntime
+			r.Serial, r.VNC, r.MigrationMaxDowntime = new(flags.serial.Wanted()), new(flags.vnc.Wanted()), &flags.maxDowntime
 			return api.AddSystemTemplate(ctx, args[0], r)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,

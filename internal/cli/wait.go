@@ -38,7 +38,7 @@ func (w *WaitFlags) AddTimeout(c *cobra.Command) {
 	c.Flags().DurationVar(&w.Timeout, "timeout", 0, "how `long` to follow the job, such as 10m (default: to its end)")
 }
 
-func (w *WaitFlags) wanted() bool { return w.Wait && !w.noWait }
+func (w *WaitFlags) Wanted() bool { return w.Wait && !w.noWait }
 
 // Finish ends a command that has started a job: it follows the job when that
 // is wanted, and else tells its ID.
@@ -46,7 +46,7 @@ func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w
 	if r.Cancels != "" {
 		a.Say("it is still being made: job %s is cancelled, and undone first", r.Cancels.Short())
 	}
-	if !w.wanted() {
+	if !w.Wanted() {
 		if a.JSON() {
 			return a.PrintJSON(r)
 		}

@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // vmAdopt takes a domain over, or says what keeps it from that.
-func (a *App) vmAdopt() *cobra.Command {
+func vmAdopt(a *cli.App) *cobra.Command {
 	var req seedbed.AdoptRequest
-	var w WaitFlags
+	var w cli.WaitFlags
 	var dry bool
 	var tags []string
 	node := ""
@@ -37,12 +38,12 @@ domains that there are, and --dry-run says what is in the way of one.`,
 				return err
 			}
 			if dry {
-				return a.adoptable(ctx, api, node, args[0])
+				return adoptable(ctx, a, api, node, args[0])
 			}
 			for _, t := range tags {
 				key, value, ok := strings.Cut(t, "=")
 				if !ok {
-					return Usagef("tag %q: want key=value", t)
+					return cli.Usagef("tag %q: want key=value", t)
 				}
 				if req.Tags == nil {
 					req.Tags = map[string]string{}
@@ -65,7 +66,7 @@ domains that there are, and --dry-run says what is in the way of one.`,
 }
 
 // adoptable shows a domain that could be adopted.
-func (a *App) adoptable(ctx context.Context, api *client.Client, node, name string) error {
+func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name string) error {
 	d, err := api.Domain(ctx, node, name)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (a *App) adoptable(ctx context.Context, api *client.Client, node, name stri
 }
 
 // vmAdoptable lists the domains that are nobody's instances.
-func (a *App) vmAdoptable() *cobra.Command {
+func vmAdoptable(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{
 		Use: "adoptable", Short: "List the domains of libvirt that are no instances", Args: cobra.NoArgs,
@@ -101,18 +102,18 @@ func (a *App) vmAdoptable() *cobra.Command {
 			read := func(api *client.Client, ctx context.Context) ([]seedbed.ForeignDomain, error) {
 				return api.Domains(ctx, node)
 			}
-			return List(ctx, a, read, "libvirt knows no domain but the instances",
+			return cli.List(ctx, a, read, "libvirt knows no domain but the instances",
 				[]string{"name", "node", "state", "vcpus", "memory", "uuid"},
 				func(d seedbed.ForeignDomain) []string {
 					return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
 				})
 		}),
 	}
-	OnNode(c, &node)
+	cli.OnNode(c, &node)
 	return c
 }
 
-func (a *App) vmForget() *cobra.Command {
+func vmForget(a *cli.App) *cobra.Command {
 	c := a.JobAction("forget VM", "Let go of an instance; its domain and disks stay", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Forget(ctx, args[0])

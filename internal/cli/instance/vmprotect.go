@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"bufio"
@@ -10,10 +10,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // vmProtect protects an instance, or takes the protection away.
-func (a *App) vmProtect(on bool) *cobra.Command {
+func vmProtect(a *cli.App, on bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: "protect NAME", Short: "Have removing and rebuilding an instance take its name once more", Args: cobra.ExactArgs(1),
 		Long: `Have removing and rebuilding an instance take its name once more. No webhook may do
@@ -24,7 +25,7 @@ either, and the cleanup leaves it alone.`,
 		c.Use, c.Short, c.Long, done = "unprotect NAME", "Take the protection of an instance away", "", "%s is protected no more"
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
-		i, err := a.changed(ctx, args[0], true, client.InstanceChange{Protected: &on})
+		i, err := changed(ctx, a, args[0], true, client.InstanceChange{Protected: &on})
 		if err != nil {
 			return err
 		}
@@ -37,11 +38,11 @@ either, and the cleanup leaves it alone.`,
 	return c
 }
 
-// confirm asks whether the instance may be removed or rebuilt: its disks go with
+// askName asks whether the instance may be removed or rebuilt: its disks go with
 // that. For one that is protected it asks for the name, which it gives back.
-func (a *App) confirm(ctx context.Context, api *client.Client, name, what string) (string, error) {
+func askName(ctx context.Context, a *cli.App, api *client.Client, name, what string) (string, error) {
 	if !a.Terminal {
-		return "", Usagef("to %s %s destroys its disks: give -y to say so", what, name)
+		return "", cli.Usagef("to %s %s destroys its disks: give -y to say so", what, name)
 	}
 	i, err := api.Instance(ctx, name)
 	if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -7,17 +7,18 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) CreateCommand() *cobra.Command {
+func CreateCommand(a *cli.App) *cobra.Command {
 	var (
 		profile string
 		node    string
-		params  paramFlags
+		params  cli.ParamFlags
 		fresh   freshFlags
-		served  servedFlags
+		served  cli.ServedFlags
 		dry     bool
-		w       WaitFlags
+		w       cli.WaitFlags
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -36,20 +37,20 @@ A file keeps a secret off the command line, which other users can see.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			switch {
 			case len(args) == 2 && profile != "":
-				return Usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
+				return cli.Usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
 			case len(args) == 2:
 				profile = args[1]
 			case profile == "":
-				return Usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
+				return cli.Usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
 			}
 			if err := seedbed.CheckInstanceName(args[0]); err != nil {
 				return err
 			}
-			p, err := params.values(a)
+			p, err := params.Values(a)
 			if err != nil {
 				return err
 			}
-			if err := served.params(a, c, p); err != nil {
+			if err := served.Params(a, c, p); err != nil {
 				return err
 			}
 			req := seedbed.Request{Name: args[0], Profile: profile, Params: p, Node: node}
@@ -58,35 +59,35 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err != nil {
 				return err
 			}
-			declared, err := params.declared(ctx, api, profile)
+			declared, err := params.Declared(ctx, api, profile)
 			if err != nil {
 				return err
 			}
-			if err := params.complete(a, declared, p); err != nil {
+			if err := params.Complete(a, declared, p); err != nil {
 				return err
 			}
 			if dry {
-				return a.tellPlan(ctx, api, req)
+				return tellPlan(ctx, a, api, req)
 			}
 			receipt, err := api.CreateInstance(ctx, req)
 			if err != nil {
 				return err
 			}
-			if err := a.Finish(ctx, api, receipt, &w); err != nil || !w.wanted() || a.JSON() || a.Flags.Quiet {
+			if err := a.Finish(ctx, api, receipt, &w); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
-			return a.tellAddress(ctx, api, args[0])
+			return tellAddress(ctx, a, api, args[0])
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&profile, "profile", "", "`profile` that it is made from; the second argument is the same")
-	params.add(c)
+	params.Add(c)
 	fresh.add(c)
-	served.add(c)
+	served.Add(c)
 	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
 	w.AddJob(c)
-	c.ValidArgsFunction = a.Completion(NoNames, profiles)
+	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)
 	return c
 }
 
@@ -115,7 +116,7 @@ func (f *freshFlags) fill(c *cobra.Command, req *seedbed.Request) {
 }
 
 // tellAddress says where a new instance is.
-func (a *App) tellAddress(ctx context.Context, api *client.Client, name string) error {
+func tellAddress(ctx context.Context, a *cli.App, api *client.Client, name string) error {
 	i, err := api.Instance(ctx, name)
 	if err != nil {
 		return err

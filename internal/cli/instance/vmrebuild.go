@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -7,17 +7,18 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) vmRebuild() *cobra.Command {
+func vmRebuild(a *cli.App) *cobra.Command {
 	var (
 		profile, image string
-		params         paramFlags
+		params         cli.ParamFlags
 		yes, dry       bool
 		confirm        string
-		served         servedFlags
+		served         cli.ServedFlags
 		p              powerFlags
-		w              WaitFlags
+		w              cli.WaitFlags
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -30,11 +31,11 @@ template, without --image; where its script makes them, that is run again. The
 former disks are there until the instance is ready: when anything fails before, it
 runs from them again.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			given, err := params.values(a)
+			given, err := params.Values(a)
 			if err != nil {
 				return err
 			}
-			if err := served.params(a, c, given); err != nil {
+			if err := served.Params(a, c, given); err != nil {
 				return err
 			}
 			api, err := a.Client()
@@ -45,19 +46,19 @@ runs from them again.`,
 			if i, err := api.Instance(ctx, args[0]); err == nil && of == "" {
 				of = i.Profile
 			}
-			declared, err := params.declared(ctx, api, of)
+			declared, err := params.Declared(ctx, api, of)
 			if err != nil {
 				return err
 			}
-			if err := params.complete(a, declared, given); err != nil {
+			if err := params.Complete(a, declared, given); err != nil {
 				return err
 			}
 			req := seedbed.Request{Action: seedbed.DoRebuild, Name: args[0], Profile: profile, Image: image, Params: given}
 			if dry {
-				return a.tellPlan(ctx, api, req)
+				return tellPlan(ctx, a, api, req)
 			}
 			if req.Confirm = confirm; !yes && confirm == "" {
-				if req.Confirm, err = a.confirm(ctx, api, args[0], "rebuild"); err != nil {
+				if req.Confirm, err = askName(ctx, a, api, args[0], "rebuild"); err != nil {
 					return err
 				}
 			}
@@ -71,21 +72,21 @@ runs from them again.`,
 	f := c.Flags()
 	f.StringVar(&profile, "profile", "", "`profile` that it is made from (default: its own)")
 	f.StringVar(&image, "image", "", "`image` of its disk (default: the profile's)")
-	params.add(c)
+	params.Add(c)
 	f.StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
-	served.add(c)
+	served.Add(c)
 	p.add(c)
 	w.AddJob(c)
 	return c
 }
 
 // tellPlan tells what a request would make; an error when it would be refused.
-func (a *App) tellPlan(ctx context.Context, api *client.Client, req seedbed.Request) error {
+func tellPlan(ctx context.Context, a *cli.App, api *client.Client, req seedbed.Request) error {
 	p, err := api.Plan(ctx, req)
 	if err != nil {
 		return err
 	}
-	return a.showPlan(p)
+	return a.ShowPlan(p)
 }

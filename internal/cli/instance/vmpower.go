@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // powerFlags say how an instance is switched off.
@@ -29,29 +30,29 @@ func (p *powerFlags) power() client.Power {
 	return client.Power{Force: p.force, Soft: p.soft, Grace: p.grace}
 }
 
-func (a *App) vmStart() *cobra.Command {
-	return a.vmPower(&cobra.Command{Use: "start NAME", Short: "Start an instance"}, nil,
+func vmStart(a *cli.App) *cobra.Command {
+	return vmPower(a, &cobra.Command{Use: "start NAME", Short: "Start an instance"}, nil,
 		func(api *client.Client, ctx context.Context, name string, _ client.Power) (seedbed.Receipt, error) {
 			return api.StartInstance(ctx, name)
 		})
 }
 
-func (a *App) vmStop() *cobra.Command {
-	return a.vmPower(&cobra.Command{
+func vmStop(a *cli.App) *cobra.Command {
+	return vmPower(a, &cobra.Command{
 		Use: "stop NAME", Short: "Shut an instance down; it keeps its disks and addresses",
 		Long: `Shut an instance down. Its guest is asked, by its agent or as by its power button;
 one that has not shut down in time is switched off. It keeps its disks and addresses.`,
 	}, &powerFlags{}, (*client.Client).StopInstance)
 }
 
-func (a *App) vmReboot() *cobra.Command {
-	return a.vmPower(&cobra.Command{
+func vmReboot(a *cli.App) *cobra.Command {
+	return vmPower(a, &cobra.Command{
 		Use: "reboot NAME", Short: "Shut an instance down, as stop does, and start it again",
 	}, &powerFlags{}, (*client.Client).RebootInstance)
 }
 
-func (a *App) vmPower(c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error)) *cobra.Command {
-	var w WaitFlags
+func vmPower(a *cli.App, c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error)) *cobra.Command {
+	var w cli.WaitFlags
 	how := func() client.Power { return client.Power{} }
 	if p != nil {
 		how = p.power

@@ -1,4 +1,5 @@
-package cli
+// Package instance has the commands for instances.
+package instance
 
 import (
 	"context"
@@ -10,14 +11,15 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) VMCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
-	c.AddCommand(a.vmList(), a.vmShow(), a.vmStart(), a.vmStop(), a.vmReboot(), a.vmRebuild(), a.vmRemove(),
-		a.vmProtect(true), a.vmProtect(false), a.vmSnapshot(), a.vmResize(), a.vmFlatten(), a.vmLog(),
-		a.vmAdopt(), a.vmAdoptable(), a.vmForget(),
-		a.vmOptions(), a.vmTag(), a.vmSpot(), a.vmMaintenance(), a.vmPassword())
+func VMCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
+	c.AddCommand(vmList(a), vmShow(a), vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
+		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a),
+		vmAdopt(a), vmAdoptable(a), vmForget(a),
+		vmOptions(a), vmTag(a), vmSpot(a), vmMaintenance(a), vmPassword(a))
 	return c
 }
 
@@ -31,7 +33,7 @@ func addresses(i seedbed.Instance) string {
 	return strings.Join(addrs, ", ")
 }
 
-func (a *App) vmList() *cobra.Command {
+func vmList(a *cli.App) *cobra.Command {
 	var q seedbed.InstanceQuery
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List instances", Args: cobra.NoArgs,
@@ -43,7 +45,7 @@ func (a *App) vmList() *cobra.Command {
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Instance, error) {
 				return c.ListInstances(ctx, q)
 			}
-			return List(ctx, a, all, none,
+			return cli.List(ctx, a, all, none,
 				[]string{"name", "state", "address", "profile", "image", "node", "made"},
 				func(i seedbed.Instance) []string {
 					return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}
@@ -70,16 +72,16 @@ func standing(i seedbed.Instance) string {
 	return state
 }
 
-func (a *App) vmShow() *cobra.Command {
+func vmShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show an instance", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return Show(ctx, a, (*client.Client).Instance, args[0], a.vmPairs)
+			return cli.Show(ctx, a, (*client.Client).Instance, args[0], func(i seedbed.Instance) [][2]string { return vmPairs(a, i) })
 		}),
 	}
 }
 
-func (a *App) vmPairs(i seedbed.Instance) [][2]string {
+func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	var nics, volumes []string
 	for _, n := range i.NICs {
 		nics = append(nics, fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()))
@@ -92,22 +94,22 @@ func (a *App) vmPairs(i seedbed.Instance) [][2]string {
 		volumes = append(volumes, line)
 	}
 	return [][2]string{
-		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", yesOnly(i.Held)}, {"protected", yesOnly(i.Protected)},
+		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
-		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", Size(i.Memory)},
+		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
-		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", yesOnly(i.Follow == seedbed.FollowLive)},
-		{"datasource", string(i.Datasource)}, {"metadata options", optionLine(i.Metadata)}, {"tags", tagLine(i.Tags)}, {"notice", a.spotLine(i.Spot)},
+		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
+		{"datasource", string(i.Datasource)}, {"metadata options", cli.OptionLine(i.Metadata)}, {"tags", cli.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
 		{"made", a.Moment(i.Created)}, {"made by token", i.Token},
 		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
 	}
 }
 
-func (a *App) vmRemove() *cobra.Command {
+func vmRemove(a *cli.App) *cobra.Command {
 	var (
 		yes     bool
 		confirm string
-		w       WaitFlags
+		w       cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance, its volumes included", Args: cobra.ExactArgs(1),
@@ -120,7 +122,7 @@ that is cancelled and undone first; any other job on it has to end before.`,
 			}
 			said := confirm
 			if !yes && confirm == "" {
-				if said, err = a.confirm(ctx, api, args[0], "remove"); err != nil {
+				if said, err = askName(ctx, a, api, args[0], "remove"); err != nil {
 					return err
 				}
 			}

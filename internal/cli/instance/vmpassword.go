@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
-func (a *App) vmPassword() *cobra.Command {
+func vmPassword(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "password VM", Short: "Print the administrator password that a guest posted", Args: cobra.ExactArgs(1),
@@ -21,7 +22,7 @@ func (a *App) vmPassword() *cobra.Command {
 base64 of what it encrypted with the instance's first RSA key or, with --key, the
 password itself. The key stays here.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := a.instance(ctx, args[0])
+			i, err := instance(ctx, a, args[0])
 			if err != nil {
 				return err
 			}
@@ -37,7 +38,7 @@ password itself. The key stays here.`,
 			if a.JSON() {
 				return a.PrintJSON(map[string]string{"password": text})
 			}
-			fmt.Fprintln(a.Out, Printable(text))
+			fmt.Fprintln(a.Out, cli.Printable(text))
 			return nil
 		}),
 	}
@@ -48,7 +49,7 @@ password itself. The key stays here.`,
 // decryptPassword undoes what the guest did, as "nova get-password": base64 of
 // RSA with PKCS #1 v1.5 padding.
 func decryptPassword(encrypted, file string) (string, error) {
-	text, err := ReadBounded(file, 64*seedbed.KiB)
+	text, err := cli.ReadBounded(file, 64*seedbed.KiB)
 	if err != nil {
 		return "", fmt.Errorf("--key: %w", err)
 	}

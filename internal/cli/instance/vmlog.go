@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // followEvery is how often a console is looked at.
 const followEvery = time.Second
 
-func (a *App) vmLog() *cobra.Command {
+func vmLog(a *cli.App) *cobra.Command {
 	tail := 64 * seedbed.KiB
 	var (
 		lines       int
@@ -24,7 +25,7 @@ func (a *App) vmLog() *cobra.Command {
 		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if lines < 0 || tail <= 0 {
-				return Usagef("--lines and --tail: want positive numbers")
+				return cli.Usagef("--lines and --tail: want positive numbers")
 			}
 			api, err := a.Client()
 			if err != nil {
@@ -32,7 +33,7 @@ func (a *App) vmLog() *cobra.Command {
 			}
 			var w io.Writer = a.Out
 			if a.Terminal && !raw {
-				w = NewSafeWriter(a.Out)
+				w = cli.NewSafeWriter(a.Out)
 			}
 			text, err := api.Console(ctx, args[0], tail)
 			if err != nil {
@@ -50,7 +51,7 @@ func (a *App) vmLog() *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVarP(&lines, "lines", "n", 0, "at most so `many` lines (default: all of --tail)")
-	f.Var(NewSize(&tail), "tail", "how much of the end to look at")
+	f.Var(cli.NewSize(&tail), "tail", "how much of the end to look at")
 	f.BoolVar(&raw, "raw", false, "let the guest's control characters reach the terminal")
 	f.BoolVarP(&follow, "follow", "f", false, "print what comes, until interrupted")
 	// A log has no JSON form: its -f is to follow, as that of tail.

@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -7,15 +7,16 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) ComposeCommand() *cobra.Command {
+func ComposeCommand(a *cli.App) *cobra.Command {
 	var (
-		define, start switchFlag
+		define, start cli.SwitchFlag
 		args          []string
 		ready         string
-		params        paramFlags
-		w             WaitFlags
+		params        cli.ParamFlags
+		w             cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "create NAME PROFILE", Short: "Make an instance of a profile, and start it", Args: cobra.ExactArgs(2),
@@ -27,52 +28,52 @@ PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is the
 			if err != nil {
 				return err
 			}
-			values, err := params.values(a)
+			values, err := params.Values(a)
 			if err != nil {
 				return err
 			}
-			if params.interactive {
+			if params.Interactive {
 				p, err := api.ProvisionerProfile(ctx, names[1])
 				if err != nil {
 					return err
 				}
-				if err := params.complete(a, p.Params, values); err != nil {
+				if err := params.Complete(a, p.Params, values); err != nil {
 					return err
 				}
 			}
-			given, err := lines(values)
+			given, err := cli.Lines(values)
 			if err != nil {
 				return err
 			}
 			task, err := api.Compose(ctx, client.ComposeRequest{
-				Name: names[0], Params: given, Profile: names[1], Define: define.wanted(), Start: define.wanted() && start.wanted(), Arguments: args,
+				Name: names[0], Params: given, Profile: names[1], Define: define.Wanted(), Start: define.Wanted() && start.Wanted(), Arguments: args,
 				Ready: seedbed.Ready(ready),
 			})
 			if err != nil {
 				return err
 			}
-			if w.wanted() {
-				return a.composed(ctx, api, task, names[0], &w)
+			if w.Wanted() {
+				return composed(ctx, a, api, task, names[0], &w)
 			}
 			if a.JSON() {
 				return a.PrintJSON(task)
 			}
-			a.Say("Task ID: %s assigned to node %s; follow it with: seedbed job watch %s", task.ID, Printable(task.RunOn), task.ID)
+			a.Say("Task ID: %s assigned to node %s; follow it with: seedbed job watch %s", task.ID, cli.Printable(task.RunOn), task.ID)
 			return nil
 		}),
-		ValidArgsFunction: a.Completion(NoNames, composedProfiles),
+		ValidArgsFunction: a.Completion(cli.NoNames, cli.ComposedProfiles),
 	}
-	define.add(c, "define", "d", "D", "define the instance", true)
-	start.add(c, "start", "s", "S", "start it once it is defined", true)
+	define.Add(c, "define", "d", "D", "define the instance", true)
+	start.Add(c, "start", "s", "S", "start it once it is defined", true)
 	c.Flags().StringArrayVarP(&args, "script-arg", "a", nil, "argument of the script as `key=value`, over those of the profile (repeatable)")
 	c.Flags().StringVar(&ready, "ready", "", "what ends the job: started (the default), metadata (the guest has fetched its user-data) or report (cloud-init has phoned home)")
-	params.add(c)
+	params.Add(c)
 	w.AddJob(c)
 	return c
 }
 
 // composed follows the job to its end, and tells where the instance is.
-func (a *App) composed(ctx context.Context, api *client.Client, task client.Task, name string, w *WaitFlags) error {
+func composed(ctx context.Context, a *cli.App, api *client.Client, task client.Task, name string, w *cli.WaitFlags) error {
 	if err := a.Follow(ctx, api, task.ID, w.Timeout, false); err != nil || a.JSON() || a.Flags.Quiet {
 		return err
 	}

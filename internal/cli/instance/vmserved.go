@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -11,28 +11,29 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) vmOptions() *cobra.Command {
-	var o optionFlags
+func vmOptions(a *cli.App) *cobra.Command {
+	var o cli.OptionFlags
 	c := &cobra.Command{
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service", Args: cobra.ExactArgs(1),
 		Long: `Show how an instance may use the metadata service or, with flags, change it: at
 once, and while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := a.changed(ctx, args[0], o.said(), client.InstanceChange{Metadata: &o.MetadataOptions})
+			i, err := changed(ctx, a, args[0], o.Said(), client.InstanceChange{Metadata: &o.MetadataOptions})
 			if err != nil {
 				return err
 			}
-			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), optionPairs(i.Metadata))
+			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), cli.OptionPairs(i.Metadata))
 		}),
 	}
-	o.add(c)
+	o.Add(c)
 	return c
 }
 
 // changed is the instance after a change, or as it is when none is asked for.
-func (a *App) changed(ctx context.Context, name string, asked bool, change client.InstanceChange) (seedbed.Instance, error) {
+func changed(ctx context.Context, a *cli.App, name string, asked bool, change client.InstanceChange) (seedbed.Instance, error) {
 	api, err := a.Client()
 	if err != nil {
 		return seedbed.Instance{}, err
@@ -43,7 +44,7 @@ func (a *App) changed(ctx context.Context, name string, asked bool, change clien
 	return api.ChangeInstance(ctx, name, change)
 }
 
-func (a *App) vmTag() *cobra.Command {
+func vmTag(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags", Args: cobra.MinimumNArgs(1),
 		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets one and
@@ -57,14 +58,14 @@ KEY- takes one away.`,
 					key = k
 				}
 				if _, twice := tags[key]; twice || key == "" || !set && !drop {
-					return Usagef("%q: want KEY=VALUE or KEY-, each key once", arg)
+					return cli.Usagef("%q: want KEY=VALUE or KEY-, each key once", arg)
 				}
 				tags[key] = nil
 				if set {
 					tags[key] = &v
 				}
 			}
-			i, err := a.changed(ctx, args[0], len(tags) > 0, client.InstanceChange{Tags: tags})
+			i, err := changed(ctx, a, args[0], len(tags) > 0, client.InstanceChange{Tags: tags})
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ KEY- takes one away.`,
 				a.Say("%s has no tags", i.Name)
 				return nil
 			}
-			return a.ShowPairs(i.Tags, tagPairs(i.Tags))
+			return a.ShowPairs(i.Tags, cli.TagPairs(i.Tags))
 		}),
 	}
 }
@@ -83,7 +84,7 @@ type spotFlags struct {
 	rebalance, clear bool
 }
 
-func (a *App) vmSpot() *cobra.Command {
+func vmSpot(a *cli.App) *cobra.Command {
 	f := spotFlags{at: map[string]*string{}}
 	c := &cobra.Command{
 		Use: "spot VM", Short: "Show or change an instance's notice of interruption", Args: cobra.ExactArgs(1),
@@ -91,7 +92,7 @@ func (a *App) vmSpot() *cobra.Command {
 with a flag, change it. Nothing else happens: who gives notice carries it out.
 A TIME is RFC 3339, or from now on such as +2m.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := a.instance(ctx, args[0])
+			i, err := instance(ctx, a, args[0])
 			if err != nil {
 				return err
 			}
@@ -99,14 +100,14 @@ A TIME is RFC 3339, or from now on such as +2m.`,
 			if err != nil {
 				return err
 			}
-			if i, err = a.changed(ctx, args[0], asked, client.InstanceChange{Spot: &spot}); err != nil {
+			if i, err = changed(ctx, a, args[0], asked, client.InstanceChange{Spot: &spot}); err != nil {
 				return err
 			}
 			if i.Spot == nil && !a.JSON() {
 				a.Say("%s has no notice", i.Name)
 				return nil
 			}
-			return a.ShowPairs(i.Spot, a.spotPairs(i.Spot))
+			return a.ShowPairs(i.Spot, spotPairs(a, i.Spot))
 		}),
 	}
 	for _, action := range []string{"terminate", "stop", "hibernate"} {
@@ -130,7 +131,7 @@ func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot,
 		}
 		actions++
 		next.Action = action
-		if next.Time, err = ParseMoment(action+"-at", *f.at[action], now); err != nil {
+		if next.Time, err = cli.ParseMoment(action+"-at", *f.at[action], now); err != nil {
 			return nil, false, err
 		}
 	}
@@ -139,14 +140,14 @@ func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot,
 	}
 	switch {
 	case actions > 1 || f.clear && (actions > 0 || f.rebalance):
-		return nil, false, Usagef("want one of --terminate-at, --stop-at and --hibernate-at, or --clear alone")
+		return nil, false, cli.Usagef("want one of --terminate-at, --stop-at and --hibernate-at, or --clear alone")
 	case f.clear:
 		return nil, true, nil
 	}
 	return &next, actions > 0 || f.rebalance, nil
 }
 
-func (a *App) spotPairs(s *seedbed.Spot) [][2]string {
+func spotPairs(a *cli.App, s *seedbed.Spot) [][2]string {
 	if s == nil {
 		return nil
 	}
@@ -154,7 +155,7 @@ func (a *App) spotPairs(s *seedbed.Spot) [][2]string {
 }
 
 // spotLine is a notice on one line.
-func (a *App) spotLine(s *seedbed.Spot) string {
+func spotLine(a *cli.App, s *seedbed.Spot) string {
 	if s == nil {
 		return ""
 	}
@@ -169,7 +170,7 @@ func (a *App) spotLine(s *seedbed.Spot) string {
 }
 
 // instance is the instance of that name, and the client that found it.
-func (a *App) instance(ctx context.Context, name string) (seedbed.Instance, error) {
+func instance(ctx context.Context, a *cli.App, name string) (seedbed.Instance, error) {
 	api, err := a.Client()
 	if err != nil {
 		return seedbed.Instance{}, err

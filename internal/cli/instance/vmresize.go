@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
-func (a *App) vmResize() *cobra.Command {
+func vmResize(a *cli.App) *cobra.Command {
 	var (
 		req          seedbed.ResizeRequest
 		size, memory string
 		dry          bool
-		w            WaitFlags
+		w            cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "resize NAME", Short: "Make an instance's disk larger, or change its vcpus and memory", Args: cobra.ExactArgs(1),
@@ -42,7 +43,7 @@ begun to grow there is no way back.`,
 				if err != nil {
 					return err
 				}
-				return a.showPlan(p)
+				return a.ShowPlan(p)
 			}
 			receipt, err := api.ResizeInstance(ctx, args[0], req)
 			if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package instance
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) vmSnapshot() *cobra.Command {
-	c := Group(&cobra.Command{
+func vmSnapshot(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Snapshots of an instance's disks",
 		Long: `Snapshots of an instance's disks: what the guest has written to them at one
 moment, each disk for itself. In a Ceph pool the guest may run; what it holds in
@@ -21,7 +22,7 @@ memory is not in it. In a directory pool the domain has to be off.`,
 		a.JobAction("create VM NAME", "Take a snapshot of each disk", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.TakeSnapshot(ctx, args[0], args[1])
 		}),
-		a.vmSnapshotList(),
+		vmSnapshotList(a),
 		a.Confirmed("Remove of instance %s the snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveSnapshot(ctx, args[0], args[1])
 		})),
@@ -29,14 +30,14 @@ memory is not in it. In a directory pool the domain has to be off.`,
 	return c
 }
 
-func (a *App) vmSnapshotList() *cobra.Command {
+func vmSnapshotList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list VM", Aliases: []string{"ls"}, Short: "List an instance's snapshots", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			all := func(c *client.Client, ctx context.Context) ([]client.Snapshot, error) {
 				return c.Snapshots(ctx, args[0])
 			}
-			return List(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
+			return cli.List(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
 				[]string{"name", "disks", "complete", "taken"},
 				func(s client.Snapshot) []string {
 					complete := "yes"
@@ -49,7 +50,7 @@ func (a *App) vmSnapshotList() *cobra.Command {
 	}
 }
 
-func (a *App) vmFlatten() *cobra.Command {
+func vmFlatten(a *cli.App) *cobra.Command {
 	c := a.JobAction("flatten VM", "Make an instance's disks independent of their image", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Flatten(ctx, args[0])

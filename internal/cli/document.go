@@ -109,7 +109,8 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 	if err != nil {
 		return err
 	}
-	draft, err := d.a.edit(ctx, d.of(t).Text, d.suffix)
+	a := d.a
+	draft, err := a.edit(ctx, d.of(t).Text, d.suffix)
 	if err != nil {
 		return err
 	}

@@ -10,16 +10,17 @@ import (
 	"seedbed/internal/cli/instance"
 	"seedbed/internal/cli/job"
 	"seedbed/internal/cli/metadata"
+	"seedbed/internal/cli/profile"
 	"seedbed/internal/cli/storage"
 )
 
 // commands are the commands of the tool.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		storage.ImageCommand(a), a.ProfileCommand(), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
+		storage.ImageCommand(a), profile.ProfileCommand(a), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
 		metadata.MetadataCommand(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a), storage.CleanupCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a),
 		doctor.DoctorCommand(a), cluster.StatusCommand(a), a.VersionCommand(), a.DocsCommand(),
-		provisionerCmd(a), a.TemplateCommand(), a.UserdataCommand(), storage.OVACommand(a), a.ConnectionCommand(), a.CatalogueCommand(), a.ScriptCommand(),
+		provisionerCmd(a), profile.TemplateCommand(a), profile.UserdataCommand(a), storage.OVACommand(a), a.ConnectionCommand(), profile.CatalogueCommand(a), profile.ScriptCommand(a),
 	}
 }
 
@@ -43,6 +44,6 @@ its end before $. A change prints what the server says of it.`,
   seedbed provisioner profile add web -s small -n lan -t root -u cloud -x empty
   seedbed provisioner create web1 web`,
 	})
-	c.AddCommand(a.TemplateCommand(), a.UserdataCommand(), a.ScriptCommand(), storage.OVACommand(a), a.ComposedProfileCommand(), instance.ComposeCommand(a))
+	c.AddCommand(profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), storage.OVACommand(a), profile.ComposedProfileCommand(a), instance.ComposeCommand(a))
 	return c
 }

@@ -11,20 +11,20 @@ import (
 	"seedbed/api/client"
 )
 
-func systemTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t client.SystemTemplate) string { return t.Name })
+func SystemTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return NamesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t client.SystemTemplate) string { return t.Name })
 }
 
-func networkTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t client.NetworkTemplate) string { return t.Name })
+func NetworkTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return NamesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t client.NetworkTemplate) string { return t.Name })
 }
 
-func storageTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t client.StorageTemplate) string { return t.Name })
+func StorageTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return NamesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t client.StorageTemplate) string { return t.Name })
 }
 
-// templateVNIs are the networks of the template that the first argument names.
-func templateVNIs(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
+// TemplateVNIs are the networks of the template that the first argument names.
+func TemplateVNIs(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	found, err := api.NetworkTemplates(ctx, "^"+args[0]+"$")
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -32,8 +32,8 @@ func templateVNIs(ctx context.Context, api *client.Client, args []string, _ stri
 	return slices.Compact(Each(found[0].Networks, func(n client.TemplateNetwork) string { return n.VNI })), nil
 }
 
-// templateDisks are the disks of the template that the first argument names.
-func templateDisks(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
+// TemplateDisks are the disks of the template that the first argument names.
+func TemplateDisks(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	found, err := api.StorageTemplates(ctx, "^"+args[0]+"$")
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -41,20 +41,20 @@ func templateDisks(ctx context.Context, api *client.Client, args []string, _ str
 	return Each(found[0].Disks, func(d client.TemplateDisk) string { return d.DiskID }), nil
 }
 
-func userdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d client.UserDataDocument) string { return d.Name })
+func UserdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return NamesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d client.UserDataDocument) string { return d.Name })
 }
 
-func scriptNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
+func ScriptNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+	return NamesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
 }
 
 func ComposedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
 }
 
 func OVAs(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, (*client.Client).OVAs, func(o client.OVA) string { return o.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).OVAs, func(o client.OVA) string { return o.Name })
 }
 
 func instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
@@ -67,7 +67,7 @@ func Profiles(ctx context.Context, api *client.Client, _ []string, begun string)
 	return Each(all, func(p seedbed.Profile) string { return p.Name }), err
 }
 
-func images(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+func Images(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Images(ctx)
 	return Each(all, func(i seedbed.Image) string { return i.Name }), err
 }
@@ -77,7 +77,7 @@ func Hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]str
 	return Each(all, func(h seedbed.Hook) string { return h.Name }), err
 }
 
-func networks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+func Networks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Networks(ctx)
 	return Each(all, func(n seedbed.Network) string { return n.Name }), err
 }

@@ -17,19 +17,19 @@ const completionTime = 2 * time.Second
 // completed is how many names are enough where there may be very many.
 const completed = 200
 
-// nameLister gives the names that an argument may be; args are those before it,
+// NameLister gives the names that an argument may be; args are those before it,
 // begun is how the name begins. It may give others too.
-type nameLister func(ctx context.Context, api *client.Client, args []string, begun string) ([]string, error)
+type NameLister func(ctx context.Context, api *client.Client, args []string, begun string) ([]string, error)
 
 // Files is the lister of an argument that is a file: the shell knows them.
-var Files nameLister
+var Files NameLister
 
 // NoNames is the lister of an argument that is not there yet.
 func NoNames(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
 
 // Completion completes arguments by what the API has, each by its lister. What
 // goes wrong is not told: the command will tell.
-func (a *App) Completion(each ...nameLister) cobra.CompletionFunc {
+func (a *App) Completion(each ...NameLister) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= len(each) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -53,16 +53,16 @@ func (a *App) Completion(each ...nameLister) cobra.CompletionFunc {
 	}
 }
 
-// flagCompletion completes the value of a flag.
-func (a *App) flagCompletion(lister nameLister) cobra.CompletionFunc {
+// FlagCompletion completes the value of a flag.
+func (a *App) FlagCompletion(lister NameLister) cobra.CompletionFunc {
 	complete := a.Completion(lister)
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(c, nil, begun)
 	}
 }
 
-// namesOf lists the names of the objects of one kind of PVC's that begin so.
-func namesOf[T any](ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) ([]string, error) {
+// NamesOf lists the names of the objects of one kind of PVC's that begin so.
+func NamesOf[T any](ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) ([]string, error) {
 	objects, err := all(api, ctx, "^"+begun)
 	return Each(objects, name), err
 }
@@ -79,8 +79,8 @@ func Each[T any](all []T, of func(T) string) []string {
 // completeNames completes the first argument of every command that has no
 // completion of its own, by what the argument is called and where.
 func (a *App) completeNames(root *cobra.Command) {
-	named := map[string]nameLister{
-		"vm": instances, "profile": Profiles, "image": images, "hook": Hooks, "network": networks, "endpoint": endpoints, "job": jobs,
+	named := map[string]NameLister{
+		"vm": instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
 		"token": tokens,
 	}
 	for _, group := range root.Commands() {
@@ -88,10 +88,10 @@ func (a *App) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
-	for name, lister := range map[string]nameLister{"profile": Profiles, "image": images, "network": networks, "node": Nodes, "hook": Hooks} {
+	for name, lister := range map[string]NameLister{"profile": Profiles, "image": Images, "network": Networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(lister)) // the flag exists: it was found
+				_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(lister)) // the flag exists: it was found
 			}
 		}
 	}
@@ -102,13 +102,13 @@ func (a *App) completeNames(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (a *App) completeBelow(group *cobra.Command, named nameLister) {
+func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 	for _, c := range CommandsOf(group) {
 		words := strings.Fields(c.Use)
 		if c.ValidArgsFunction != nil || len(words) < 2 {
 			continue
 		}
-		var lister nameLister
+		var lister NameLister
 		switch {
 		case words[1] == "VM":
 			lister = instances

@@ -72,7 +72,7 @@ func (a *App) completeWords(root *cobra.Command) {
 			}
 		}
 		if c.Flags().Lookup("after") != nil && c.Flags().Lookup("on-failure") != nil {
-			_ = c.RegisterFlagCompletionFunc("after", a.flagCompletion(jobs)) // the flag exists: it was found
+			_ = c.RegisterFlagCompletionFunc("after", a.FlagCompletion(jobs)) // the flag exists: it was found
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (a *App) connectionList() *cobra.Command {
 				}
 				all = append(all, row)
 			}
-			return printList(a, all, "no connections yet: seedbed connection add", []string{"name", "in use", "where", "token", "ca", "description"}, func(r connectionRow) []string {
+			return PrintList(a, all, "no connections yet: seedbed connection add", []string{"name", "in use", "where", "token", "ca", "description"}, func(r connectionRow) []string {
 				current := ""
 				if r.Current {
 					current = "yes"

@@ -12,8 +12,8 @@ import (
 	"seedbed"
 )
 
-// readArg reads a file, or standard input for "-".
-func (a *App) readArg(path string, limit seedbed.Bytes) ([]byte, error) {
+// ReadArg reads a file, or standard input for "-".
+func (a *App) ReadArg(path string, limit seedbed.Bytes) ([]byte, error) {
 	if path == "-" {
 		return ReadLimited(a.In, "standard input", limit)
 	}
@@ -41,8 +41,8 @@ func ReadLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) 
 	return text, nil
 }
 
-// replaceFile writes a file that only the user may read, whole or not at all.
-func replaceFile(path string, text []byte) error {
+// ReplaceFile writes a file that only the user may read, whole or not at all.
+func ReplaceFile(path string, text []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}

@@ -45,8 +45,8 @@ func (o oneOf) Set(s string) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "want one of %s", strings.Join(o.words, ", "))
 }
 
-// addChoice adds a flag that is one of some words, which its usage then names.
-func addChoice(c *cobra.Command, value *string, name, short, usage string, words ...string) {
+// AddChoice adds a flag that is one of some words, which its usage then names.
+func AddChoice(c *cobra.Command, value *string, name, short, usage string, words ...string) {
 	c.Flags().VarP(oneOf{value, words}, name, short, usage+": "+strings.Join(words, ", "))
 	// The flag exists: it was added above.
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -65,16 +65,16 @@ func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, 
 
 func (s *SwitchFlag) Wanted() bool { return s.on && !s.off }
 
-// said is the switch where one of the two flags was given, else nil.
-func (s *SwitchFlag) said(c *cobra.Command, name string) *bool {
+// Said is the switch where one of the two flags was given, else nil.
+func (s *SwitchFlag) Said(c *cobra.Command, name string) *bool {
 	if !c.Flags().Changed(name) && !c.Flags().Changed("no-"+name) {
 		return nil
 	}
 	return new(s.Wanted())
 }
 
-// given is the value of a flag that was given, else nil.
-func given[T any](c *cobra.Command, name string, value T) *T {
+// Given is the value of a flag that was given, else nil.
+func Given[T any](c *cobra.Command, name string, value T) *T {
 	if !c.Flags().Changed(name) {
 		return nil
 	}

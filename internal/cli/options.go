@@ -32,57 +32,57 @@ func (o *OptionFlags) Said() bool { return o.MetadataOptions != seedbed.Metadata
 
 // ServedFlags are what a guest is served, for a profile and for one instance.
 type ServedFlags struct {
-	userData, vendorData string
-	vendorInUser         bool
-	datasource           string
-	tags                 []string
-	options              OptionFlags
+	UserData, vendorData string
+	VendorInUser         bool
+	Datasource           string
+	Tags                 []string
+	Options              OptionFlags
 }
 
 func (s *ServedFlags) Add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.userData, "user-data", "", "`file` served to the guest as it is, or - for standard input; any bytes")
+	f.StringVar(&s.UserData, "user-data", "", "`file` served to the guest as it is, or - for standard input; any bytes")
 	f.StringVar(&s.vendorData, "vendor-data", "", "`file` served as vendor-data, or - for standard input")
-	f.BoolVar(&s.vendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data: EC2's datasource reads none")
-	f.StringVar(&s.datasource, "datasource", "", "cloud-init datasource that the machine announces: `ec2`, openstack, nocloud or none")
-	f.StringArrayVar(&s.tags, "tag", nil, "tag as `key=value` (repeatable)")
-	s.options.Add(c)
-	s.options.addForm(c)
+	f.BoolVar(&s.VendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data: EC2's datasource reads none")
+	f.StringVar(&s.Datasource, "datasource", "", "cloud-init datasource that the machine announces: `ec2`, openstack, nocloud or none")
+	f.StringArrayVar(&s.Tags, "tag", nil, "tag as `key=value` (repeatable)")
+	s.Options.Add(c)
+	s.Options.addForm(c)
 }
 
-// documents reads the two files; nil for what is not said.
-func (s *ServedFlags) documents(a *App) (user, vendor []byte, err error) {
-	if s.userData == "-" && s.vendorData == "-" {
+// Documents reads the two files; nil for what is not said.
+func (s *ServedFlags) Documents(a *App) (user, vendor []byte, err error) {
+	if s.UserData == "-" && s.vendorData == "-" {
 		return nil, nil, Usagef("--user-data and --vendor-data cannot both be standard input")
 	}
-	if s.userData != "" {
-		if user, err = a.readArg(s.userData, seedbed.MaxDocument); err != nil {
+	if s.UserData != "" {
+		if user, err = a.ReadArg(s.UserData, seedbed.MaxDocument); err != nil {
 			return nil, nil, err
 		}
 	}
 	if s.vendorData != "" {
-		vendor, err = a.readArg(s.vendorData, seedbed.MaxDocument)
+		vendor, err = a.ReadArg(s.vendorData, seedbed.MaxDocument)
 	}
 	return user, vendor, err
 }
 
 // Params adds what is said to the params of a request.
 func (s *ServedFlags) Params(a *App, c *cobra.Command, params map[string]any) error {
-	user, vendor, err := s.documents(a)
+	user, vendor, err := s.Documents(a)
 	if err != nil {
 		return err
 	}
 	given := map[string]any{}
-	if s.userData != "" {
+	if s.UserData != "" {
 		setDocument(given, "user_data", user)
 	}
 	if s.vendorData != "" {
 		setDocument(given, "vendor_data", vendor)
 	}
 	if c.Flags().Changed("vendor-data-in-user-data") {
-		given["vendor_data_in_user_data"] = s.vendorInUser
+		given["vendor_data_in_user_data"] = s.VendorInUser
 	}
-	tags, err := parseTags(s.tags)
+	tags, err := ParseTags(s.Tags)
 	if err != nil {
 		return err
 	}
@@ -90,15 +90,15 @@ func (s *ServedFlags) Params(a *App, c *cobra.Command, params map[string]any) er
 		given["tags"] = tags
 	}
 	for name, value := range map[string]string{
-		"datasource": s.datasource, "http_endpoint": s.options.Endpoint, "http_tokens": s.options.Tokens,
-		"instance_metadata_tags": s.options.Tags, "instance_id": s.options.InstanceID,
+		"datasource": s.Datasource, "http_endpoint": s.Options.Endpoint, "http_tokens": s.Options.Tokens,
+		"instance_metadata_tags": s.Options.Tags, "instance_id": s.Options.InstanceID,
 	} {
 		if value != "" {
 			given[name] = value
 		}
 	}
-	if s.options.HopLimit != 0 {
-		given["http_put_response_hop_limit"] = s.options.HopLimit
+	if s.Options.HopLimit != 0 {
+		given["http_put_response_hop_limit"] = s.Options.HopLimit
 	}
 	for name, value := range given {
 		if _, twice := params[name]; twice {
@@ -118,7 +118,7 @@ func setDocument(params map[string]any, name string, doc []byte) {
 	params[name+"_base64"] = doc // encoding/json writes bytes so
 }
 
-func parseTags(args []string) (map[string]string, error) {
+func ParseTags(args []string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, arg := range args {
 		k, v, ok := strings.Cut(arg, "=")

@@ -33,7 +33,7 @@ func (p *ParamFlags) Add(c *cobra.Command) {
 func (p *ParamFlags) Values(a *App) (map[string]any, error) {
 	params := map[string]any{}
 	if p.file != "" {
-		raw, err := a.readArg(p.file, seedbed.MiB)
+		raw, err := a.ReadArg(p.file, seedbed.MiB)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func parseParams(args []string) (map[string]any, error) {
 			params[key] = n
 		case "ssh_keys":
 			keys, _ := params[key].([]string)
-			more, err := sshKeys([]string{value})
+			more, err := SshKeys([]string{value})
 			if err != nil {
 				return nil, err
 			}

@@ -39,8 +39,8 @@ func (a *App) printNames(head []string, rows [][]string) {
 	}
 }
 
-// printList prints a list in the format that is wanted.
-func printList[T any](a *App, things []T, none string, head []string, row func(T) []string) error {
+// PrintList prints a list in the format that is wanted.
+func PrintList[T any](a *App, things []T, none string, head []string, row func(T) []string) error {
 	if a.JSON() {
 		if things == nil {
 			things = []T{}

@@ -22,7 +22,7 @@ func List[T any](ctx context.Context, a *App, all func(*client.Client, context.C
 	if err != nil {
 		return err
 	}
-	return printList(a, things, none, head, row)
+	return PrintList(a, things, none, head, row)
 }
 
 // Show prints one thing by name.
@@ -65,15 +65,15 @@ func YesOnly(b bool) string {
 	return YesNo(true)
 }
 
-// orDash shows what may be null.
-func orDash[T any](v *T) string {
+// OrDash shows what may be null.
+func OrDash[T any](v *T) string {
 	if v == nil {
 		return "-"
 	}
 	return fmt.Sprint(*v)
 }
 
-func (a *App) tellMessage(msg string) error {
+func (a *App) TellMessage(msg string) error {
 	if a.JSON() {
 		return a.PrintJSON(map[string]string{"message": msg})
 	}
@@ -95,7 +95,7 @@ func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		return a.tellMessage(msg)
+		return a.TellMessage(msg)
 	})
 }
 
@@ -219,7 +219,7 @@ func (a *App) RemoveCommand(short, question, done string, remove func(*client.Cl
 
 // Removal is a command that removes what its arguments name, once that is
 // confirmed; question asks with the arguments in their order.
-func (a *App) Removal(use, short, question string, ask asking, names ...nameLister) *cobra.Command {
+func (a *App) Removal(use, short, question string, ask asking, names ...NameLister) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),
 		RunE:              a.Told(ask),

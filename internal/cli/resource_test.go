@@ -63,7 +63,7 @@ func TestSwitchFlag(t *testing.T) {
 		if err := c.ParseFlags(strings.Fields(args)); err != nil {
 			t.Fatal(err)
 		}
-		if got := orDash(new(s.Wanted())) + " " + orDash(s.said(c, "start")); got != want {
+		if got := OrDash(new(s.Wanted())) + " " + OrDash(s.Said(c, "start")); got != want {
 			t.Errorf("%q gives %s, want %s", args, got, want)
 		}
 	}

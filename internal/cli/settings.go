@@ -275,7 +275,7 @@ func (a *App) changeSettings(change func(*settings) error) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, text)
+	return ReplaceFile(path, text)
 }
 
 // named is the connection that the flag, the environment or the file asks for;

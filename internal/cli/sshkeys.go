@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// sshKeys takes each argument as an authorized_keys line, or as a file of them.
-func sshKeys(args []string) ([]string, error) {
+// SshKeys takes each argument as an authorized_keys line, or as a file of them.
+func SshKeys(args []string) ([]string, error) {
 	keys := []string{}
 	for _, arg := range args {
 		if strings.Contains(arg, " ") && !strings.HasPrefix(arg, "/") {

@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // profileFlags are what is said of a profile. Those of text may hold expressions.
@@ -19,10 +20,10 @@ type profileFlags struct {
 	onFailure             string
 	keys                  []string
 	protected, hold, open bool
-	served                ServedFlags
+	served                cli.ServedFlags
 }
 
-func (p *profileFlags) add(a *App, c *cobra.Command) {
+func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 	f := c.Flags()
 	p.text = map[string]*string{}
 	for _, flag := range []struct{ field, name, usage string }{
@@ -38,10 +39,10 @@ func (p *profileFlags) add(a *App, c *cobra.Command) {
 	} {
 		p.text[flag.field] = f.String(flag.name, "", flag.usage)
 	}
-	for name, names := range map[string]nameLister{
-		"system-template": systemTemplates, "network-template": networkTemplates, "storage-template": storageTemplates, "userdata-document": userdataNames,
+	for name, names := range map[string]cli.NameLister{
+		"system-template": cli.SystemTemplates, "network-template": cli.NetworkTemplates, "storage-template": cli.StorageTemplates, "userdata-document": cli.UserdataNames,
 	} {
-		_ = c.RegisterFlagCompletionFunc(name, a.flagCompletion(names)) // the flag exists: it was added above
+		_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(names)) // the flag exists: it was added above
 	}
 	f.StringArrayVar(&p.keys, "ssh-key", nil, "public key: a `file` or the line itself (repeatable)")
 	f.StringVar(&p.ready, "ready", "metadata", "report, metadata or started")
@@ -55,11 +56,11 @@ func (p *profileFlags) add(a *App, c *cobra.Command) {
 }
 
 // fresh is a new profile.
-func (p *profileFlags) fresh(a *App, c *cobra.Command, name string) (made seedbed.Profile, err error) {
+func (p *profileFlags) fresh(a *cli.App, c *cobra.Command, name string) (made seedbed.Profile, err error) {
 	made = seedbed.Profile{Name: name, SSHKeys: []string{}}
 	said := func(field string) bool { return *p.text[field] != "" }
 	if !said("image") && !said("storage_template") {
-		return made, Usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks", name)
+		return made, cli.Usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks", name)
 	}
 	if !said("system_template") {
 		made.VCPUs, made.Memory = 1, seedbed.GiB
@@ -74,7 +75,7 @@ func (p *profileFlags) fresh(a *App, c *cobra.Command, name string) (made seedbe
 }
 
 // apply gives a profile what is said.
-func (p *profileFlags) apply(a *App, c *cobra.Command, to *seedbed.Profile) (err error) {
+func (p *profileFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) (err error) {
 	changed := c.Flags().Changed
 	for field := range p.text {
 		if changed(strings.ReplaceAll(field, "_", "-")) {
@@ -83,7 +84,7 @@ func (p *profileFlags) apply(a *App, c *cobra.Command, to *seedbed.Profile) (err
 			}
 		}
 	}
-	if len(to.UserData) > 0 && *p.text["userdata_document"] != "" && p.served.userData == "" {
+	if len(to.UserData) > 0 && *p.text["userdata_document"] != "" && p.served.UserData == "" {
 		to.UserData = nil // the document is in its place
 	}
 	if changed("ready") || to.Ready == "" {
@@ -92,7 +93,7 @@ func (p *profileFlags) apply(a *App, c *cobra.Command, to *seedbed.Profile) (err
 		}
 	}
 	if changed("ssh-key") {
-		if to.SSHKeys, err = sshKeys(p.keys); err != nil {
+		if to.SSHKeys, err = cli.SshKeys(p.keys); err != nil {
 			return err
 		}
 	}
@@ -107,23 +108,23 @@ func (p *profileFlags) apply(a *App, c *cobra.Command, to *seedbed.Profile) (err
 	}
 	if changed("on-failure") {
 		if to.OnFailure, err = seedbed.ParseOnFailure(p.onFailure); err != nil {
-			return Usagef("--on-failure: %s", err)
+			return cli.Usagef("--on-failure: %s", err)
 		}
 	}
 	if p.open {
 		to.Params = nil
 	}
 	if p.params != "" {
-		if to.Params, err = a.declarations(p.params); err != nil {
+		if to.Params, err = declarations(a, p.params); err != nil {
 			return err
 		}
 	}
 	return p.applyServed(a, c, to)
 }
 
-func (p *profileFlags) applyServed(a *App, c *cobra.Command, to *seedbed.Profile) (err error) {
+func (p *profileFlags) applyServed(a *cli.App, c *cobra.Command, to *seedbed.Profile) (err error) {
 	changed := c.Flags().Changed
-	user, vendor, err := p.served.documents(a)
+	user, vendor, err := p.served.Documents(a)
 	if err != nil {
 		return err
 	}
@@ -136,19 +137,19 @@ func (p *profileFlags) applyServed(a *App, c *cobra.Command, to *seedbed.Profile
 		to.VendorData = vendor
 	}
 	if changed("tag") {
-		if to.Tags, err = parseTags(p.served.tags); err != nil {
+		if to.Tags, err = cli.ParseTags(p.served.Tags); err != nil {
 			return err
 		}
 	}
 	if changed("vendor-data-in-user-data") {
-		to.VendorDataInUserData = p.served.vendorInUser
+		to.VendorDataInUserData = p.served.VendorInUser
 	}
 	if changed("datasource") || to.Datasource == "" {
-		if to.Datasource, err = seedbed.ParseDatasource(p.served.datasource); err != nil {
+		if to.Datasource, err = seedbed.ParseDatasource(p.served.Datasource); err != nil {
 			return err
 		}
 	}
-	given := p.served.options.MetadataOptions
+	given := p.served.Options.MetadataOptions
 	m := &to.Metadata
 	m.Endpoint, m.Tokens, m.HopLimit = cmp.Or(given.Endpoint, m.Endpoint), cmp.Or(given.Tokens, m.Tokens), cmp.Or(given.HopLimit, m.HopLimit)
 	m.Tags, m.InstanceID = cmp.Or(given.Tags, m.Tags), cmp.Or(given.InstanceID, m.InstanceID)
@@ -172,14 +173,14 @@ func setField(p *seedbed.Profile, field, text string) (err error) {
 	case "vcpus":
 		if p.VCPUs = 0; text != "" {
 			if p.VCPUs, err = strconv.Atoi(text); err != nil {
-				return Usagef("--vcpus %q: want a number, such as 2, or an expression", text)
+				return cli.Usagef("--vcpus %q: want a number, such as 2, or an expression", text)
 			}
 		}
 	case "memory", "disk":
 		var size seedbed.Bytes
 		if text != "" {
 			if size, err = seedbed.ParseBytes(text); err != nil {
-				return Usagef("--%s: %s", field, err)
+				return cli.Usagef("--%s: %s", field, err)
 			}
 		}
 		if field == "memory" {
@@ -194,14 +195,14 @@ func setField(p *seedbed.Profile, field, text string) (err error) {
 }
 
 // declarations reads a file that declares params.
-func (a *App) declarations(path string) ([]seedbed.Param, error) {
-	raw, err := a.readArg(path, seedbed.MiB)
+func declarations(a *cli.App, path string) ([]seedbed.Param, error) {
+	raw, err := a.ReadArg(path, seedbed.MiB)
 	if err != nil {
 		return nil, err
 	}
 	declared := []seedbed.Param{}
 	if err := yaml.UnmarshalWithOptions(raw, &declared, yaml.Strict(), yaml.UseJSONUnmarshaler()); err != nil {
-		return nil, Usagef("--params %s: %s", path, yaml.FormatError(err, false, true))
+		return nil, cli.Usagef("--params %s: %s", path, yaml.FormatError(err, false, true))
 	}
 	return declared, seedbed.CheckParams(declared)
 }

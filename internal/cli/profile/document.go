@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // document is a text that the API keeps under a name: userdata or a script.
@@ -21,7 +22,7 @@ type document struct {
 
 // documents are the commands of one kind of document.
 type documents[T any] struct {
-	a *App
+	a *cli.App
 	// label is what messages call one, plural what they call all; suffix is that of its files.
 	label, plural, suffix string
 	add, change, remove   func(c *client.Client, ctx context.Context, name, text string) (string, error)
@@ -43,12 +44,12 @@ func (d *documents[T]) addTo(c *cobra.Command) {
 
 // names are the names of the documents that begin so, for completion.
 func (d *documents[T]) names(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return namesOf(ctx, api, begun, d.all, func(t T) string { return d.of(t).Name })
+	return cli.NamesOf(ctx, api, begun, d.all, func(t T) string { return d.of(t).Name })
 }
 
 // read reads a file that becomes a document, byte for byte.
 func (d *documents[T]) read(file string) (string, error) {
-	text, err := d.a.readArg(file, seedbed.MaxDocument)
+	text, err := d.a.ReadArg(file, seedbed.MaxDocument)
 	return string(text), err
 }
 
@@ -62,7 +63,7 @@ func (d *documents[T]) addCmd() *cobra.Command {
 			}
 			return d.add(api, ctx, args[0], text)
 		}),
-		ValidArgsFunction: d.a.Completion(NoNames, Files),
+		ValidArgsFunction: d.a.Completion(cli.NoNames, cli.Files),
 	}
 }
 
@@ -76,9 +77,9 @@ text is another. A text that the server refuses is kept, and told where.`, d.lab
 		RunE: d.a.Do(func(ctx context.Context, args []string) error {
 			switch {
 			case edit && len(args) == 2:
-				return Usagef("modify %s: give a file or --editor, not both", args[0])
+				return cli.Usagef("modify %s: give a file or --editor, not both", args[0])
 			case !edit && len(args) == 1:
-				return Usagef("modify %s: give a file, or --editor (-e)", args[0])
+				return cli.Usagef("modify %s: give a file, or --editor (-e)", args[0])
 			}
 			api, err := d.a.Client()
 			if err != nil {
@@ -95,9 +96,9 @@ text is another. A text that the server refuses is kept, and told where.`, d.lab
 			if err != nil {
 				return err
 			}
-			return d.a.tellMessage(msg)
+			return d.a.TellMessage(msg)
 		}),
-		ValidArgsFunction: d.a.Completion(d.names, Files),
+		ValidArgsFunction: d.a.Completion(d.names, cli.Files),
 	}
 	c.Flags().BoolVarP(&edit, "editor", "e", false, "open it in an editor")
 	return c
@@ -110,7 +111,7 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 		return err
 	}
 	a := d.a
-	draft, err := a.edit(ctx, d.of(t).Text, d.suffix)
+	draft, err := edit(ctx, a, d.of(t).Text, d.suffix)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 		return fmt.Errorf("%w (the text is kept in %s)", err, draft.path)
 	}
 	draft.discard()
-	return d.a.tellMessage(msg)
+	return d.a.TellMessage(msg)
 }
 
 func (d *documents[T]) showCmd() *cobra.Command {
@@ -144,7 +145,7 @@ func (d *documents[T]) showCmd() *cobra.Command {
 			}
 			text := d.of(t).Text
 			if d.a.Terminal { // elsewhere the bytes are as they are kept
-				if text = Printable(text); !strings.HasSuffix(text, "\n") {
+				if text = cli.Printable(text); !strings.HasSuffix(text, "\n") {
 					text += "\n"
 				}
 			}
@@ -160,7 +161,7 @@ const shownLines = 4
 
 func (d *documents[T]) listCmd() *cobra.Command {
 	var long bool
-	c := MatchingCommand(d.a, d.plural, "no "+d.plural+" yet", d.all, []string{"name", "id", "document"}, func(t T) []string {
+	c := cli.MatchingCommand(d.a, d.plural, "no "+d.plural+" yet", d.all, []string{"name", "id", "document"}, func(t T) []string {
 		doc := d.of(t)
 		lines := strings.Split(strings.TrimRight(doc.Text, "\n"), "\n")
 		if !long && len(lines) > shownLines {

@@ -1,4 +1,6 @@
-package cli
+// Package profile has the commands for what instances are made from: profiles, templates, user-data and
+// scripts, and for taking all of it to another installation.
+package profile
 
 import (
 	"context"
@@ -11,15 +13,16 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) ProfileCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "What instances are made from"})
-	c.AddCommand(a.profileAdd(), a.profileModify(), a.profileList(), a.profileShow(), a.profileRemove())
+func ProfileCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "What instances are made from"})
+	c.AddCommand(profileAdd(a), profileModify(a), profileList(a), profileShow(a), profileRemove(a))
 	return c
 }
 
-func (a *App) profileAdd() *cobra.Command {
+func profileAdd(a *cli.App) *cobra.Command {
 	var flags profileFlags
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -66,7 +69,7 @@ values, description and required.`,
 	return c
 }
 
-func (a *App) profileModify() *cobra.Command {
+func profileModify(a *cli.App) *cobra.Command {
 	var flags profileFlags
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -76,7 +79,7 @@ are, but for the user-data of those that follow it (--userdata live). An empty v
 takes away what a template then tells, or nothing does.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if c.Flags().NFlag() == 0 {
-				return Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+				return cli.Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
 			}
 			api, err := a.Client()
 			if err != nil {
@@ -104,11 +107,11 @@ takes away what a template then tells, or nothing does.`,
 	return c
 }
 
-func (a *App) profileList() *cobra.Command {
+func profileList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles of both kinds", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return List(ctx, a, (*client.Client).ProfileEntries, "no profiles yet: seedbed profile add NAME --image IMAGE",
+			return cli.List(ctx, a, (*client.Client).ProfileEntries, "no profiles yet: seedbed profile add NAME --image IMAGE",
 				[]string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "kind", "templates", "userdata", "script", "follows"},
 				func(e seedbed.ProfileEntry) []string {
 					row := []string{e.Name, e.Image, "", "", "", e.Net, string(e.Ready), string(e.Kind), entryTemplates(e), e.Document, e.Script, string(e.Follow)}
@@ -116,7 +119,7 @@ func (a *App) profileList() *cobra.Command {
 						row[2] = strconv.Itoa(e.VCPUs)
 					}
 					if e.Kind == seedbed.KindNative {
-						row[3], row[4] = Size(e.Memory), Size(e.DiskSize)
+						row[3], row[4] = cli.Size(e.Memory), cli.Size(e.DiskSize)
 					}
 					return row
 				})
@@ -130,23 +133,23 @@ func entryTemplates(e seedbed.ProfileEntry) string {
 	return strings.Join(all, ", ")
 }
 
-func (a *App) profileShow() *cobra.Command {
+func profileShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a profile of either kind", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			err := Show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
+			err := cli.Show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
 				return [][2]string{
-					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
-					{"disk", Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
-					{"expressions", TagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
-					{"protected", YesOnly(p.Protected)}, {"hold", YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
+					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
+					{"disk", cli.Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
+					{"expressions", cli.TagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
+					{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
 					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
-					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", YesOnly(p.VendorDataInUserData)},
-					{"datasource", string(p.Datasource)}, {"metadata options", OptionLine(p.Metadata)}, {"tags", TagLine(p.Tags)},
+					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", cli.YesOnly(p.VendorDataInUserData)},
+					{"datasource", string(p.Datasource)}, {"metadata options", cli.OptionLine(p.Metadata)}, {"tags", cli.TagLine(p.Tags)},
 					{"added", a.Moment(p.Created)},
 				}
 			})
-			if errors.Is(err, seedbed.ErrNotFound) && a.showComposedProfile(ctx, args[0]) == nil {
+			if errors.Is(err, seedbed.ErrNotFound) && showComposedProfile(ctx, a, args[0]) == nil {
 				return nil
 			}
 			return err
@@ -179,6 +182,6 @@ func paramLines(declared []seedbed.Param) string {
 	return strings.Join(all, "\n")
 }
 
-func (a *App) profileRemove() *cobra.Command {
+func profileRemove(a *cli.App) *cobra.Command {
 	return a.RemoveCommand("Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile)
 }

@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -8,17 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) networkTemplateCmd() *cobra.Command {
-	c := Group(&cobra.Command{Use: "network", Short: "NICs"})
-	vni := Group(&cobra.Command{Use: "vni", Short: "The networks of a network template"})
-	vni.AddCommand(a.vniAdd(), a.vniRemove())
-	c.AddCommand(a.networkTemplateAdd(), a.networkTemplateRemove(), a.networkTemplateList(), vni)
+func networkTemplateCmd(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "network", Short: "NICs"})
+	vni := cli.Group(&cobra.Command{Use: "vni", Short: "The networks of a network template"})
+	vni.AddCommand(vniAdd(a), vniRemove(a))
+	c.AddCommand(networkTemplateAdd(a), networkTemplateRemove(a), networkTemplateList(a), vni)
 	return c
 }
 
-func (a *App) networkTemplateAdd() *cobra.Command {
+func networkTemplateAdd(a *cli.App) *cobra.Command {
 	var mac string
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Make a network template",
@@ -37,41 +38,41 @@ counted from 0. Without a MAC template addresses are drawn.`,
 	return c
 }
 
-func (a *App) networkTemplateRemove() *cobra.Command {
+func networkTemplateRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a network template", "Remove network template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveNetworkTemplate(ctx, args[0])
-		}, networkTemplates)
+		}, cli.NetworkTemplates)
 }
 
-func (a *App) networkTemplateList() *cobra.Command {
-	return MatchingCommand(a, "network templates", "no network templates yet: seedbed provisioner template network add NAME",
+func networkTemplateList(a *cli.App) *cobra.Command {
+	return cli.MatchingCommand(a, "network templates", "no network templates yet: seedbed provisioner template network add NAME",
 		(*client.Client).NetworkTemplates, []string{"name", "id", "mac template", "networks"},
 		func(t client.NetworkTemplate) []string {
 			var vnis []string
 			for _, n := range t.Networks {
 				vnis = append(vnis, n.VNI)
 			}
-			return []string{t.Name, strconv.FormatInt(t.ID, 10), orDash(t.MAC), strings.Join(vnis, ", ")}
+			return []string{t.Name, strconv.FormatInt(t.ID, 10), cli.OrDash(t.MAC), strings.Join(vnis, ", ")}
 		})
 }
 
-func (a *App) vniAdd() *cobra.Command {
+func vniAdd(a *cli.App) *cobra.Command {
 	var again bool
 	c := &cobra.Command{
 		Use: "add NAME VNI", Short: "Add a NIC on the network VNI (seedbed network list)", Args: cobra.ExactArgs(2),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.AddTemplateNetwork(ctx, args[0], args[1], again)
 		}),
-		ValidArgsFunction: a.Completion(networkTemplates, networks),
+		ValidArgsFunction: a.Completion(cli.NetworkTemplates, cli.Networks),
 	}
 	c.Flags().BoolVarP(&again, "permit-duplicate", "d", false, "add a second NIC on a network that the template has")
 	return c
 }
 
-func (a *App) vniRemove() *cobra.Command {
+func vniRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Remove from network template %s the network %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveTemplateNetwork(ctx, args[0], args[1])
-		}, networkTemplates, templateVNIs)
+		}, cli.NetworkTemplates, cli.TemplateVNIs)
 }

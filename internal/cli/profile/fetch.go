@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 const (
@@ -26,7 +27,7 @@ func isURI(name string) bool {
 // fetch reads a file, or what an https or file URI names, at most limit bytes of it.
 func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error) {
 	if !isURI(name) {
-		return ReadBounded(name, limit)
+		return cli.ReadBounded(name, limit)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
@@ -34,7 +35,7 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 	}
 	switch {
 	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && strings.HasPrefix(u.Path, "/"):
-		return ReadBounded(u.Path, limit)
+		return cli.ReadBounded(u.Path, limit)
 	case u.Scheme == "https" && u.Host != "":
 		return fetchHTTPS(ctx, u, limit)
 	}
@@ -69,5 +70,5 @@ func fetchHTTPS(ctx context.Context, u *url.URL, limit seedbed.Bytes) ([]byte, e
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("get %s: the answer is %s", u.Redacted(), resp.Status)
 	}
-	return ReadLimited(resp.Body, u.Redacted(), limit)
+	return cli.ReadLimited(resp.Body, u.Redacted(), limit)
 }

@@ -1,13 +1,14 @@
-package cli
+package profile
 
 import (
 	"github.com/spf13/cobra"
 
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) UserdataCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func UserdataCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "userdata", Short: "User-data that profiles share",
 		Long: `User-data that profiles share. A document is kept and served byte for byte: cloud-config,
 a script, a MIME multipart document, whatever the guest reads. "empty" is always there.`,

@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"cmp"
@@ -11,15 +11,16 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) ComposedProfileCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func ComposedProfileCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "profile", Aliases: []string{"profiles"}, Short: "Templates, userdata and a script together",
 		Long: `Templates, userdata and a script together. They share their names with the profiles
 that are made of an image; "seedbed profile list" shows both kinds.`,
 	})
-	c.AddCommand(a.composedProfileAdd(), a.composedProfileModify(), a.composedProfileRemove(), a.composedProfileShow(), a.composedProfileList())
+	c.AddCommand(composedProfileAdd(a), composedProfileModify(a), composedProfileRemove(a), composedProfileShow(a), composedProfileList(a))
 	return c
 }
 
@@ -31,21 +32,21 @@ type composedFlags struct {
 	none, protected, hold                      bool
 }
 
-func (p *composedFlags) add(a *App, c *cobra.Command) {
+func (p *composedFlags) add(a *cli.App, c *cobra.Command) {
 	f := c.Flags()
 	for _, flag := range []struct {
 		value              *string
 		name, short, usage string
-		names              nameLister
+		names              cli.NameLister
 	}{
-		{&p.system, "system-template", "s", "system `template`", systemTemplates},
-		{&p.network, "network-template", "n", "network `template`", networkTemplates},
-		{&p.storage, "storage-template", "t", "storage `template`", storageTemplates},
-		{&p.userdata, "userdata", "u", "userdata `document`", userdataNames},
-		{&p.script, "script", "x", "provisioning `script`; empty for none", scriptNames},
+		{&p.system, "system-template", "s", "system `template`", cli.SystemTemplates},
+		{&p.network, "network-template", "n", "network `template`", cli.NetworkTemplates},
+		{&p.storage, "storage-template", "t", "storage `template`", cli.StorageTemplates},
+		{&p.userdata, "userdata", "u", "userdata `document`", cli.UserdataNames},
+		{&p.script, "script", "x", "provisioning `script`; empty for none", cli.ScriptNames},
 	} {
 		f.StringVarP(flag.value, flag.name, flag.short, "", flag.usage)
-		_ = c.RegisterFlagCompletionFunc(flag.name, a.flagCompletion(flag.names)) // the flag exists: it was added above
+		_ = c.RegisterFlagCompletionFunc(flag.name, a.FlagCompletion(flag.names)) // the flag exists: it was added above
 	}
 	f.StringArrayVarP(&p.args, "script-arg", "a", nil, "argument of the script as `key=value` (repeatable); with declared params it may hold expressions")
 	f.StringVar(&p.params, "params", "", "YAML or JSON `file` that declares params, or - for standard input")
@@ -55,10 +56,10 @@ func (p *composedFlags) add(a *App, c *cobra.Command) {
 	f.BoolVar(&p.hold, "hold", false, "machines are defined and left off")
 }
 
-func (p *composedFlags) request(a *App, c *cobra.Command) (client.ProvisionerProfileRequest, error) {
+func (p *composedFlags) request(a *cli.App, c *cobra.Command) (client.ProvisionerProfileRequest, error) {
 	r := client.ProvisionerProfileRequest{
-		System: given(c, "system-template", p.system), Network: given(c, "network-template", p.network), Storage: given(c, "storage-template", p.storage),
-		UserData: given(c, "userdata", p.userdata), Script: given(c, "script", p.script), Arguments: p.args, Follow: seedbed.Follow(p.follow),
+		System: cli.Given(c, "system-template", p.system), Network: cli.Given(c, "network-template", p.network), Storage: cli.Given(c, "storage-template", p.storage),
+		UserData: cli.Given(c, "userdata", p.userdata), Script: cli.Given(c, "script", p.script), Arguments: p.args, Follow: seedbed.Follow(p.follow),
 	}
 	if c.Flags().Changed("protect") {
 		r.Protected = &p.protected
@@ -72,7 +73,7 @@ func (p *composedFlags) request(a *App, c *cobra.Command) (client.ProvisionerPro
 	if p.params == "" {
 		return r, nil
 	}
-	declared, err := a.declarations(p.params)
+	declared, err := declarations(a, p.params)
 	if err != nil {
 		return r, err
 	}
@@ -85,7 +86,7 @@ func (p *composedFlags) request(a *App, c *cobra.Command) (client.ProvisionerPro
 	return r, nil
 }
 
-func (a *App) composedProfileAdd() *cobra.Command {
+func composedProfileAdd(a *cli.App) *cobra.Command {
 	var (
 		flags composedFlags
 		ova   string
@@ -99,22 +100,22 @@ func (a *App) composedProfileAdd() *cobra.Command {
 			if err != nil {
 				return "", err
 			}
-			r.Type, r.OVA = kind, given(c, "ova", ova)
+			r.Type, r.OVA = kind, cli.Given(c, "ova", ova)
 			return api.AddProvisionerProfile(ctx, args[0], r)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	addChoice(c, &kind, "profile-type", "p", "what it is made from", "provisioner", "ova")
+	cli.AddChoice(c, &kind, "profile-type", "p", "what it is made from", "provisioner", "ova")
 	flags.add(a, c)
 	c.Flags().StringVarP(&ova, "ova", "o", "", "OVA `image`")
 	// The flags exist: they were added above.
-	_ = c.RegisterFlagCompletionFunc("ova", a.flagCompletion(OVAs))
+	_ = c.RegisterFlagCompletionFunc("ova", a.FlagCompletion(cli.OVAs))
 	_ = c.MarkFlagRequired("system-template")
 	_ = c.MarkFlagRequired("script")
 	return c
 }
 
-func (a *App) composedProfileModify() *cobra.Command {
+func composedProfileModify(a *cli.App) *cobra.Command {
 	var (
 		flags composedFlags
 		none  bool
@@ -135,47 +136,47 @@ script are replaced by those that are given; -d alone takes all away.`,
 			}
 			if r.System == nil && r.Network == nil && r.Storage == nil && r.UserData == nil && r.Script == nil && r.Arguments == nil &&
 				r.Params == nil && r.Follow == "" && r.Protected == nil && r.Hold == nil {
-				return "", Usagef("modify %s: say what is to change, such as --userdata DOCUMENT", args[0])
+				return "", cli.Usagef("modify %s: say what is to change, such as --userdata DOCUMENT", args[0])
 			}
 			return api.ChangeProvisionerProfile(ctx, args[0], r)
 		}),
-		ValidArgsFunction: a.Completion(ComposedProfiles),
+		ValidArgsFunction: a.Completion(cli.ComposedProfiles),
 	}
 	flags.add(a, c)
 	c.Flags().BoolVarP(&none, "delete-script-args", "d", false, "take the script's arguments away")
 	return c
 }
 
-func (a *App) composedProfileRemove() *cobra.Command {
+func composedProfileRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a profile; its instances stay", "Remove profile %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveProvisionerProfile(ctx, args[0])
-		}, ComposedProfiles)
+		}, cli.ComposedProfiles)
 }
 
-func (a *App) composedProfileShow() *cobra.Command {
+func composedProfileShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a profile", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return a.showComposedProfile(ctx, args[0])
+			return showComposedProfile(ctx, a, args[0])
 		}),
-		ValidArgsFunction: a.Completion(ComposedProfiles),
+		ValidArgsFunction: a.Completion(cli.ComposedProfiles),
 	}
 }
 
-func (a *App) showComposedProfile(ctx context.Context, name string) error {
-	return Show(ctx, a, (*client.Client).ProvisionerProfile, name, func(p client.ProvisionerProfile) [][2]string {
+func showComposedProfile(ctx context.Context, a *cli.App, name string) error {
+	return cli.Show(ctx, a, (*client.Client).ProvisionerProfile, name, func(p client.ProvisionerProfile) [][2]string {
 		return [][2]string{
 			{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", p.Type},
 			{"system template", p.System}, {"network template", p.Network}, {"storage template", p.Storage},
 			{"userdata", p.UserData}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
-			{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))}, {"protected", YesOnly(p.Protected)}, {"hold", YesOnly(p.Hold)},
+			{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))}, {"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)},
 		}
 	})
 }
 
-func (a *App) composedProfileList() *cobra.Command {
-	return MatchingCommand(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
+func composedProfileList(a *cli.App) *cobra.Command {
+	return cli.MatchingCommand(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
 		(*client.Client).ProvisionerProfiles,
 		[]string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
 		func(p client.ProvisionerProfile) []string {

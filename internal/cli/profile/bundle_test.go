@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"crypto/ed25519"

@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 	"seedbed/provision/script/python"
 )
 
-func (a *App) scriptCheck() *cobra.Command {
+func scriptCheck(a *cli.App) *cobra.Command {
 	var interpreter string
 	c := &cobra.Command{
 		Use: "check FILE", Short: "Check a provisioning script, or standard input for -, without running it", Args: cobra.ExactArgs(1),
@@ -25,7 +26,7 @@ It needs Python 3 on this machine, and no server. Where there is no Python, only
 the text is checked: its length, and that it is UTF-8. So does the server when a
 script is added; the rest shows when a job runs it.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			text, err := a.readArg(args[0], seedbed.MaxDocument)
+			text, err := a.ReadArg(args[0], seedbed.MaxDocument)
 			if err != nil {
 				return err
 			}
@@ -37,15 +38,15 @@ script is added; the rest shows when a job runs it.`,
 			} else if err != nil {
 				return err
 			}
-			return a.printScriptFindings(args[0], found)
+			return printScriptFindings(a, args[0], found)
 		}),
-		ValidArgsFunction: a.Completion(Files),
+		ValidArgsFunction: a.Completion(cli.Files),
 	}
 	c.Flags().StringVar(&interpreter, "python", "python3", "the `interpreter` that reads it")
 	return c
 }
 
-func (a *App) printScriptFindings(file string, found []python.Finding) error {
+func printScriptFindings(a *cli.App, file string, found []python.Finding) error {
 	errs := 0
 	rows := make([][]string, len(found))
 	for i, f := range found {

@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 const (
@@ -101,7 +102,7 @@ func fingerprint(key []byte) string { return base64.StdEncoding.EncodeToString(k
 
 // readPEM reads the one PEM block of that type in a file.
 func readPEM(path, kind, hint string) ([]byte, error) {
-	text, err := ReadBounded(path, 64*seedbed.KiB)
+	text, err := cli.ReadBounded(path, 64*seedbed.KiB)
 	if err != nil {
 		return nil, err
 	}

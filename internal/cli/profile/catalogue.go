@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"bufio"
@@ -13,19 +13,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
-func (a *App) CatalogueCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Take what machines are made from to another installation"})
+func CatalogueCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Take what machines are made from to another installation"})
 	c.Long = `Take what machines are made from to another installation: templates, userdata, scripts
 and profiles of both kinds, as one file that may be signed. Images and networks are
 named in it, and must be there; the values of secret params are not in it. What else
 userdata, scripts and arguments hold is in it as it is.`
-	c.AddCommand(a.catalogueExport(), a.catalogueImport())
+	c.AddCommand(catalogueExport(a), catalogueImport(a))
 	return c
 }
 
-func (a *App) catalogueExport() *cobra.Command {
+func catalogueExport(a *cli.App) *cobra.Command {
 	var key string
 	c := &cobra.Command{
 		Use: "export FILE", Short: "Write the whole catalogue into a file", Args: cobra.ExactArgs(1),
@@ -60,7 +61,7 @@ output. With --sign it is signed by an ed25519 key, such as that of
 				_, err = a.Out.Write(text)
 				return err
 			}
-			if err := replaceFile(args[0], text); err != nil {
+			if err := cli.ReplaceFile(args[0], text); err != nil {
 				return err
 			}
 			sum := sha256.Sum256(text)
@@ -78,7 +79,7 @@ type importFlags struct {
 	dryRun, keep, yes bool
 }
 
-func (a *App) catalogueImport() *cobra.Command {
+func catalogueImport(a *cli.App) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use: "import FILE|URI", Short: "Take over the catalogue of a file, all or nothing", Args: cobra.ExactArgs(1),
@@ -87,7 +88,7 @@ show what of it is made, changed or kept. What cannot be taken over, since its i
 network or name is not free or not there, is a conflict, and then nothing is changed.
 What comes over https needs --sha256, the digest of the whole file, or --key, the public
 key of whoever signed it.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error { return a.importCatalogue(ctx, args[0], f) }),
+		RunE: a.Do(func(ctx context.Context, args []string) error { return importCatalogue(ctx, a, args[0], f) }),
 	}
 	l := c.Flags()
 	l.StringVar(&f.sha256, "sha256", "", "the `digest` that the file must have")
@@ -101,7 +102,7 @@ key of whoever signed it.`,
 // readBundle reads a bundle and checks that it is the one that was meant.
 func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err error) {
 	if strings.HasPrefix(name, "https:") && f.sha256 == "" && f.key == "" {
-		return b, Usagef("what comes from elsewhere needs --sha256 or --key")
+		return b, cli.Usagef("what comes from elsewhere needs --sha256 or --key")
 	}
 	text, err := fetch(ctx, name, maxBundle)
 	if err != nil {
@@ -123,7 +124,7 @@ func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err 
 	return b, b.verify(name, key)
 }
 
-func (a *App) importCatalogue(ctx context.Context, name string, f importFlags) error {
+func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags) error {
 	b, err := readBundle(ctx, name, f)
 	if err != nil {
 		return err
@@ -141,9 +142,9 @@ func (a *App) importCatalogue(ctx context.Context, name string, f importFlags) e
 		return err
 	}
 	if !ask || report.Conflicts() > 0 {
-		return a.printReport(report, f.dryRun)
+		return printReport(a, report, f.dryRun)
 	}
-	if err := a.printReport(report, true); err != nil {
+	if err := printReport(a, report, true); err != nil {
 		return err
 	}
 	fmt.Fprint(a.Err, "Take it over? [y/N] ")
@@ -154,17 +155,19 @@ func (a *App) importCatalogue(ctx context.Context, name string, f importFlags) e
 	if report, err = api.TakeOver(ctx, json.RawMessage(b.Catalogue), false, f.keep); err != nil {
 		return err
 	}
-	return a.printReport(report, false)
+	return printReport(a, report, false)
 }
 
 // printReport shows what became of a catalogue. A conflict is an error.
-func (a *App) printReport(r seedbed.CatalogueReport, tried bool) error {
-	row := func(c seedbed.CatalogueChange) []string { return []string{c.Action, c.Kind, c.Name, OneLine(c.Detail)} }
+func printReport(a *cli.App, r seedbed.CatalogueReport, tried bool) error {
+	row := func(c seedbed.CatalogueChange) []string {
+		return []string{c.Action, c.Kind, c.Name, cli.OneLine(c.Detail)}
+	}
 	if a.JSON() {
 		if err := a.PrintJSON(r); err != nil {
 			return err
 		}
-	} else if err := printList(a, r.Changes, "the catalogue is empty", []string{"", "what", "name", "why"}, row); err != nil {
+	} else if err := cli.PrintList(a, r.Changes, "the catalogue is empty", []string{"", "what", "name", "why"}, row); err != nil {
 		return err
 	}
 	if n := r.Conflicts(); n > 0 {

@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -8,17 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) storageTemplateCmd() *cobra.Command {
-	c := Group(&cobra.Command{Use: "storage", Short: "Disks"})
-	disk := Group(&cobra.Command{Use: "disk", Short: "The disks of a storage template"})
-	disk.AddCommand(a.diskAdd(), a.diskRemove())
-	c.AddCommand(a.storageAdd(), a.storageRemove(), a.storageList(), disk)
+func storageTemplateCmd(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "storage", Short: "Disks"})
+	disk := cli.Group(&cobra.Command{Use: "disk", Short: "The disks of a storage template"})
+	disk.AddCommand(diskAdd(a), diskRemove(a))
+	c.AddCommand(storageAdd(a), storageRemove(a), storageList(a), disk)
 	return c
 }
 
-func (a *App) storageAdd() *cobra.Command {
+func storageAdd(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "add NAME", Short: "Make a storage template, without disks yet (disk add)", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
@@ -28,16 +29,16 @@ func (a *App) storageAdd() *cobra.Command {
 	}
 }
 
-func (a *App) storageRemove() *cobra.Command {
+func storageRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a storage template", "Remove storage template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveStorageTemplate(ctx, args[0])
-		}, storageTemplates)
+		}, cli.StorageTemplates)
 }
 
 // storageList has a line for each disk.
-func (a *App) storageList() *cobra.Command {
-	return MatchingCommand(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
+func storageList(a *cli.App) *cobra.Command {
+	return cli.MatchingCommand(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
 		(*client.Client).StorageTemplates,
 		[]string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
 		func(t client.StorageTemplate) []string {
@@ -48,7 +49,7 @@ func (a *App) storageList() *cobra.Command {
 				if args == "" {
 					args = "-"
 				}
-				for column, s := range []string{d.DiskID, d.Pool, orDash(d.SourceVolume), orDash(d.SizeGB), orDash(d.Filesystem), args, orDash(d.Mountpoint)} {
+				for column, s := range []string{d.DiskID, d.Pool, cli.OrDash(d.SourceVolume), cli.OrDash(d.SizeGB), cli.OrDash(d.Filesystem), args, cli.OrDash(d.Mountpoint)} {
 					if i > 0 {
 						row[column+2] += "\n"
 					}
@@ -59,7 +60,7 @@ func (a *App) storageList() *cobra.Command {
 		})
 }
 
-func (a *App) diskAdd() *cobra.Command {
+func diskAdd(a *cli.App) *cobra.Command {
 	var (
 		r    client.TemplateDiskRequest
 		size int
@@ -77,17 +78,17 @@ before a key of one letter, two before others.`,
   seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
-			r.SizeGB = given(c, "size", size)
+			r.SizeGB = cli.Given(c, "size", size)
 			if r.Source != "" && (r.SizeGB != nil || r.Filesystem != "" || r.Mountpoint != "") {
-				return "", Usagef("--source-volume excludes --size, --filesystem and --mountpoint: a clone has the size and the content of its image")
+				return "", cli.Usagef("--source-volume excludes --size, --filesystem and --mountpoint: a clone has the size and the content of its image")
 			}
 			if r.Filesystem == "" && (len(args) > 0 || r.Mountpoint != "") {
-				return "", Usagef("--fsarg and --mountpoint need --filesystem")
+				return "", cli.Usagef("--fsarg and --mountpoint need --filesystem")
 			}
 			r.FilesystemArgs = dashed(args)
 			return api.AddTemplateDisk(ctx, names[0], names[1], r)
 		}),
-		ValidArgsFunction: a.Completion(storageTemplates, NoNames),
+		ValidArgsFunction: a.Completion(cli.StorageTemplates, cli.NoNames),
 	}
 	f := c.Flags()
 	f.StringVarP(&r.Pool, "pool", "p", "", "storage `pool` of the disk")
@@ -101,7 +102,7 @@ before a key of one letter, two before others.`,
 	// The flags exist: they were added above.
 	_ = c.MarkFlagRequired("pool")
 	_ = c.RegisterFlagCompletionFunc("pool", cobra.NoFileCompletions)
-	_ = c.RegisterFlagCompletionFunc("source-volume", a.flagCompletion(images))
+	_ = c.RegisterFlagCompletionFunc("source-volume", a.FlagCompletion(cli.Images))
 	_ = c.RegisterFlagCompletionFunc("filesystem", cobra.FixedCompletions([]string{"ext4", "xfs", "btrfs", "vfat", "swap"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -119,9 +120,9 @@ func dashed(args []string) []string {
 	return all
 }
 
-func (a *App) diskRemove() *cobra.Command {
+func diskRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Remove from storage template %s the disk %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveTemplateDisk(ctx, args[0], args[1])
-		}, storageTemplates, templateDisks)
+		}, cli.StorageTemplates, cli.TemplateDisks)
 }

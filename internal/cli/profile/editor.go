@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // draft is a text that the user has edited, and its file.
@@ -20,7 +21,7 @@ func (d draft) discard() { _ = os.Remove(d.path) }
 
 // edit has the user edit a text in a file with that suffix. The file is there
 // until the draft is discarded.
-func (a *App) edit(ctx context.Context, text, suffix string) (draft, error) {
+func edit(ctx context.Context, a *cli.App, text, suffix string) (draft, error) {
 	f, err := os.CreateTemp("", "seedbed-*"+suffix) // mode 0600: it may hold secrets
 	if err != nil {
 		return draft{}, err
@@ -31,11 +32,11 @@ func (a *App) edit(ctx context.Context, text, suffix string) (draft, error) {
 		d.discard()
 		return draft{}, err
 	}
-	if err := a.runEditor(ctx, d.path); err != nil {
+	if err := runEditor(ctx, a, d.path); err != nil {
 		d.discard()
 		return draft{}, err
 	}
-	changed, err := ReadBounded(d.path, seedbed.MaxDocument)
+	changed, err := cli.ReadBounded(d.path, seedbed.MaxDocument)
 	if err != nil {
 		return draft{}, err // the text is the user's: its file stays
 	}
@@ -44,7 +45,7 @@ func (a *App) edit(ctx context.Context, text, suffix string) (draft, error) {
 }
 
 // runEditor runs the user's editor, which may be named with arguments.
-func (a *App) runEditor(ctx context.Context, path string) error {
+func runEditor(ctx context.Context, a *cli.App, path string) error {
 	words := strings.Fields(a.Getenv("VISUAL"))
 	if len(words) == 0 {
 		words = strings.Fields(a.Getenv("EDITOR"))

@@ -1,13 +1,14 @@
-package cli
+package profile
 
 import (
 	"github.com/spf13/cobra"
 
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) ScriptCommand() *cobra.Command {
-	c := Group(&cobra.Command{
+func ScriptCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
 		Use: "script", Short: "Provisioning scripts",
 		Long: `Provisioning scripts, in Python as PVC has them. "empty" is always there.`,
 	})
@@ -18,6 +19,6 @@ func (a *App) ScriptCommand() *cobra.Command {
 		of: func(s client.Script) document { return document(s) },
 	}
 	d.addTo(c)
-	c.AddCommand(a.scriptCheck(), a.scriptOptions())
+	c.AddCommand(scriptCheck(a), scriptOptions(a))
 	return c
 }

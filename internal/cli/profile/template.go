@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"cmp"
@@ -9,20 +9,21 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
-func (a *App) TemplateCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Virtual hardware, NICs and disks"})
-	system := Group(&cobra.Command{Use: "system", Short: "Virtual hardware"})
-	system.AddCommand(a.systemAdd(), a.systemModify(), a.systemRemove(), a.systemList())
-	c.AddCommand(system, a.networkTemplateCmd(), a.storageTemplateCmd())
+func TemplateCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Virtual hardware, NICs and disks"})
+	system := cli.Group(&cobra.Command{Use: "system", Short: "Virtual hardware"})
+	system.AddCommand(systemAdd(a), systemModify(a), systemRemove(a), systemList(a))
+	c.AddCommand(system, networkTemplateCmd(a), storageTemplateCmd(a))
 	return c
 }
 
 // systemFlags are the options of system templates.
 type systemFlags struct {
 	vcpus, vram                   int
-	serial, vnc                   SwitchFlag
+	serial, vnc                   cli.SwitchFlag
 	vncBind, nodeLimit            string
 	nodeSelector, migrationMethod string
 	nodeAutostart                 bool
@@ -42,11 +43,11 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	s.vnc.Add(c, "vnc", "n", "N", "a VNC console", false)
 	f.StringVarP(&s.vncBind, "vnc-bind", "b", "", "`address` that VNC listens on instead of localhost")
 	f.StringVar(&s.nodeLimit, "node-limit", "", "`nodes` that may run it, separated by commas")
-	addChoice(c, &s.nodeSelector, "node-selector", "", "how a node is chosen, none by the installation's way",
+	cli.AddChoice(c, &s.nodeSelector, "node-selector", "", "how a node is chosen, none by the installation's way",
 		"mem", "memprov", "vcpus", "vms", "load", "none")
 	f.BoolVar(&s.nodeAutostart, "node-autostart", false, "start it when its node starts")
-	addChoice(c, &s.migrationMethod, "migration-method", "", "how it changes nodes", "none", "live", "shutdown")
-	addChoice(c, &s.diskBus, "disk-bus", "", "how its disks are attached: each by itself, or all to one controller", "virtio", "scsi")
+	cli.AddChoice(c, &s.migrationMethod, "migration-method", "", "how it changes nodes", "none", "live", "shutdown")
+	cli.AddChoice(c, &s.diskBus, "disk-bus", "", "how its disks are attached: each by itself, or all to one controller", "virtio", "scsi")
 	f.BoolVar(&s.diskCopy, "disk-copy", false, "copy its disks whole from their images, where they would be clones")
 	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`milliseconds` that a live migration may stop it for")
 }
@@ -54,14 +55,14 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 // request is what was said.
 func (s *systemFlags) request(c *cobra.Command) client.SystemTemplateRequest {
 	return client.SystemTemplateRequest{
-		VCPUs: given(c, "vcpus", s.vcpus), VRAM: given(c, "vram", s.vram), Serial: s.serial.said(c, "serial"), VNC: s.vnc.said(c, "vnc"),
-		VNCBind: given(c, "vnc-bind", s.vncBind), NodeLimit: given(c, "node-limit", s.nodeLimit), NodeSelector: given(c, "node-selector", s.nodeSelector),
-		NodeAutostart: given(c, "node-autostart", s.nodeAutostart), MigrationMethod: given(c, "migration-method", s.migrationMethod),
-		MigrationMaxDowntime: given(c, "max-downtime", s.maxDowntime), DiskBus: given(c, "disk-bus", s.diskBus), DiskCopy: given(c, "disk-copy", s.diskCopy),
+		VCPUs: cli.Given(c, "vcpus", s.vcpus), VRAM: cli.Given(c, "vram", s.vram), Serial: s.serial.Said(c, "serial"), VNC: s.vnc.Said(c, "vnc"),
+		VNCBind: cli.Given(c, "vnc-bind", s.vncBind), NodeLimit: cli.Given(c, "node-limit", s.nodeLimit), NodeSelector: cli.Given(c, "node-selector", s.nodeSelector),
+		NodeAutostart: cli.Given(c, "node-autostart", s.nodeAutostart), MigrationMethod: cli.Given(c, "migration-method", s.migrationMethod),
+		MigrationMaxDowntime: cli.Given(c, "max-downtime", s.maxDowntime), DiskBus: cli.Given(c, "disk-bus", s.diskBus), DiskCopy: cli.Given(c, "disk-copy", s.diskCopy),
 	}
 }
 
-func (a *App) systemAdd() *cobra.Command {
+func systemAdd(a *cli.App) *cobra.Command {
 	var (
 		flags systemFlags
 		c     *cobra.Command
@@ -82,7 +83,7 @@ func (a *App) systemAdd() *cobra.Command {
 	return c
 }
 
-func (a *App) systemModify() *cobra.Command {
+func systemModify(a *cli.App) *cobra.Command {
 	var (
 		flags systemFlags
 		c     *cobra.Command
@@ -92,31 +93,31 @@ func (a *App) systemModify() *cobra.Command {
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r := flags.request(c)
 			if r == (client.SystemTemplateRequest{}) {
-				return "", Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+				return "", cli.Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
 			}
 			return api.ChangeSystemTemplate(ctx, args[0], r)
 		}),
-		ValidArgsFunction: a.Completion(systemTemplates),
+		ValidArgsFunction: a.Completion(cli.SystemTemplates),
 	}
 	flags.add(c, 0)
 	return c
 }
 
-func (a *App) systemRemove() *cobra.Command {
+func systemRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a system template", "Remove system template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveSystemTemplate(ctx, args[0])
-		}, systemTemplates)
+		}, cli.SystemTemplates)
 }
 
-func (a *App) systemList() *cobra.Command {
-	return MatchingCommand(a, "system templates", "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
+func systemList(a *cli.App) *cobra.Command {
+	return cli.MatchingCommand(a, "system templates", "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
 		(*client.Client).SystemTemplates,
 		[]string{"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]", "disk bus", "copied"},
 		func(t client.SystemTemplate) []string {
 			return []string{
-				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(t.VRAM, 10), YesNo(t.Serial), YesNo(t.VNC),
-				orDash(t.VNCBind), orDash(t.NodeLimit), orDash(t.NodeSelector), YesNo(t.NodeAutostart), orDash(t.MigrationMethod), orDash(t.MigrationMaxDowntime), cmp.Or(t.DiskBus, seedbed.BusVirtio), YesNo(t.DiskCopy),
+				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(t.VRAM, 10), cli.YesNo(t.Serial), cli.YesNo(t.VNC),
+				cli.OrDash(t.VNCBind), cli.OrDash(t.NodeLimit), cli.OrDash(t.NodeSelector), cli.YesNo(t.NodeAutostart), cli.OrDash(t.MigrationMethod), cli.OrDash(t.MigrationMaxDowntime), cmp.Or(t.DiskBus, seedbed.BusVirtio), cli.YesNo(t.DiskCopy),
 			}
 		})
 }

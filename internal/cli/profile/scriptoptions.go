@@ -1,4 +1,4 @@
-package cli
+package profile
 
 import (
 	"context"
@@ -9,10 +9,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // scriptOptions shows what a script is let out for and bounded by, and changes it.
-func (a *App) scriptOptions() *cobra.Command {
+func scriptOptions(a *cli.App) *cobra.Command {
 	var (
 		privileged, network, always bool
 		limit                       time.Duration
@@ -38,24 +39,24 @@ be granted it anew.`,
 				return err
 			}
 			r := client.ScriptOptionsRequest{
-				Privileged: given(c, "privileged", privileged), Network: given(c, "network", network), Always: given(c, "always", always),
-				Time: given(c, "time", limit.String()), Memory: given(c, "memory", memory),
+				Privileged: cli.Given(c, "privileged", privileged), Network: cli.Given(c, "network", network), Always: cli.Given(c, "always", always),
+				Time: cli.Given(c, "time", limit.String()), Memory: cli.Given(c, "memory", memory),
 			}
 			if r != (client.ScriptOptionsRequest{}) {
 				msg, err := api.ChangeScriptOptions(ctx, args[0], r)
 				if err != nil {
 					return err
 				}
-				return a.tellMessage(msg)
+				return a.TellMessage(msg)
 			}
-			return Show(ctx, a, (*client.Client).ScriptOptions, args[0], func(o client.ScriptOptions) [][2]string {
+			return cli.Show(ctx, a, (*client.Client).ScriptOptions, args[0], func(o client.ScriptOptions) [][2]string {
 				return [][2]string{
 					{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
 					{"time", orWorkers(o.Time)}, {"memory", orWorkers(o.Memory)},
 				}
 			})
 		}),
-		ValidArgsFunction: a.Completion(scriptNames),
+		ValidArgsFunction: a.Completion(cli.ScriptNames),
 	}
 	c.Flags().BoolVar(&privileged, "privileged", false, "root of the host, with its /dev, /sys and /run")
 	c.Flags().BoolVar(&network, "network", false, "the host's network")

@@ -8,6 +8,7 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 func ComposeCommand(a *cli.App) *cobra.Command {
@@ -15,7 +16,7 @@ func ComposeCommand(a *cli.App) *cobra.Command {
 		define, start cli.SwitchFlag
 		args          []string
 		ready         string
-		params        cli.ParamFlags
+		params        flags.ParamFlags
 		w             cli.WaitFlags
 	)
 	c := &cobra.Command{
@@ -41,7 +42,7 @@ PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is the
 					return err
 				}
 			}
-			given, err := cli.Lines(values)
+			given, err := flags.Lines(values)
 			if err != nil {
 				return err
 			}

@@ -8,15 +8,16 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 func CreateCommand(a *cli.App) *cobra.Command {
 	var (
 		profile string
 		node    string
-		params  cli.ParamFlags
+		params  flags.ParamFlags
 		fresh   freshFlags
-		served  cli.ServedFlags
+		served  flags.ServedFlags
 		dry     bool
 		w       cli.WaitFlags
 	)

@@ -12,6 +12,7 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 func VMCommand(a *cli.App) *cobra.Command {
@@ -99,7 +100,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
-		{"datasource", string(i.Datasource)}, {"metadata options", cli.OptionLine(i.Metadata)}, {"tags", cli.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
+		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)}, {"tags", flags.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
 		{"made", a.Moment(i.Created)}, {"made by token", i.Token},
 		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
 	}

@@ -8,15 +8,16 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 func vmRebuild(a *cli.App) *cobra.Command {
 	var (
 		profile, image string
-		params         cli.ParamFlags
+		params         flags.ParamFlags
 		yes, dry       bool
 		confirm        string
-		served         cli.ServedFlags
+		served         flags.ServedFlags
 		p              powerFlags
 		w              cli.WaitFlags
 	)

@@ -12,10 +12,11 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 func vmOptions(a *cli.App) *cobra.Command {
-	var o cli.OptionFlags
+	var o flags.OptionFlags
 	c := &cobra.Command{
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service", Args: cobra.ExactArgs(1),
 		Long: `Show how an instance may use the metadata service or, with flags, change it: at
@@ -25,7 +26,7 @@ once, and while it runs.`,
 			if err != nil {
 				return err
 			}
-			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), cli.OptionPairs(i.Metadata))
+			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), flags.OptionPairs(i.Metadata))
 		}),
 	}
 	o.Add(c)
@@ -73,7 +74,7 @@ KEY- takes one away.`,
 				a.Say("%s has no tags", i.Name)
 				return nil
 			}
-			return a.ShowPairs(i.Tags, cli.TagPairs(i.Tags))
+			return a.ShowPairs(i.Tags, flags.TagPairs(i.Tags))
 		}),
 	}
 }

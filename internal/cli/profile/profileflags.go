@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 // profileFlags are what is said of a profile. Those of text may hold expressions.
@@ -20,7 +21,7 @@ type profileFlags struct {
 	onFailure             string
 	keys                  []string
 	protected, hold, open bool
-	served                cli.ServedFlags
+	served                flags.ServedFlags
 }
 
 func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
@@ -93,7 +94,7 @@ func (p *profileFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) 
 		}
 	}
 	if changed("ssh-key") {
-		if to.SSHKeys, err = cli.SshKeys(p.keys); err != nil {
+		if to.SSHKeys, err = flags.SshKeys(p.keys); err != nil {
 			return err
 		}
 	}
@@ -137,7 +138,7 @@ func (p *profileFlags) applyServed(a *cli.App, c *cobra.Command, to *seedbed.Pro
 		to.VendorData = vendor
 	}
 	if changed("tag") {
-		if to.Tags, err = cli.ParseTags(p.served.Tags); err != nil {
+		if to.Tags, err = flags.ParseTags(p.served.Tags); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,5 @@
-package cli
+// Package flags has the flags that commands of several packages share.
+package flags
 
 import (
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // OptionFlags are the metadata options of an instance or profile.
@@ -51,9 +53,9 @@ func (s *ServedFlags) Add(c *cobra.Command) {
 }
 
 // Documents reads the two files; nil for what is not said.
-func (s *ServedFlags) Documents(a *App) (user, vendor []byte, err error) {
+func (s *ServedFlags) Documents(a *cli.App) (user, vendor []byte, err error) {
 	if s.UserData == "-" && s.vendorData == "-" {
-		return nil, nil, Usagef("--user-data and --vendor-data cannot both be standard input")
+		return nil, nil, cli.Usagef("--user-data and --vendor-data cannot both be standard input")
 	}
 	if s.UserData != "" {
 		if user, err = a.ReadArg(s.UserData, seedbed.MaxDocument); err != nil {
@@ -67,7 +69,7 @@ func (s *ServedFlags) Documents(a *App) (user, vendor []byte, err error) {
 }
 
 // Params adds what is said to the params of a request.
-func (s *ServedFlags) Params(a *App, c *cobra.Command, params map[string]any) error {
+func (s *ServedFlags) Params(a *cli.App, c *cobra.Command, params map[string]any) error {
 	user, vendor, err := s.Documents(a)
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (s *ServedFlags) Params(a *App, c *cobra.Command, params map[string]any) er
 	}
 	for name, value := range given {
 		if _, twice := params[name]; twice {
-			return Usagef("--param %s and --%s say the same", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
+			return cli.Usagef("--param %s and --%s say the same", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
 		}
 		params[name] = value
 	}
@@ -123,10 +125,10 @@ func ParseTags(args []string) (map[string]string, error) {
 	for _, arg := range args {
 		k, v, ok := strings.Cut(arg, "=")
 		if !ok || k == "" {
-			return nil, Usagef("--tag %q: want key=value", arg)
+			return nil, cli.Usagef("--tag %q: want key=value", arg)
 		}
 		if _, twice := tags[k]; twice {
-			return nil, Usagef("--tag %s is given twice", k)
+			return nil, cli.Usagef("--tag %s is given twice", k)
 		}
 		tags[k] = v
 	}

@@ -1,4 +1,4 @@
-package cli
+package flags
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/internal/cli"
 )
 
 // ParamFlags are the values of params: of a file, over which those of the command
@@ -30,7 +31,7 @@ func (p *ParamFlags) Add(c *cobra.Command) {
 }
 
 // Values are the params that are given.
-func (p *ParamFlags) Values(a *App) (map[string]any, error) {
+func (p *ParamFlags) Values(a *cli.App) (map[string]any, error) {
 	params := map[string]any{}
 	if p.file != "" {
 		raw, err := a.ReadArg(p.file, seedbed.MiB)
@@ -38,11 +39,11 @@ func (p *ParamFlags) Values(a *App) (map[string]any, error) {
 			return nil, err
 		}
 		if err := yaml.Unmarshal(raw, &params); err != nil {
-			return nil, Usagef("--params-file %s: %s", p.file, yaml.FormatError(err, false, false)) // a snippet could show a secret
+			return nil, cli.Usagef("--params-file %s: %s", p.file, yaml.FormatError(err, false, false)) // a snippet could show a secret
 		}
 		for name, v := range params {
 			if params[name], err = paramOf(v); err != nil {
-				return nil, Usagef("--params-file %s: %s: %s", p.file, name, err)
+				return nil, cli.Usagef("--params-file %s: %s: %s", p.file, name, err)
 			}
 		}
 	}
@@ -78,16 +79,16 @@ func paramOf(v any) (any, error) {
 		}
 		return v, nil
 	}
-	return nil, Usagef("%T is no value of a param", v)
+	return nil, cli.Usagef("%T is no value of a param", v)
 }
 
 // Complete asks for the params that are declared and have no value: for each one
 // that is required, and each without a default, which return leaves out.
-func (p *ParamFlags) Complete(a *App, declared []seedbed.Param, params map[string]any) error {
+func (p *ParamFlags) Complete(a *cli.App, declared []seedbed.Param, params map[string]any) error {
 	if !p.Interactive {
 		return nil
 	}
-	ask := a.prompter()
+	ask := newPrompter(a)
 	defer ask.close()
 	for _, d := range declared {
 		if _, given := params[d.Name]; given {
@@ -119,7 +120,7 @@ func Lines(params map[string]any) ([]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		text, err := paramLine(params[name])
 		if err != nil {
-			return nil, Usagef("param %s: %s", name, err)
+			return nil, cli.Usagef("param %s: %s", name, err)
 		}
 		all = append(all, name+"="+text)
 	}
@@ -132,16 +133,16 @@ func parseParams(args []string) (map[string]any, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
-			return nil, Usagef("--param %q: want key=value", arg)
+			return nil, cli.Usagef("--param %q: want key=value", arg)
 		}
 		if _, twice := params[key]; twice && key != "ssh_keys" {
-			return nil, Usagef("--param %s is given twice", key)
+			return nil, cli.Usagef("--param %s is given twice", key)
 		}
 		switch key {
 		case "vcpus", "http_put_response_hop_limit":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return nil, Usagef("--param %s=%s: want a number, such as 2", key, value)
+				return nil, cli.Usagef("--param %s=%s: want a number, such as 2", key, value)
 			}
 			params[key] = n
 		case "ssh_keys":
@@ -155,7 +156,7 @@ func parseParams(args []string) (map[string]any, error) {
 			doc := []byte(value)
 			if file, ok := strings.CutPrefix(value, "@"); ok {
 				var err error
-				if doc, err = ReadBounded(file, seedbed.MaxDocument); err != nil {
+				if doc, err = cli.ReadBounded(file, seedbed.MaxDocument); err != nil {
 					return nil, err
 				}
 			}

@@ -1,4 +1,4 @@
-package cli
+package flags
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // pty is a terminal and who sits at it (pts(4)).
@@ -42,8 +43,8 @@ func TestPromptHidesSecrets(t *testing.T) {
 	t.Parallel()
 	person, program := pty(t)
 	var said bytes.Buffer
-	a := &App{In: program, Err: &said}
-	p := a.prompter()
+	a := &cli.App{In: program, Err: &said}
+	p := newPrompter(a)
 	defer p.close()
 	type answer struct {
 		text string

@@ -1,10 +1,11 @@
-package cli
+package flags
 
 import (
 	"fmt"
 	"strings"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // SshKeys takes each argument as an authorized_keys line, or as a file of them.
@@ -15,7 +16,7 @@ func SshKeys(args []string) ([]string, error) {
 			keys = append(keys, strings.TrimSpace(arg))
 			continue
 		}
-		text, err := ReadBounded(arg, 64*seedbed.KiB)
+		text, err := cli.ReadBounded(arg, 64*seedbed.KiB)
 		if err != nil {
 			return nil, fmt.Errorf("--ssh-key: %w", err)
 		}

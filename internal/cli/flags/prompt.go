@@ -1,4 +1,4 @@
-package cli
+package flags
 
 import (
 	"bufio"
@@ -12,21 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/cli"
 )
 
 // prompter asks for values, on standard input.
 type prompter struct {
-	a  *App
+	a  *cli.App
 	in *bufio.Reader
 	// quiet has what is typed not shown until it is called again; nil where the
 	// input is no terminal, which shows nothing.
 	quiet func(hidden bool) error
 }
 
-// prompter asks on the program's input. What it hides must be shown again: close.
-func (a *App) prompter() *prompter {
+// newPrompter asks on the program's input. What it hides must be shown again: close.
+func newPrompter(a *cli.App) *prompter {
 	p := &prompter{a: a, in: bufio.NewReader(a.In)}
-	if f, ok := a.In.(*os.File); ok && IsTerminal(f) {
+	if f, ok := a.In.(*os.File); ok && cli.IsTerminal(f) {
 		p.quiet = func(hidden bool) error { return echo(int(f.Fd()), !hidden) }
 	}
 	return p
@@ -78,7 +79,7 @@ func (p *prompter) param(d seedbed.Param) (string, error) {
 func question(d seedbed.Param) string {
 	q := d.Name
 	if d.Description != "" {
-		q += " (" + Printable(d.Description) + ")"
+		q += " (" + cli.Printable(d.Description) + ")"
 	}
 	kind := string(d.Type)
 	if d.Type == seedbed.ParamEnum {
@@ -86,7 +87,7 @@ func question(d seedbed.Param) string {
 	}
 	q += " " + kind
 	if d.Default != nil {
-		q += " [" + Printable(string(*d.Default)) + "]"
+		q += " [" + cli.Printable(string(*d.Default)) + "]"
 	}
 	return q + ": "
 }

@@ -50,6 +50,7 @@ type Client struct {
 	base, token string
 	where       string // for messages
 	http        *http.Client
+	job         seedbed.JobOptions // of the jobs that it starts
 }
 
 // New makes a client; it connects at the first call. Options without URL and
@@ -152,7 +153,7 @@ func (c *Client) do(ctx context.Context, r call) error {
 func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	target := c.base + prefix + r.path
 	if r.method != http.MethodGet {
-		r.query = jobOptions(ctx, r.query)
+		r.query = c.jobOptions(r.query)
 	}
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()

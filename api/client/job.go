@@ -77,9 +77,16 @@ func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, w
 	return page, err
 }
 
+// WithJob returns a client that asks for jobs to be run with o, where a call starts one.
+func (c *Client) WithJob(o seedbed.JobOptions) *Client {
+	with := *c
+	with.job = o
+	return &with
+}
+
 // jobOptions adds to a query how the job that is asked for is to be run.
-func jobOptions(ctx context.Context, q url.Values) url.Values {
-	o := seedbed.JobOptionsOf(ctx)
+func (c *Client) jobOptions(q url.Values) url.Values {
+	o := c.job
 	if o == (seedbed.JobOptions{}) {
 		return q
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"seedbed"
+
 	"github.com/spf13/cobra"
 )
 
@@ -21,8 +23,9 @@ type App struct {
 	Commands func(*App) []*cobra.Command // those of the tool
 
 	Flags   GlobalFlags
-	format  string // one of formats, once started
-	started bool   // the command line was right, and its command has begun
+	job     seedbed.JobOptions // of the jobs that the command starts
+	format  string             // one of formats, once started
+	started bool               // the command line was right, and its command has begun
 }
 
 // Main runs one command line and gives the exit status.

@@ -11,12 +11,12 @@ type jobFlags struct {
 	onFailure, priority, after string
 }
 
-// add gives c the flags. They go along in its context, and so with what it asks of the API.
-func (f *jobFlags) add(c *cobra.Command) {
+// add gives c the flags. a's clients then start jobs as they say.
+func (f *jobFlags) add(a *App, c *cobra.Command) {
 	c.Flags().StringVar(&f.onFailure, "on-failure", "", "what becomes of the job when a stage fails: `rollback`, keep, or retry with attempts and the first wait, such as retry:5:30s")
 	c.Flags().StringVar(&f.priority, "priority", "", "of the jobs that wait, the highest is taken first: low, normal, high or a `number`")
 	c.Flags().StringVar(&f.after, "after", "", "start once that `job` has succeeded; with any other end of it, not at all")
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
+	c.PreRunE = func(*cobra.Command, []string) error {
 		o := seedbed.JobOptions{After: seedbed.JobID(f.after)}
 		var err error
 		if o.OnFailure, err = seedbed.ParseOnFailure(f.onFailure); err != nil {
@@ -25,7 +25,7 @@ func (f *jobFlags) add(c *cobra.Command) {
 		if o.Priority, err = seedbed.ParsePriority(f.priority); err != nil {
 			return Usagef("--priority: %s", err)
 		}
-		c.SetContext(seedbed.WithJobOptions(c.Context(), o))
+		a.job = o
 		return nil
 	}
 }

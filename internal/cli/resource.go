@@ -194,7 +194,7 @@ func (a *App) JobAction(use, short string, args int, begin func(*client.Client, 
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }
 

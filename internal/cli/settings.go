@@ -94,7 +94,11 @@ func (a *App) Client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(o)
+	c, err := client.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return c.WithJob(a.job), nil
 }
 
 func (a *App) Options() (client.Options, error) {

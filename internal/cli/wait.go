@@ -21,9 +21,9 @@ type WaitFlags struct {
 }
 
 // AddJob is add for a command whose job can be run in several ways.
-func (w *WaitFlags) AddJob(c *cobra.Command) {
+func (w *WaitFlags) AddJob(a *App, c *cobra.Command) {
 	w.Add(c)
-	w.job.add(c)
+	w.job.add(a, c)
 }
 
 func (w *WaitFlags) Add(c *cobra.Command) {

@@ -43,8 +43,7 @@ func newEFI(t *testing.T, s *lab.Stack) efiMachine {
 // create gives the job that makes it once that has ended; meanwhile are called while it is under way.
 func (m efiMachine) create(t *testing.T, s *lab.Stack, o seedbed.OnFailure, meanwhile ...func(id string)) seedbed.Job {
 	t.Helper()
-	ctx := seedbed.WithJobOptions(t.Context(), seedbed.JobOptions{OnFailure: o})
-	receipt, err := s.API.CreateInstance(ctx, seedbed.Request{Name: m.name, Profile: "efi"})
+	receipt, err := s.API.WithJob(seedbed.JobOptions{OnFailure: o}).CreateInstance(t.Context(), seedbed.Request{Name: m.name, Profile: "efi"})
 	if err != nil {
 		t.Fatal(err)
 	}

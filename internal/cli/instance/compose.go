@@ -69,7 +69,7 @@ PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is the
 	c.Flags().StringArrayVarP(&args, "script-arg", "a", nil, "argument of the script as `key=value`, over those of the profile (repeatable)")
 	c.Flags().StringVar(&ready, "ready", "", "what ends the job: started (the default), metadata (the guest has fetched its user-data) or report (cloud-init has phoned home)")
 	params.Add(c)
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }
 

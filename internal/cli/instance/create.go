@@ -87,7 +87,7 @@ A file keeps a secret off the command line, which other users can see.`,
 	served.Add(c)
 	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
-	w.AddJob(c)
+	w.AddJob(a, c)
 	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)
 	return c
 }

@@ -61,7 +61,7 @@ domains that there are, and --dry-run says what is in the way of one.`,
 	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance, as key=value; may be repeated")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what the domain has, and what is in the way")
 	c.Flags().StringVar(&node, "node", "", "`node` that the domain is on, where several have one of that name")
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }
 

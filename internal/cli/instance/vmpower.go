@@ -70,6 +70,6 @@ func vmPower(a *cli.App, c *cobra.Command, p *powerFlags, ask func(*client.Clien
 		}
 		return a.Finish(ctx, api, receipt, &w)
 	})
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }

@@ -79,7 +79,7 @@ runs from them again.`,
 	f.BoolVar(&dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
 	served.Add(c)
 	p.add(c)
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }
 

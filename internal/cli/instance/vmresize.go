@@ -59,6 +59,6 @@ begun to grow there is no way back.`,
 	f.StringVar(&memory, "memory", "", "how `much` memory, such as 4GiB")
 	f.BoolVar(&dry, "dry-run", false, "tell what it would be and what is in its way, and do nothing")
 	c.MarkFlagsOneRequired("size", "vcpus", "memory")
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }

@@ -58,7 +58,7 @@ alone is sent by: seedbed image upload.`,
 	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
 	cli.NodeFlag(c, &r.Node)
 	dryFlag(c, &dry)
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }
 

@@ -57,7 +57,7 @@ OVA image: seedbed ova upload.`,
 	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
 	c.Flags().StringVar(&u.Node, "node", "", "`node` that is to take the file in (default: the control host, or the first that has the pool)")
 	dryFlag(c, &dry)
-	w.AddJob(c)
+	w.AddJob(a, c)
 	return c
 }
 

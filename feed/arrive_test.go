@@ -28,7 +28,7 @@ func TestEverythingArrives(t *testing.T) {
 	m.mu.Unlock()
 	m.publish(guest(3), nil)
 	eventually(t, "the change is acknowledged", m.ackedAt(3))
-	check := func(s State) {
+	check := func(s seedbed.GuestPlaneState) {
 		t.Helper()
 		got, ok := s.Guest(g.ID)
 		if !ok || got.VendorData == nil {

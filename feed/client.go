@@ -14,7 +14,7 @@ import (
 // Applier takes over what a node serves. Apply may be called with the same
 // state again. An error means that it is not served; the client tries again.
 type Applier interface {
-	Apply(ctx context.Context, state State) error
+	Apply(ctx context.Context, state seedbed.GuestPlaneState) error
 }
 
 // ClientConfig is what a Client needs; all but Remotes, Hold and Wait must be set.

@@ -13,7 +13,7 @@ import (
 	"seedbed"
 )
 
-func userData(t *testing.T, s State, id seedbed.InstanceID) string {
+func userData(t *testing.T, s seedbed.GuestPlaneState, id seedbed.InstanceID) string {
 	t.Helper()
 	g, ok := s.Guest(id)
 	if !ok || g.UserData == nil {
@@ -27,7 +27,9 @@ func userData(t *testing.T, s State, id seedbed.InstanceID) string {
 }
 
 // all are the guests of a state.
-func all(s State) map[seedbed.InstanceID]seedbed.Guest { return maps.Collect(s.Guests) }
+func all(s seedbed.GuestPlaneState) map[seedbed.InstanceID]seedbed.Guest {
+	return maps.Collect(s.Guests)
+}
 
 // TestFollow: snapshot, change, retraction; stored before acknowledged.
 func TestFollow(t *testing.T) {
@@ -37,7 +39,7 @@ func TestFollow(t *testing.T) {
 	runServer(t, m, socketIn(dir))
 	r := &recorder{}
 	c := newClient(t, socketIn(dir), dir, r)
-	r.check = func(s State) {
+	r.check = func(s seedbed.GuestPlaneState) {
 		if a := m.acks(); len(a) > 0 && a[len(a)-1] >= s.Revision {
 			t.Errorf("revision %d was acknowledged before it was applied", s.Revision)
 		}
@@ -145,10 +147,10 @@ func TestNewerThanDisk(t *testing.T) {
 		c := NewClient(ClientConfig{Socket: "/nowhere", Node: "node1", Dir: "/nowhere", Applier: r, Log: quiet})
 		ctx := t.Context()
 		ended := make(chan struct{})
-		go func() { c.restore(ctx, State{Revision: 1}, errors.New("at first")); close(ended) }()
+		go func() { c.restore(ctx, seedbed.GuestPlaneState{Revision: 1}, errors.New("at first")); close(ended) }()
 		time.Sleep(time.Minute)
 		r.allow()
-		if err := c.apply(ctx, State{Revision: 2}); err != nil {
+		if err := c.apply(ctx, seedbed.GuestPlaneState{Revision: 2}); err != nil {
 			t.Error(err)
 		}
 		<-ended
@@ -205,7 +207,7 @@ func TestApplyFails(t *testing.T) {
 	t.Parallel()
 	dir, m, r := t.TempDir(), newMemory(), &recorder{fail: 2}
 	m.publish(guest(1), []byte("one"))
-	r.check = func(State) {
+	r.check = func(seedbed.GuestPlaneState) {
 		if len(m.acks()) > 0 {
 			t.Error("acknowledged too early")
 		}

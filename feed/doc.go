@@ -22,10 +22,10 @@
 // A node may have a hundred thousand guests, so a record is kept as the bytes
 // that are its own and a template that it shares with others of its profile,
 // is unpacked when it is asked for, and nobody keeps it a second time: a
-// [State] is a view of what is kept here. It also says what is new, so that a
+// [seedbed.GuestPlaneState] is a view of what is kept here. It also says what is new, so that a
 // small change is cheap for the receiver.
 //
-// State.InSync is false after a start until the server has been reached and
+// [seedbed.GuestPlaneState.InSync] is false after a start until the server has been reached and
 // everything that it had then is applied. From then on it stays true in this
 // process, also while seedbedd is away: a new instance can only come from
 // seedbedd, and is only started once this node has acknowledged it, so who is

@@ -217,12 +217,12 @@ func background(t *testing.T, f func(context.Context) error) (stop func()) {
 // recorder records what was applied.
 type recorder struct {
 	mu     sync.Mutex
-	states []State
+	states []seedbed.GuestPlaneState
 	fail   int
-	check  func(State)
+	check  func(seedbed.GuestPlaneState)
 }
 
-func (r *recorder) Apply(_ context.Context, s State) error {
+func (r *recorder) Apply(_ context.Context, s seedbed.GuestPlaneState) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.check != nil {
@@ -243,11 +243,11 @@ func (r *recorder) allow() {
 	r.fail = 0
 }
 
-func (r *recorder) last() State {
+func (r *recorder) last() seedbed.GuestPlaneState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.states) == 0 {
-		return State{}
+		return seedbed.GuestPlaneState{}
 	}
 	return r.states[len(r.states)-1]
 }

@@ -3,38 +3,10 @@ package feed
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"reflect"
 
 	"seedbed"
 )
-
-// State is everything that a node serves, handed over as a whole. It stays
-// usable, and unchanged, for as long as the receiver keeps it.
-type State struct {
-	// Guests are the instances of this node, each unpacked as it comes. What the
-	// records point to is shared and must not be changed.
-	Guests   iter.Seq2[seedbed.InstanceID, seedbed.Guest]
-	Networks []seedbed.Network
-	// TokenKey is the installation's 32-byte key for session tokens.
-	TokenKey []byte
-	// Blob finds a document by its lower-case SHA-256; every document that
-	// Guests name is there, and what it returns must not be changed.
-	Blob     func(sha256 string) ([]byte, bool)
-	Revision int64
-	// InSync is true once everything that the server had at the last contact is in here.
-	InSync bool
-	Site   seedbed.Site
-	// Maintenance are the events of the node itself.
-	Maintenance []seedbed.Maintenance
-	// Guest finds one of Guests.
-	Guest func(seedbed.InstanceID) (seedbed.Guest, bool)
-	// Since and Changed say what is new: a receiver that serves the state of
-	// revision Since has all but the instances of Changed, which came, changed or
-	// went. Since is -1 when everything may be new.
-	Since   int64
-	Changed []seedbed.InstanceID
-}
 
 // picture is what the node knows at one revision. It never changes once it is made.
 type picture struct {
@@ -109,7 +81,7 @@ func (p *picture) missing() []seedbed.Blob {
 }
 
 // state is what the applier gets: without the guests whose documents are not all there.
-func (p *picture) state(inSync bool) State {
+func (p *picture) state(inSync bool) seedbed.GuestPlaneState {
 	blobs := p.blobs
 	lacking := map[*template]bool{}
 	for _, s := range p.shared {
@@ -127,7 +99,7 @@ func (p *picture) state(inSync bool) State {
 		return guest, err == nil // what is kept was packed here, or checked when it was loaded
 	}
 	guests := p.guests
-	return State{
+	return seedbed.GuestPlaneState{
 		Guests: func(yield func(seedbed.InstanceID, seedbed.Guest) bool) {
 			for u, packed := range guests.all() {
 				if g, ok := unpack(u, packed); ok && !yield(g.ID, g) {
@@ -153,7 +125,7 @@ func (p *picture) state(inSync bool) State {
 }
 
 // stateAfter is the state for a receiver that serves old, which page changed to p.
-func (p *picture) stateAfter(old *picture, page parcel) State {
+func (p *picture) stateAfter(old *picture, page parcel) seedbed.GuestPlaneState {
 	s := p.state(true)
 	if page.Snapshot || len(old.missing()) > 0 {
 		return s

@@ -1,9 +1,13 @@
 package feed
 
-import "context"
+import (
+	"context"
+
+	"seedbed"
+)
 
 // apply hands a state to the applier, one at a time.
-func (c *Client) apply(ctx context.Context, s State) error {
+func (c *Client) apply(ctx context.Context, s seedbed.GuestPlaneState) error {
 	c.applying.Lock()
 	defer c.applying.Unlock()
 	err := c.cfg.Applier.Apply(ctx, s)
@@ -13,7 +17,7 @@ func (c *Client) apply(ctx context.Context, s State) error {
 
 // restore tries the state of the disk, which could not be applied because of
 // problem, until it is served or a newer one is: with the server away nothing else would.
-func (c *Client) restore(ctx context.Context, s State, problem error) {
+func (c *Client) restore(ctx context.Context, s seedbed.GuestPlaneState, problem error) {
 	var last string
 	var rest pace
 	for problem != nil {
@@ -32,7 +36,7 @@ func (c *Client) restore(ctx context.Context, s State, problem error) {
 }
 
 // applyFirst applies s unless something is served already.
-func (c *Client) applyFirst(ctx context.Context, s State) error {
+func (c *Client) applyFirst(ctx context.Context, s seedbed.GuestPlaneState) error {
 	c.applying.Lock()
 	defer c.applying.Unlock()
 	if c.served {

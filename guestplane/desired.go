@@ -5,12 +5,11 @@ import (
 	"encoding/hex"
 
 	"seedbed"
-	"seedbed/feed"
 	"seedbed/netcfg"
 )
 
 // desired is what the host's network shall be for a state.
-func desired(state feed.State) netcfg.State {
+func desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
 	return netcfg.State{Networks: state.Networks, Ports: func(yield func(netcfg.Port) bool) {
 		for _, g := range state.Guests {
@@ -25,7 +24,7 @@ func desired(state feed.State) netcfg.State {
 
 // changes are the ports that go, and that come or change, between a state and
 // the next one, which says what is new to it.
-func changes(before, after feed.State) (gone []string, ports []netcfg.Port) {
+func changes(before, after seedbed.GuestPlaneState) (gone []string, ports []netcfg.Port) {
 	bridges := bridgeNames(after)
 	for _, id := range after.Changed {
 		if g, ok := before.Guest(id); ok {
@@ -47,7 +46,7 @@ func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
 }
 
 // bridgeNames are the bridges by network.
-func bridgeNames(state feed.State) map[string]string {
+func bridgeNames(state seedbed.GuestPlaneState) map[string]string {
 	bridges := map[string]string{}
 	for _, n := range state.Networks {
 		bridges[n.Name] = n.Bridge
@@ -55,7 +54,7 @@ func bridgeNames(state feed.State) map[string]string {
 	return bridges
 }
 
-func (p *Plane) options(state feed.State) netcfg.Options {
+func (p *Plane) options(state seedbed.GuestPlaneState) netcfg.Options {
 	return netcfg.Options{MetadataPort: int(p.port), Installation: installation(state.TokenKey)}
 }
 

@@ -61,7 +61,7 @@ func newGuests(d *metadata.Directory, k *netcfg.Manager) *metadata.Server {
 }
 
 // serveState applies a state and waits until its bridges are served.
-func serveState(t *testing.T, p *Plane, state feed.State) {
+func serveState(t *testing.T, p *Plane, state seedbed.GuestPlaneState) {
 	t.Helper()
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)

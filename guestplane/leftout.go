@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"seedbed"
-	"seedbed/feed"
 	"seedbed/netcfg"
 )
 
@@ -45,7 +44,7 @@ func (p *Plane) restore(ctx context.Context) error {
 
 // await notes the instances that came between two states, and are on a network
 // that is left out. What the first state of a process has did not come.
-func (p *Plane) await(before, after feed.State) {
+func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before.Guest == nil || len(p.left) == 0 {

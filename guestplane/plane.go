@@ -52,7 +52,7 @@ type Plane struct {
 	settling sync.Mutex
 
 	mu      sync.Mutex
-	state   feed.State                  // as last applied, and what the directory has
+	state   seedbed.GuestPlaneState     // as last applied, and what the directory has
 	left    map[string]error            // the networks that are left out, and why
 	awaited map[seedbed.InstanceID]bool // those that came and have no bridge, see held
 
@@ -70,7 +70,7 @@ func New(k kernel, host surroundings, directory *metadata.Directory, guests *met
 // Apply serves state: first the filters, so that no frame of a guest passes
 // unproven, then the records. It returns once a guest that starts now is served,
 // but for those on networks that are left out.
-func (p *Plane) Apply(ctx context.Context, state feed.State) error {
+func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	before := p.last()
@@ -87,7 +87,7 @@ func (p *Plane) Apply(ctx context.Context, state feed.State) error {
 	if err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
-	if err := p.directory.Apply(metadata.State(state)); err != nil {
+	if err := p.directory.Apply(state); err != nil {
 		return err
 	}
 	p.whole = false
@@ -99,13 +99,13 @@ func (p *Plane) Apply(ctx context.Context, state feed.State) error {
 	return nil
 }
 
-func (p *Plane) last() feed.State {
+func (p *Plane) last() seedbed.GuestPlaneState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state
 }
 
-func (p *Plane) take(state feed.State) {
+func (p *Plane) take(state seedbed.GuestPlaneState) {
 	state.Changed = nil // it is of use once
 	p.mu.Lock()
 	p.state = state

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/feed"
 	"seedbed/internal/config"
 	"seedbed/metadata"
 	"seedbed/netcfg"
@@ -148,14 +147,16 @@ func guest0() seedbed.Guest {
 }
 
 // stateOf has one guest.
-func stateOf(networks ...seedbed.Network) feed.State { return stateWith(networks, guest0()) }
+func stateOf(networks ...seedbed.Network) seedbed.GuestPlaneState {
+	return stateWith(networks, guest0())
+}
 
-func stateWith(networks []seedbed.Network, guests ...seedbed.Guest) feed.State {
+func stateWith(networks []seedbed.Network, guests ...seedbed.Guest) seedbed.GuestPlaneState {
 	byID := map[seedbed.InstanceID]seedbed.Guest{}
 	for _, g := range guests {
 		byID[g.ID] = g
 	}
-	return feed.State{
+	return seedbed.GuestPlaneState{
 		Networks: networks, Revision: 1, InSync: true, Since: -1, TokenKey: bytes.Repeat([]byte("k"), 32),
 		Guests: maps.All(byID),
 		Guest:  func(id seedbed.InstanceID) (seedbed.Guest, bool) { g, ok := byID[id]; return g, ok },
@@ -242,7 +243,7 @@ func TestAlive(t *testing.T) {
 		close(hold)
 		ask("")
 
-		if err := p.directory.Apply(metadata.State(stateWith(nil))); err != nil {
+		if err := p.directory.Apply(stateWith(nil)); err != nil {
 			t.Fatal(err)
 		}
 		ask("not in the directory")
@@ -268,7 +269,7 @@ func TestChangesAreWritten(t *testing.T) {
 	twice.NICs = append(slices.Clone(moved.NICs), moved.NICs[0])
 	open := network0()
 	open.Allow.Addresses = true
-	state := func(since, revision int64, changed []seedbed.InstanceID, networks []seedbed.Network, guests ...seedbed.Guest) feed.State {
+	state := func(since, revision int64, changed []seedbed.InstanceID, networks []seedbed.Network, guests ...seedbed.Guest) seedbed.GuestPlaneState {
 		s := stateWith(networks, guests...)
 		s.Since, s.Revision, s.Changed = since, revision, changed
 		return s
@@ -276,7 +277,7 @@ func TestChangesAreWritten(t *testing.T) {
 	one := []seedbed.InstanceID{other.ID}
 	for _, step := range []struct {
 		name  string
-		state feed.State
+		state seedbed.GuestPlaneState
 		fail  int
 		did   string
 		ports string

@@ -17,7 +17,7 @@ type builder struct {
 }
 
 // newIndex begins an index of s; the token key's state is kept while the key is the same.
-func newIndex(s State, old *index) *builder {
+func newIndex(s seedbed.GuestPlaneState, old *index) *builder {
 	b := &builder{index: index{state: s, applied: time.Now(), replaced: make(chan struct{}),
 		networks: make(map[string]int32, len(s.Networks)), bridges: make(map[string]int32, len(s.Networks))}}
 	for i, n := range s.Networks {

@@ -3,7 +3,6 @@ package metadata
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -13,33 +12,6 @@ import (
 
 	"seedbed"
 )
-
-// State is everything that the directory knows, as the feed delivers it. Its
-// fields are those of feed.State in the same order, so that one converts into
-// the other.
-type State struct {
-	// Guests are the instances to serve, and Guest finds one of them. The
-	// directory keeps no record: it asks again.
-	Guests   iter.Seq2[seedbed.InstanceID, seedbed.Guest]
-	Networks []seedbed.Network
-	// TokenKey is the installation's key for session tokens, 32 bytes. Without
-	// one no token is issued or accepted.
-	TokenKey []byte
-	// Blob finds a document by its lower-case SHA-256.
-	Blob     func(sha256 string) ([]byte, bool)
-	Revision int64
-	// InSync is true once everything that seedbedd had at the last contact is in here.
-	InSync bool
-	Site   seedbed.Site
-	// Maintenance are the events of the node, which every guest is told.
-	Maintenance []seedbed.Maintenance
-	Guest       func(seedbed.InstanceID) (seedbed.Guest, bool)
-	// Since and Changed say what is new to a directory that holds the state of
-	// revision Since: the instances of Changed, which came, changed or went. With
-	// any other revision, and -1 is none, Guests are gone through.
-	Since   int64
-	Changed []seedbed.InstanceID
-}
 
 // Directory is the in-memory index of the guests that are served. Readers take
 // no lock: each change puts a new index in place, which shares with the one
@@ -63,7 +35,7 @@ func NewDirectory() *Directory {
 // change afterwards. A state that cannot be served as a whole (a blob is missing,
 // a NIC number or MAC occurs twice, a network is unknown, the key has a wrong
 // length) gives an error and changes nothing.
-func (d *Directory) Apply(s State) error {
+func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	if s.Guests == nil || s.Guest == nil {
 		return errors.New("metadata: a state needs Guests and Guest")
 	}
@@ -99,7 +71,7 @@ func (d *Directory) Apply(s State) error {
 
 // index is one state with what finds its NICs. It never changes.
 type index struct {
-	state    State
+	state    seedbed.GuestPlaneState
 	networks map[string]int32 // the place in state.Networks by name
 	bridges  map[string]int32 // the place of the first network on that bridge
 	marks    parted[uint32, port]
@@ -122,7 +94,7 @@ type port struct {
 	instance seedbed.InstanceID
 	addr     netip.Addr
 	mac      seedbed.MAC
-	network  int32 // its place in State.Networks
+	network  int32 // its place in the state's Networks
 }
 
 func (x *index) port(mark uint32) (port, bool) { return x.marks.at(byte(mark), mark) }

@@ -60,10 +60,10 @@ func TestResolveByMAC(t *testing.T) {
 // nobody's once the network goes by taps, and one whose NIC has moved neither.
 func TestIdentityFollowsTheNetwork(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*State, *seedbed.Guest){
-		"identity": func(s *State, _ *seedbed.Guest) { s.Networks[1].Identity = seedbed.IdentityTap },
-		"address":  func(_ *State, g *seedbed.Guest) { g.NICs[0].Addr = netip.MustParseAddr("10.9.0.8") },
-		"network":  func(_ *State, g *seedbed.Guest) { g.NICs[0].Network = "default" },
+	for name, change := range map[string]func(*seedbed.GuestPlaneState, *seedbed.Guest){
+		"identity": func(s *seedbed.GuestPlaneState, _ *seedbed.Guest) { s.Networks[1].Identity = seedbed.IdentityTap },
+		"address":  func(_ *seedbed.GuestPlaneState, g *seedbed.Guest) { g.NICs[0].Addr = netip.MustParseAddr("10.9.0.8") },
+		"network":  func(_ *seedbed.GuestPlaneState, g *seedbed.Guest) { g.NICs[0].Network = "default" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

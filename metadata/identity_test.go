@@ -50,23 +50,23 @@ func TestResolve(t *testing.T) {
 }
 
 // nicOf is the first NIC of a guest, to be changed in place.
-func nicOf(s *State, id seedbed.InstanceID) *seedbed.GuestNIC {
+func nicOf(s *seedbed.GuestPlaneState, id seedbed.InstanceID) *seedbed.GuestNIC {
 	g, _ := s.Guest(id)
 	return &g.NICs[0]
 }
 
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*State){
-		"key length":      func(s *State) { s.TokenKey = s.TokenKey[1:] },
-		"missing blob":    func(s *State) { s.Blob = func(string) ([]byte, bool) { return nil, false } },
-		"no blobs":        func(s *State) { s.Blob = nil },
-		"unknown network": func(s *State) { s.Networks = nil },
-		"no guests":       func(s *State) { s.Guest = nil },
-		"NIC zero":        func(s *State) { nicOf(s, idA).ID = 0 },
-		"NIC too large":   func(s *State) { nicOf(s, idA).ID = 1 << 31 },
-		"NIC twice":       func(s *State) { nicOf(s, idA).ID = 102 },
-		"MAC twice":       func(s *State) { nicOf(s, idA).MAC = macB },
+	for name, spoil := range map[string]func(*seedbed.GuestPlaneState){
+		"key length":      func(s *seedbed.GuestPlaneState) { s.TokenKey = s.TokenKey[1:] },
+		"missing blob":    func(s *seedbed.GuestPlaneState) { s.Blob = func(string) ([]byte, bool) { return nil, false } },
+		"no blobs":        func(s *seedbed.GuestPlaneState) { s.Blob = nil },
+		"unknown network": func(s *seedbed.GuestPlaneState) { s.Networks = nil },
+		"no guests":       func(s *seedbed.GuestPlaneState) { s.Guest = nil },
+		"NIC zero":        func(s *seedbed.GuestPlaneState) { nicOf(s, idA).ID = 0 },
+		"NIC too large":   func(s *seedbed.GuestPlaneState) { nicOf(s, idA).ID = 1 << 31 },
+		"NIC twice":       func(s *seedbed.GuestPlaneState) { nicOf(s, idA).ID = 102 },
+		"MAC twice":       func(s *seedbed.GuestPlaneState) { nicOf(s, idA).MAC = macB },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

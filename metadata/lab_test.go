@@ -22,11 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seedbed"
-	"seedbed/feed"
 )
-
-// What the feed delivers is what the directory takes.
-var _ = State(feed.State{})
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
@@ -73,7 +69,7 @@ func guestB() seedbed.Guest {
 }
 
 // stateOf is a directory state in sync, with the user-data of the given instances.
-func stateOf(userData map[seedbed.InstanceID][]byte, guests ...seedbed.Guest) State {
+func stateOf(userData map[seedbed.InstanceID][]byte, guests ...seedbed.Guest) seedbed.GuestPlaneState {
 	docs := map[seedbed.InstanceID]seedbed.Documents{}
 	for id, data := range userData {
 		docs[id] = seedbed.Documents{UserData: data}
@@ -82,7 +78,7 @@ func stateOf(userData map[seedbed.InstanceID][]byte, guests ...seedbed.Guest) St
 }
 
 // stateWith is stateOf with documents of both kinds.
-func stateWith(docs map[seedbed.InstanceID]seedbed.Documents, guests ...seedbed.Guest) State {
+func stateWith(docs map[seedbed.InstanceID]seedbed.Documents, guests ...seedbed.Guest) seedbed.GuestPlaneState {
 	blobs := map[string][]byte{}
 	keep := func(data []byte) *seedbed.Blob {
 		if data == nil {
@@ -98,7 +94,7 @@ func stateWith(docs map[seedbed.InstanceID]seedbed.Documents, guests ...seedbed.
 		g.UserData, g.VendorData = keep(docs[g.ID].UserData), keep(docs[g.ID].VendorData)
 		held[g.ID] = g
 	}
-	return State{
+	return seedbed.GuestPlaneState{
 		Guests: maps.All(held),
 		Guest:  func(id seedbed.InstanceID) (seedbed.Guest, bool) { g, ok := held[id]; return g, ok },
 		Blob:   func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
@@ -182,7 +178,7 @@ func (l *lab) pass(d time.Duration) {
 	l.now = l.now.Add(d)
 }
 
-func (l *lab) apply(s State) {
+func (l *lab) apply(s seedbed.GuestPlaneState) {
 	l.t.Helper()
 	if err := l.dir.Apply(s); err != nil {
 		l.t.Fatal(err)

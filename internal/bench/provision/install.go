@@ -102,7 +102,7 @@ func freeAddr() (string, error) {
 // plane applies everything.
 type plane struct{}
 
-func (plane) Apply(context.Context, feed.State) error { return nil }
+func (plane) Apply(context.Context, seedbed.GuestPlaneState) error { return nil }
 
 // run starts the engine, and the guest plane over the real feed.
 func (i *installation) run(ctx context.Context) error {

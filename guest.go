@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"encoding/json"
 	"net/netip"
 	"time"
 )
@@ -79,11 +80,13 @@ type Blob struct {
 	Size   int64  `json:"size"`
 }
 
-// FeedChange is one record of the feed; Guest is nil when the instance is no longer served.
+// FeedChange is one change of the feed: a new record of an instance, or its removal.
 type FeedChange struct {
 	Revision int64      `json:"revision"`
 	Instance InstanceID `json:"instance"`
-	Guest    *Guest     `json:"guest,omitempty"`
+	// Record is the JSON form of a Guest, which the control host passes on without decoding it.
+	// It is nil if the instance is no longer served.
+	Record json.RawMessage `json:"guest,omitempty"`
 }
 
 // FeedPage is one answer of the feed.

@@ -109,8 +109,14 @@ type parcel struct {
 	templates        map[string]*template
 }
 
+// guestChange is a seedbed.FeedChange with its record decoded.
+type guestChange struct {
+	Instance seedbed.InstanceID `json:"instance"`
+	Guest    *seedbed.Guest     `json:"guest"`
+}
+
 // add checks and packs one record.
-func (p *parcel) add(c seedbed.FeedChange) error {
+func (p *parcel) add(c guestChange) error {
 	u, ok := parseUUID(c.Instance)
 	if !ok {
 		return fmt.Errorf("feed: %.80q is not an instance's ID", c.Instance)
@@ -140,19 +146,7 @@ func (p *parcel) add(c seedbed.FeedChange) error {
 	return nil
 }
 
-// packPage packs a whole page.
-func packPage(f seedbed.FeedPage) (parcel, error) {
-	p := parcel{FeedPage: f}
-	p.Changes = nil
-	for _, c := range f.Changes {
-		if err := p.add(c); err != nil {
-			return parcel{}, err
-		}
-	}
-	return p, nil
-}
-
-func checkGuest(c seedbed.FeedChange) error {
+func checkGuest(c guestChange) error {
 	if c.Guest.ID != c.Instance {
 		return fmt.Errorf("feed: the record of instance %s is of %s", c.Instance, c.Guest.ID)
 	}

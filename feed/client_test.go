@@ -370,8 +370,8 @@ func TestPageRefused(t *testing.T) {
 	for name, page := range map[string]seedbed.FeedPage{
 		"other generation": {Generation: "g2", Revision: 6},
 		"older":            {Generation: "g1", Revision: 4},
-		"document name":    {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Guest: &bad}}},
-		"other instance":   {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Guest: &other}}},
+		"document name":    {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Record: recordOf(bad)}}},
+		"other instance":   {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Record: recordOf(other)}}},
 	} {
 		packed, err := packPage(page)
 		if err == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,24 @@ func guest(n int) seedbed.Guest {
 	return seedbed.Guest{ID: instance(n), Name: fmt.Sprintf("vm-%d", n), Profile: "small", Node: "node1", ReportToken: "secret",
 		NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(n), MAC: seedbed.MAC{0x52, 0x54, 0, byte(n >> 16), byte(n >> 8), byte(n)},
 			Network: "default", Addr: netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})}}}
+}
+
+// recordOf is the record of a guest as the feed carries it.
+func recordOf(g seedbed.Guest) json.RawMessage {
+	b, err := json.Marshal(g)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// packPage is a page as a client receives it.
+func packPage(page seedbed.FeedPage) (parcel, error) {
+	b, err := json.Marshal(page)
+	if err != nil {
+		return parcel{}, err
+	}
+	return decodePage(bytes.NewReader(b))
 }
 
 // memory is a Store in memory that keeps every change.
@@ -85,7 +104,7 @@ func (m *memory) publish(g seedbed.Guest, userData []byte) {
 	}
 	m.revision++
 	m.live[g.ID] = g
-	m.changes = append(m.changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Guest: &g})
+	m.changes = append(m.changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Record: recordOf(g)})
 	m.wrote()
 }
 
@@ -123,7 +142,7 @@ func (m *memory) FeedPage(_ context.Context, _ string, since int64, generation s
 	if generation != m.generation || since < m.floor || since > m.revision {
 		p.Snapshot = true
 		for _, g := range m.live {
-			p.Changes = append(p.Changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Guest: &g})
+			p.Changes = append(p.Changes, seedbed.FeedChange{Revision: m.revision, Instance: g.ID, Record: recordOf(g)})
 		}
 		return p, nil
 	}

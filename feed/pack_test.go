@@ -81,14 +81,14 @@ func TestTemplatesAreShared(t *testing.T) {
 		g := fullGuest(n)
 		g.Profile = fmt.Sprint("profile", n%3)
 		g.Tags, g.Signature = map[string]string{"n": fmt.Sprint(n)}, []byte{byte(n)}
-		changes = append(changes, seedbed.FeedChange{Instance: g.ID, Guest: &g})
+		changes = append(changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 	}
 	next := mustAfter(t, p, seedbed.FeedPage{Snapshot: true, Generation: "g", Revision: 1, Changes: changes})
 	if len(next.shared) != 3 || next.guests.size != 300 {
 		t.Errorf("%d templates of %d guests", len(next.shared), next.guests.size)
 	}
 	for n := range 300 {
-		changes[n].Guest = nil
+		changes[n].Record = nil
 	}
 	last := mustAfter(t, next, seedbed.FeedPage{Generation: "g", Revision: 2, Changes: append(changes, changes...)})
 	if len(last.shared) != 0 || last.guests.size != 0 || len(all(last.state(true))) != 0 {
@@ -139,7 +139,7 @@ func TestPages(t *testing.T) {
 				c := seedbed.FeedChange{Revision: revision, Instance: g.ID}
 				delete(want, g.ID)
 				if rapid.Bool().Draw(rt, "served") {
-					c.Guest, want[g.ID] = &g, g
+					c.Record, want[g.ID] = recordOf(g), g
 				}
 				page.Changes = append(page.Changes, c)
 			}

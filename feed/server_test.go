@@ -121,7 +121,7 @@ func whole(t *testing.T, p parcel) seedbed.FeedPage {
 		if err != nil {
 			t.Error(err)
 		}
-		page.Changes = append(page.Changes, seedbed.FeedChange{Revision: page.Revision, Instance: g.ID, Guest: &g})
+		page.Changes = append(page.Changes, seedbed.FeedChange{Revision: page.Revision, Instance: g.ID, Record: recordOf(g)})
 	}
 	return page
 }

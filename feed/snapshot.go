@@ -167,13 +167,11 @@ func readFirstForm(s string) (*picture, string, error) {
 	if err := json.Unmarshal([]byte(body), &old); err != nil {
 		return nil, "", err
 	}
-	changes := make([]seedbed.FeedChange, len(old.Guests))
+	var page parcel
 	for i := range old.Guests {
-		changes[i] = seedbed.FeedChange{Instance: old.Guests[i].ID, Guest: &old.Guests[i]}
-	}
-	page, err := packPage(seedbed.FeedPage{Snapshot: true, Changes: changes})
-	if err != nil {
-		return nil, "", err
+		if err := page.add(guestChange{Instance: old.Guests[i].ID, Guest: &old.Guests[i]}); err != nil {
+			return nil, "", err
+		}
 	}
 	p := old.picture()
 	d := p.draft(true)

@@ -24,7 +24,7 @@ func TestSnapshotFile(t *testing.T) {
 			Networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, Site: seedbed.Site{Domain: "d", Certificate: []byte{1}},
 			Maintenance: []seedbed.Maintenance{{ID: "instance-event-1", NotBefore: time.Unix(1, 0).UTC()}}}
 		for _, g := range guests {
-			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Guest: &g})
+			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 		}
 		want := mustAfter(t, newPicture(), page)
 		var b bytes.Buffer
@@ -103,7 +103,7 @@ func FuzzSnapshot(f *testing.F) {
 	for _, guests := range [][]seedbed.Guest{nil, {fullGuest(1), guest(2)}} {
 		page := seedbed.FeedPage{Snapshot: true}
 		for _, g := range guests {
-			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Guest: &g})
+			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 		}
 		packed, err := packPage(page)
 		if err != nil {
@@ -141,7 +141,7 @@ func FuzzSnapshot(f *testing.F) {
 // FuzzPage: no page makes the reader panic, and each record that it takes is whole.
 func FuzzPage(f *testing.F) {
 	g := fullGuest(1)
-	b, err := json.Marshal(seedbed.FeedPage{Snapshot: true, Revision: 1, Changes: []seedbed.FeedChange{{Instance: g.ID, Guest: &g}, {Instance: instance(2)}}})
+	b, err := json.Marshal(seedbed.FeedPage{Snapshot: true, Revision: 1, Changes: []seedbed.FeedChange{{Instance: g.ID, Record: recordOf(g)}, {Instance: instance(2)}}})
 	if err != nil {
 		f.Fatal(err)
 	}

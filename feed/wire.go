@@ -125,7 +125,7 @@ func (p *parcel) readChanges(d *json.Decoder) error {
 		return fmt.Errorf("feed: changes begin with %v, want a list", t)
 	}
 	for d.More() {
-		var c seedbed.FeedChange
+		var c guestChange
 		if err := d.Decode(&c); err != nil {
 			return err
 		}

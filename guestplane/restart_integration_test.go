@@ -17,6 +17,7 @@ import (
 
 	"seedbed"
 	"seedbed/feed"
+	"seedbed/internal/feedtest"
 	"seedbed/netcfg"
 	"seedbed/netcfg/netnstest"
 )
@@ -28,7 +29,7 @@ type crowd struct {
 	hint chan struct{}
 }
 
-func newCrowd(n int) *crowd {
+func newCrowd(t *testing.T, n int) *crowd {
 	c := &crowd{doc: make([]byte, 16<<10), hint: make(chan struct{})}
 	sum := sha256.Sum256(c.doc)
 	blob := &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(c.doc))}
@@ -39,11 +40,11 @@ func newCrowd(n int) *crowd {
 	for i := range n {
 		addr = addr.Next()
 		id := seedbed.InstanceID(fmt.Sprintf("ec2a0b1c-2d3e-4f56-8789-%012x", i))
-		c.page.Changes = append(c.page.Changes, seedbed.FeedChange{Revision: 7, Instance: id, Guest: &seedbed.Guest{
+		c.page.Changes = append(c.page.Changes, seedbed.FeedChange{Revision: 7, Instance: id, Record: feedtest.Record(t, seedbed.Guest{
 			ID: id, Name: fmt.Sprintf("web-%d", i), Profile: "web", Image: "debian", VCPUs: 2, Memory: 2 << 30, UserData: blob,
 			SSHKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPxx op"}, Created: time.Unix(1_700_000_000, 0), Node: "node1",
 			NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(i + 1), MAC: seedbed.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}, Network: "default", Addr: addr}},
-		}})
+		})})
 	}
 	return c
 }
@@ -71,8 +72,8 @@ func (c *crowd) AddGuestEvents(context.Context, string, string, []seedbed.GuestE
 // is answered soon after the start, and one whose record changed meanwhile at once.
 func TestRestart(t *testing.T) {
 	const most = 2 * time.Second
-	c := newCrowd(100_000)
-	g := c.page.Changes[47].Guest
+	c := newCrowd(t, 100_000)
+	g := feedtest.Changes(t, c.page)[47].Guest
 	dir, socket := t.TempDir(), filepath.Join(t.TempDir(), "feed.sock")
 	t.Cleanup(func() { cleanUp(t) })
 	run := func(until func(p *Plane, k *netcfg.Manager, client *feed.Client)) {

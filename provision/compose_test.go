@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 // withProvisioner adds what a provisioner profile "web" is made of: two NICs
@@ -109,10 +110,10 @@ func TestCompositionWithoutUserData(t *testing.T) {
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 	page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
 	l.ok(err)
-	if len(page.Changes) != 1 || page.Changes[0].Guest == nil || page.Changes[0].Guest.UserData == nil || page.Changes[0].Guest.UserData.Size != 0 {
+	if len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest == nil || feedtest.Changes(t, page)[0].Guest.UserData == nil || feedtest.Changes(t, page)[0].Guest.UserData.Size != 0 {
 		t.Fatalf("served %+v", page.Changes)
 	}
-	if doc, err := l.db.Blob(t.Context(), page.Changes[0].Guest.UserData.SHA256); err != nil || len(doc) != 0 {
+	if doc, err := l.db.Blob(t.Context(), feedtest.Changes(t, page)[0].Guest.UserData.SHA256); err != nil || len(doc) != 0 {
 		t.Errorf("%q, %v", doc, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -87,7 +88,7 @@ func TestToldOfPower(t *testing.T) {
 			t.Errorf("feed: %+v, %v", page, err)
 			return ""
 		}
-		return page.Changes[0].Guest.Action
+		return feedtest.Changes(t, page)[0].Guest.Action
 	}
 	var seen []string
 	fail := true
@@ -145,7 +146,7 @@ func TestToldOfItsEnd(t *testing.T) {
 				t.Errorf("feed before the end: %+v, %v", page, err)
 				return nil
 			}
-			g := page.Changes[0].Guest
+			g := feedtest.Changes(t, page)[0].Guest
 			if g.VendorData == nil || g.UserData == nil {
 				t.Errorf("the record lost its documents: %+v", g)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/internal/testdb"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
@@ -332,7 +333,7 @@ func (l *lab) whole(name string, state seedbed.InstanceState) {
 	page, err := steady(ctx, func() (seedbed.FeedPage, error) { return l.db.FeedPage(ctx, testNode, 0, "") })
 	l.ok(err)
 	served := 0
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(l.t, page) {
 		if c.Guest != nil && c.Guest.ID == inst.ID {
 			served++
 		}
@@ -357,7 +358,7 @@ func (l *lab) nothing(name string) {
 	}
 	page, err := l.db.FeedPage(ctx, testNode, 0, "")
 	l.ok(err)
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(l.t, page) {
 		if c.Guest != nil {
 			l.t.Errorf("still served: %v", c.Guest.Name)
 		}

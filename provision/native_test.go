@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 const templateHead = "## template: seedbed\n"
@@ -247,7 +248,7 @@ func TestFollower(t *testing.T) {
 	page, err := l.db.FeedPage(ctx, testNode, 0, "")
 	l.ok(err)
 	served := 0
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(t, page) {
 		if c.Guest == nil || c.Guest.Name != "web1" {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 // owned checks I4, I5, I6 and I8, while nobody is at work.
@@ -148,7 +149,7 @@ func (l *lab) servedRight(s *seen, node string) {
 	for _, j := range s.jobs {
 		working[j.Instance] = working[j.Instance] || !j.State.Terminal() || s.left[j.Instance]
 	}
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(l.t, page) {
 		if c.Guest == nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -81,7 +82,7 @@ func TestStop(t *testing.T) {
 			}
 			page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
 			l.ok(err)
-			if a := page.Changes[0].Guest.Action; a != "" {
+			if a := feedtest.Changes(t, page)[0].Guest.Action; a != "" {
 				t.Errorf("it is told %q", a)
 			}
 		})
@@ -162,7 +163,7 @@ func TestReboot(t *testing.T) {
 			if err != nil || len(page.Changes) != 1 {
 				return fmt.Errorf("feed %v, %w", page.Changes, err)
 			}
-			told = append(told, effect+" "+page.Changes[0].Guest.Action)
+			told = append(told, effect+" "+feedtest.Changes(t, page)[0].Guest.Action)
 		}
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -20,7 +21,7 @@ func (l *lab) served() (seedbed.Guest, string) {
 	l.t.Helper()
 	page, err := l.db.FeedPage(l.t.Context(), testNode, 0, "")
 	l.ok(err)
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(l.t, page) {
 		if c.Guest == nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -50,7 +51,7 @@ func (l *lab) asScripted(names ...string) seedbed.Instance {
 	l.runsFrom(inst)
 	page, err := l.db.FeedPage(l.t.Context(), testNode, 0, "")
 	l.ok(err)
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(l.t, page) {
 		if c.Guest != nil && (len(c.Guest.Disks) != 2 || c.Guest.Disks[0].Device != "sda") {
 			l.t.Errorf("the guest is told of the disks %v", c.Guest.Disks)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -37,7 +38,7 @@ func (l *lab) hasSize(id seedbed.InstanceID, disk seedbed.Bytes, vcpus int, memo
 	page, err := steady(ctx, func() (seedbed.FeedPage, error) { return l.db.FeedPage(ctx, testNode, 0, "") })
 	l.ok(err)
 	served := ""
-	for _, c := range page.Changes {
+	for _, c := range feedtest.Changes(l.t, page) {
 		if c.Guest != nil && c.Guest.ID == id {
 			served = fmt.Sprint(c.Guest.VCPUs, " ", c.Guest.Memory)
 		}

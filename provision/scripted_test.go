@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -100,7 +101,7 @@ func TestScripted(t *testing.T) {
 	}
 	page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
 	l.ok(err)
-	if disks := page.Changes[0].Guest.Disks; len(disks) != 2 || disks[0].Device != "sda" || disks[1].Device != "" {
+	if disks := feedtest.Changes(t, page)[0].Guest.Disks; len(disks) != 2 || disks[0].Device != "sda" || disks[1].Device != "" {
 		t.Errorf("the guest is told of the disks %v; want those of its domain", disks)
 	}
 	if _, err := l.db.ScriptRun(t.Context(), receipt.Job); err == nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -60,7 +61,7 @@ func TestRebuildOfScripted(t *testing.T) {
 		t.Helper()
 		page, err := l.db.FeedPage(ctx, testNode, 0, "")
 		l.ok(err)
-		for _, d := range page.Changes[0].Guest.Disks {
+		for _, d := range feedtest.Changes(t, page)[0].Guest.Disks {
 			names = append(names, d.Device)
 		}
 		return names

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 // publisher makes a job and its instance that may publish.
@@ -81,7 +82,7 @@ func TestBlobGrace(t *testing.T) {
 	ref, g := publisher(t, db, "web1")
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("old")}))(t)
 	page := do(db.FeedPage(ctx, "node", 0, ""))(t)
-	old := page.Changes[0].Guest.UserData.SHA256
+	old := feedtest.Changes(t, page)[0].Guest.UserData.SHA256
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Blob(ctx, old))(t)
 	do(db.write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, micros(now().Add(-2*blobGrace))))(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"seedbed"
@@ -60,9 +59,7 @@ func scanChange(r row) (c seedbed.FeedChange, err error) {
 	if err := r.Scan(&c.Revision, &c.Instance, &record); err != nil || !record.Valid {
 		return c, err
 	}
-	if err := json.Unmarshal([]byte(record.String), &c.Guest); err != nil {
-		return c, fmt.Errorf("record of instance %s: %w", c.Instance, err)
-	}
+	c.Record = json.RawMessage(record.String)
 	return c, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 // Two processes work at full speed on instances of one network, one node and
@@ -39,7 +40,7 @@ func TestPostgresStress(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		for _, c := range page.Changes {
+		for _, c := range feedtest.Changes(t, page) {
 			followed[c.Instance] = c.Guest != nil
 		}
 		since = page.Revision

@@ -19,6 +19,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 // What a database of the first release has in it.
@@ -120,8 +121,8 @@ func checkFirstRelease(t *testing.T, db *DB) {
 		t.Errorf("setting %q", own)
 	}
 	page := do(db.FeedPage(ctx, "n", 0, ""))(t)
-	if !page.Snapshot || page.Revision != 7 || len(page.Changes) != 1 || page.Changes[0].Guest == nil || page.Changes[0].Guest.UserData == nil ||
-		!bytes.Equal(do(db.Blob(ctx, page.Changes[0].Guest.UserData.SHA256))(t), firstData) {
+	if !page.Snapshot || page.Revision != 7 || len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest == nil || feedtest.Changes(t, page)[0].Guest.UserData == nil ||
+		!bytes.Equal(do(db.Blob(ctx, feedtest.Changes(t, page)[0].Guest.UserData.SHA256))(t), firstData) {
 		t.Errorf("feed %+v", page)
 	}
 	if all := do(db.Leases(ctx))(t); len(all) != 1 || all[0].Instance != firstInstance {

@@ -16,6 +16,7 @@ import (
 	"seedbed"
 	"seedbed/internal/command"
 	"seedbed/internal/config"
+	"seedbed/internal/feedtest"
 	"seedbed/internal/identity"
 	"seedbed/provision"
 	"seedbed/store"
@@ -186,7 +187,7 @@ func TestRefreshRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err := db.FeedPage(ctx, "hv1", 0, "")
-	if err != nil || len(page.Changes) != 1 || page.Changes[0].Guest.Region != "new" || page.Changes[0].Guest.UserData == nil {
+	if err != nil || len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest.Region != "new" || feedtest.Changes(t, page)[0].Guest.UserData == nil {
 		t.Errorf("feed %+v, %v", page.Changes, err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"seedbed"
 	"seedbed/feed"
+	"seedbed/internal/feedtest"
 	"seedbed/internal/lab"
 )
 
@@ -59,7 +60,7 @@ func newGuestPlane(t *testing.T, documents map[string]seedbed.Documents, guests 
 	}
 	for _, g := range guests {
 		g.UserData, g.VendorData = p.blob(documents[g.Name].UserData), p.blob(documents[g.Name].VendorData)
-		p.page.Changes = append(p.page.Changes, seedbed.FeedChange{Revision: 1, Instance: g.ID, Guest: &g})
+		p.page.Changes = append(p.page.Changes, seedbed.FeedChange{Revision: 1, Instance: g.ID, Record: feedtest.Record(t, g)})
 	}
 	dir := lab.Dir(t)
 	p.serveFeed(filepath.Join(dir, "feed.sock"))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 var feedCases = map[string]func(*bench){
@@ -43,18 +44,18 @@ func testPublish(b *bench) {
 	sum := sha256.Sum256([]byte("data"))
 	g.UserData = &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: 4}
 	page := get(b.FeedPage(ctx, node, 0, gen))(b)
-	b.equal(page.Changes, []seedbed.FeedChange{{Revision: 1, Instance: i.ID, Guest: &g}})
+	b.equal(feedtest.Changes(b, page), []feedtest.Change{{Revision: 1, Instance: i.ID, Guest: &g}})
 	b.equal([]any{page.Snapshot, page.Revision, page.TokenKey}, []any{false, int64(1), empty.TokenKey})
-	b.equal(len(get(b.FeedPage(ctx, "node2", 0, gen))(b).Changes), 0)
+	b.equal(len(feedtest.Changes(b, get(b.FeedPage(ctx, "node2", 0, gen))(b))), 0)
 
 	g.SSHKeys, g.UserData = nil, nil
 	b.equal(get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{}))(b), int64(2))
-	b.equal(get(b.FeedPage(ctx, node, 1, gen))(b).Changes, []seedbed.FeedChange{{Revision: 2, Instance: i.ID, Guest: &g}})
+	b.equal(feedtest.Changes(b, get(b.FeedPage(ctx, node, 1, gen))(b)), []feedtest.Change{{Revision: 2, Instance: i.ID, Guest: &g}})
 
 	b.equal(get(b.Retract(ctx, j.Ref(), node, i.ID))(b), int64(3))
 	b.equal(get(b.Retract(ctx, j.Ref(), node, i.ID))(b), int64(3))
 	b.equal(get(b.Retract(ctx, j.Ref(), "node2", i.ID))(b), int64(0))
-	b.equal(get(b.FeedPage(ctx, node, 2, gen))(b).Changes, []seedbed.FeedChange{{Revision: 3, Instance: i.ID}})
+	b.equal(feedtest.Changes(b, get(b.FeedPage(ctx, node, 2, gen))(b)), []feedtest.Change{{Revision: 3, Instance: i.ID}})
 	b.equal(get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{}))(b), int64(4))
 }
 
@@ -78,7 +79,7 @@ func testSnapshot(b *bench) {
 		if !page.Snapshot || page.Revision != 3 {
 			b.Errorf("%s: %+v", name, page)
 		}
-		b.equal(page.Changes, []seedbed.FeedChange{{Revision: 2, Instance: two.ID, Guest: &g}})
+		b.equal(feedtest.Changes(b, page), []feedtest.Change{{Revision: 2, Instance: two.ID, Guest: &g}})
 	}
 	page := get(b.FeedPage(ctx, node, 3, gen))(b)
 	b.equal([]any{page.Snapshot, page.Revision, len(page.Changes)}, []any{false, int64(3), 0})
@@ -219,7 +220,7 @@ func testInterleaved(b *bench) {
 		if page.Snapshot {
 			b.Fatal("a snapshot came while following")
 		}
-		for _, c := range page.Changes {
+		for _, c := range feedtest.Changes(b, page) {
 			if c.Revision <= since {
 				b.Fatalf("revision %d came after %d", c.Revision, since)
 			}

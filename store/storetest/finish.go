@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 var finishCases = map[string]func(*bench){
@@ -122,6 +123,6 @@ func testDropServed(b *bench) {
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
 	for _, n := range []string{node, "node2"} {
 		page := get(b.FeedPage(ctx, n, 1, b.generation()))(b)
-		b.equal(page.Changes, []seedbed.FeedChange{{Revision: 2, Instance: i.ID}})
+		b.equal(feedtest.Changes(b, page), []feedtest.Change{{Revision: 2, Instance: i.ID}})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 // Native is what profiles of both kinds share, and what follows them.
@@ -224,10 +225,10 @@ func testLive(b *bench) {
 		b.Fatalf("%+v", now)
 	}
 	after := get(b.FeedPage(ctx, node, before.Revision, before.Generation))(b)
-	if after.Revision != before.Revision+1 || len(after.Changes) != 1 || after.Changes[0].Guest == nil {
+	if after.Revision != before.Revision+1 || len(after.Changes) != 1 || feedtest.Changes(b, after)[0].Guest == nil {
 		b.Fatalf("%+v", after)
 	}
-	g := *after.Changes[0].Guest
+	g := *feedtest.Changes(b, after)[0].Guest
 	if got := get(b.Blob(ctx, g.UserData.SHA256))(b); string(got) != "two" || g.VendorData == nil {
 		b.Fatalf("served %q, %+v", got, g)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 var servedCases = map[string]func(*bench){
@@ -91,11 +92,11 @@ func testVendorData(b *bench) {
 	get(b.Publish(ctx, j.Ref(), node, guestOf(i), docs))(b)
 	sum := sha256.Sum256([]byte("same"))
 	blob := &seedbed.Blob{SHA256: hex.EncodeToString(sum[:]), Size: 4}
-	g := get(b.FeedPage(ctx, node, 0, gen))(b).Changes[0].Guest
+	g := feedtest.Changes(b, get(b.FeedPage(ctx, node, 0, gen))(b))[0].Guest
 	b.equal([]*seedbed.Blob{g.UserData, g.VendorData}, []*seedbed.Blob{blob, blob})
 	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{VendorData: []byte("same")}))(b)
 	b.equal(get(b.Blob(ctx, blob.SHA256))(b), []byte("same"))
-	g = get(b.FeedPage(ctx, node, 1, gen))(b).Changes[0].Guest
+	g = feedtest.Changes(b, get(b.FeedPage(ctx, node, 1, gen))(b))[0].Guest
 	b.equal([]*seedbed.Blob{g.UserData, g.VendorData}, []*seedbed.Blob{nil, blob})
 	_, err := b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{VendorData: make([]byte, seedbed.MaxDocument+1)})
 	b.want(err, seedbed.ErrInvalid, "vendor-data")
@@ -122,7 +123,7 @@ func testChangeInstance(b *bench) {
 	// Before it is served there is nothing to make anew.
 	changed := get(b.ChangeInstance(ctx, "web1", change, render))(b)
 	b.equal(changed.Revision, i.Revision+1)
-	b.equal(len(get(b.FeedPage(ctx, node, 0, gen))(b).Changes), 0)
+	b.equal(len(feedtest.Changes(b, get(b.FeedPage(ctx, node, 0, gen))(b))), 0)
 	now := get(b.Instance(ctx, i.ID))(b)
 	b.equal([]any{now.Metadata, now.Tags, now.Spot, now.Name, now.UserData, now.Revision}, []any{options, tagged, &seedbed.Spot{Rebalance: day}, "web1", i.UserData, i.Revision + 1})
 
@@ -133,12 +134,12 @@ func testChangeInstance(b *bench) {
 	get(b.ChangeInstance(ctx, "web1", func(i *seedbed.Instance) error { i.Tags = map[string]string{"a": "b"}; return nil }, render))(b)
 	page := get(b.FeedPage(ctx, node, 1, gen))(b)
 	b.equal(page.Revision, int64(2))
-	served := page.Changes[0].Guest
+	served := feedtest.Changes(b, page)[0].Guest
 	b.equal([]any{served.Tags, served.Options, string(served.Signature)}, []any{map[string]string{"a": "b"}, options, "after this"})
 	if served.UserData == nil || served.UserData.Size != 4 {
 		b.Errorf("user-data %+v", served.UserData)
 	}
-	b.equal(len(get(b.FeedPage(ctx, "node2", 1, gen))(b).Changes), 1)
+	b.equal(len(feedtest.Changes(b, get(b.FeedPage(ctx, "node2", 1, gen))(b))), 1)
 
 	refusal := seedbed.Errorf(seedbed.ErrConflict, "not now")
 	before := get(b.Instance(ctx, i.ID))(b)
@@ -191,7 +192,7 @@ func testChangeAndPublish(b *bench) {
 		get(b.Refresh(ctx, node, seen.ID, render))(b)
 		b.must(<-done)
 		page := get(b.FeedPage(ctx, node, 0, ""))(b)
-		b.equal(page.Changes[0].Guest.Tags, map[string]string{"n": nameN(n)})
+		b.equal(feedtest.Changes(b, page)[0].Guest.Tags, map[string]string{"n": nameN(n)})
 	}
 }
 
@@ -212,8 +213,8 @@ func testPassword(b *bench) {
 	b.equal([]any{now.Password, now.Revision}, []any{"Zmlyc3Q=", i.Revision + 1})
 	page := get(b.FeedPage(ctx, node, 1, b.generation()))(b)
 	b.equal(page.Revision, int64(2))
-	b.equal(page.Changes[0].Guest.Password, "Zmlyc3Q=")
-	b.equal(page.Changes[0].Guest.UserData.Size, int64(1))
+	b.equal(feedtest.Changes(b, page)[0].Guest.Password, "Zmlyc3Q=")
+	b.equal(feedtest.Changes(b, page)[0].Guest.UserData.Size, int64(1))
 }
 
 func reboot(at time.Time) seedbed.Maintenance {
@@ -272,10 +273,10 @@ func testInstanceMaintenance(b *bench) {
 	late := get(b.AddMaintenance(ctx, "", i.ID, seedbed.Maintenance{Code: "instance-stop", NotBefore: day.Add(time.Hour)}))(b)
 	page := get(b.FeedPage(ctx, node, 1, b.generation()))(b)
 	b.equal(page.Revision, int64(2))
-	b.equal(page.Changes[0].Guest.Maintenance, []seedbed.Maintenance{early, late})
+	b.equal(feedtest.Changes(b, page)[0].Guest.Maintenance, []seedbed.Maintenance{early, late})
 	b.equal(get(b.Maintenance(ctx, "", i.ID))(b), []seedbed.Maintenance{early, late})
 	early = get(b.EndMaintenance(ctx, early.ID, seedbed.MaintenanceCompleted))(b)
-	b.equal(get(b.FeedPage(ctx, node, 2, b.generation()))(b).Changes[0].Guest.Maintenance, []seedbed.Maintenance{late, early})
+	b.equal(feedtest.Changes(b, get(b.FeedPage(ctx, node, 2, b.generation()))(b))[0].Guest.Maintenance, []seedbed.Maintenance{late, early})
 	_, err := b.AddMaintenance(ctx, "", seedbed.NewInstanceID(), reboot(day))
 	b.want(err, seedbed.ErrNotFound)
 	b.must(b.Undo(ctx, j.Ref(), "no room"))

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"net/netip"
@@ -71,7 +72,11 @@ func newInstallation(n int) *installation {
 	for i := range n {
 		g := guest(i, documents[i%profiles])
 		in.guests = append(in.guests, g)
-		in.page.Changes = append(in.page.Changes, seedbed.FeedChange{Revision: int64(i + 1), Instance: g.ID, Guest: &g})
+		record, err := json.Marshal(g)
+		if err != nil {
+			panic(err)
+		}
+		in.page.Changes = append(in.page.Changes, seedbed.FeedChange{Revision: int64(i + 1), Instance: g.ID, Record: record})
 	}
 	return in
 }

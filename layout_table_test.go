@@ -66,7 +66,7 @@ var layout = map[string]string{
 	"store/local":       "",
 	"store/zk":          "",
 	"store/coordtest":   "",
-	"store/storetest":   "store store/sqldb",
+	"store/storetest":   "internal/feedtest store store/sqldb",
 
 	// The programs are wiring.
 	"cmd/seedbed":          "internal/cli internal/cli/*",

@@ -7,18 +7,8 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
-
-// Adopters change whose domains and disks are, and nothing of what they are. All
-// are idempotent.
-type Adopters interface {
-	AdoptVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error)
-	// ReleaseVolume lets go of a volume, which with a source goes back there.
-	ReleaseVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) error
-	AdoptDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error
-	// ReleaseDomain lets go of a domain, which with sources is what it was before.
-	ReleaseDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error
-}
 
 // adoptPlan takes a domain that is off, and its disks, for an instance. Until the
 // second stage the domain names disks that are elsewhere by then, which is why
@@ -73,7 +63,7 @@ func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoptio
 	disks := make([]seedbed.Disk, len(volumes))
 	for i, v := range volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			info, err := t.worker().AdoptVolume(ctx, call, v)
+			info, err := effects.AdoptVolume.Do(ctx, t.worker(), call, v)
 			disks[i] = info.Disk
 			return err
 		})
@@ -100,7 +90,9 @@ func (t *task) takeDomain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().AdoptDomain(ctx, call, a) })
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.AdoptDomain.Do(ctx, t.worker(), call, a)
+	})
 	if err != nil {
 		return fmt.Errorf("take domain %s: %w", a.Name, err)
 	}
@@ -113,7 +105,9 @@ func (t *task) giveDomainBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().ReleaseDomain(ctx, call, a) })
+	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.ReleaseDomain.Do(ctx, t.worker(), call, a)
+	})
 	if err != nil {
 		return left(seedbed.OrphanDomain, "", a.Name, fmt.Errorf("give domain %s back: %w", a.Name, err))
 	}
@@ -143,7 +137,7 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 
 func (t *task) releaseDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().ReleaseDomain(ctx, call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
+		return effects.ReleaseDomain.Do(ctx, t.worker(), call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
 	})
 	if err != nil {
 		return fmt.Errorf("let go of domain %s: %w", t.job.Subject, err)
@@ -168,7 +162,9 @@ func (t *task) releaseVolumes(ctx context.Context) error {
 func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) error {
 	var failed []error
 	for i, v := range volumes {
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.worker().ReleaseVolume(ctx, call, v) })
+		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return effects.ReleaseVolume.Do(ctx, t.worker(), call, v)
+		})
 		if err != nil {
 			failed = append(failed, left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue

@@ -175,7 +175,7 @@ func TestKillWhileUndoing(t *testing.T) {
 				l.ok(cancel.refused)
 				return l, a, p
 			}
-			var found effects
+			var found rehearsal
 			t.Run("rehearsal", func(t *testing.T) {
 				l, a, p := begin(t, func(_ *process, stage string, now moment) error { found.note(stage, now); return nil })
 				l.wait(a.id, seedbed.JobRolledBack)

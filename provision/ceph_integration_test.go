@@ -16,6 +16,7 @@ import (
 	engines "seedbed/internal/lab"
 	"seedbed/internal/run"
 	"seedbed/provision/ceph"
+	"seedbed/provision/fleet"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
 )
@@ -47,7 +48,7 @@ func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 			t.Error(err)
 		}
 	})
-	l.worker = worker.NewClient(socket)
+	l.worker = fleet.NewClient(socket)
 	return l.withProfile(seedbed.ReadyStarted)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // createPlan makes an instance, as its job was asked for.
@@ -75,7 +76,7 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 		spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
 		var info seedbed.VolumeInfo
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = t.worker().CloneVolume(ctx, call, spec)
+			info, err = effects.CloneVolume.Do(ctx, t.worker(), call, spec)
 			return err
 		})
 		if err != nil {
@@ -118,7 +119,7 @@ func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	t.stopCopies(ctx, inst)
 	for i, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return t.worker().RemoveVolume(ctx, call, v.Pool, v.Name, inst.ID)
+			return effects.RemoveVolume.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
 		})
 		switch {
 		case err == nil:
@@ -153,7 +154,7 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	}
 	spec.Script = doc
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().DefineDomain(ctx, call, spec)
+		return effects.DefineDomain.Do(ctx, t.worker(), call, spec)
 	})
 	if err != nil {
 		return fmt.Errorf("define domain %s: %w", inst.Name, err)
@@ -186,7 +187,7 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 
 func (t *task) undefineDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().UndefineDomain(ctx, call, t.job.Instance)
+		return effects.UndefineDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
 	})
 	if err != nil {
 		return left(seedbed.OrphanDomain, "", t.job.Subject, fmt.Errorf("undefine domain %s: %w", t.job.Subject, err))
@@ -266,7 +267,7 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 func (t *task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
 
 // worker is what the job's effects are asked of.
-func (t *task) worker() Worker { return t.engine.fleet.Of(t.node()) }
+func (t *task) worker() effects.Worker { return t.engine.fleet.Of(t.node()) }
 
 // retract has the guest plane forget the instance. A guest plane that is down
 // does not hold it up: the tombstone is the first thing that it will read, and
@@ -293,7 +294,7 @@ func (t *task) retract(ctx context.Context) error {
 // once was not started.
 func (t *task) startDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().StartDomain(ctx, call, t.job.Instance)
+		return effects.StartDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
 	})
 	if err != nil {
 		return fmt.Errorf("start domain %s: %w", t.job.Subject, err)
@@ -307,7 +308,7 @@ func (t *task) startDomain(ctx context.Context) error {
 
 func (t *task) destroyDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().DestroyDomain(ctx, call, t.job.Instance)
+		return effects.DestroyDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
 	})
 	if err != nil {
 		return left(seedbed.OrphanDomain, "", t.job.Subject, fmt.Errorf("switch off domain %s: %w", t.job.Subject, err))

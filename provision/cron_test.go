@@ -3,6 +3,7 @@ package provision
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // slots is a CronSlot in memory, shared by the crons of an installation.
@@ -61,10 +63,10 @@ func (s turns) Lead(ctx context.Context, role string, do func(context.Context) e
 }
 
 // down is a worker that does not answer.
-type down struct{}
+type down struct{ effects.Worker }
 
-func (down) Inventory(context.Context) (seedbed.Inventory, error) {
-	return seedbed.Inventory{}, seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-worker does not answer")
+func (down) Do(context.Context, effects.Exchange) (json.RawMessage, error) {
+	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-worker does not answer")
 }
 
 func TestCron(t *testing.T) {

@@ -280,7 +280,7 @@ func TestPanic(t *testing.T) {
 	})
 	id := l.create("web1")
 	job := l.runUntil(id, seedbed.JobRolledBack)
-	if h := l.history(id); job.Error != "stage start: panic: a bug" || !strings.Contains(h, ").startDomain(") {
+	if h := l.history(id); job.Error != "stage start: panic: a bug" || !strings.Contains(h, "(*task).startDomain") {
 		t.Errorf("error %q, history:\n%s", job.Error, h)
 	}
 	l.nothing("web1")

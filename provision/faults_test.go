@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -75,12 +77,15 @@ func (l *lab) midway(do func(context.Context)) {
 // some may have been.
 type deafHost struct{ *host }
 
-func (h deafHost) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error {
-	return h.host.Watch(ctx, func(e seedbed.DomainEvent) {
-		if e.Event == "resync" {
-			event(e)
+func (h deafHost) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, error) {
+	if event := x.Event; event != nil {
+		x.Event = func(e seedbed.DomainEvent) {
+			if e.Event == "resync" {
+				event(e)
+			}
 		}
-	})
+	}
+	return h.host.Do(ctx, x)
 }
 
 // What no event tells of is found by the next look at all domains.

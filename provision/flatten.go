@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // flattenPlan makes an instance's volumes independent of their image. That is
@@ -54,7 +55,7 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 
 func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.InstanceID, progress func(seedbed.Progress)) (info seedbed.VolumeInfo, err error) {
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = t.worker().FlattenVolume(ctx, call, v.Pool, v.Name, id, progress)
+		info, err = effects.FlattenVolume.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: id}, effects.OnProgress(progress))
 		return err
 	})
 	if err != nil {
@@ -76,7 +77,7 @@ func (t *task) stopFlattening(ctx context.Context, inst seedbed.Instance) error 
 	var failed []error
 	for _, v := range inst.Volumes {
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return t.worker().StopFlatten(ctx, call, v.Pool, v.Name, inst.ID)
+			return effects.StopFlatten.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
 		})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("stop the flatten of volume %s of pool %s: %w", v.Name, v.Pool, err))

@@ -6,32 +6,28 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 	"seedbed/provision/worker/drivertest"
 )
 
 // alone is a worker as the cleanup sees that of an only host.
 type alone struct {
-	worker interface {
-		Inventory(ctx context.Context) (seedbed.Inventory, error)
-	}
+	worker effects.Worker
 }
 
 func (a alone) Nodes() []seedbed.Node { return []seedbed.Node{{Name: testNode}} }
 
 func (a alone) Inventory(ctx context.Context, _ string) (seedbed.Inventory, error) {
-	return a.worker.Inventory(ctx)
+	return effects.Inventory.Ask(ctx, a.worker, effects.None{})
 }
 
 func (a alone) Trash(ctx context.Context, _ string) ([]seedbed.TrashItem, error) {
-	return a.worker.(interface {
-		Trash(ctx context.Context) ([]seedbed.TrashItem, error)
-	}).Trash(ctx)
+	return effects.Trash.Ask(ctx, a.worker, effects.None{})
 }
 
 func (a alone) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
-	return a.worker.(interface {
-		PurgeVolume(ctx context.Context, pool, id string, early bool) error
-	}).PurgeVolume(ctx, item.Pool, item.ID, early)
+	_, err := effects.PurgeVolume.Ask(ctx, a.worker, effects.TrashRef{Pool: item.Pool, ID: item.ID, Early: early})
+	return err
 }
 
 // Supersede is what a worker's fence does.
@@ -107,7 +103,7 @@ func (f *nodes) Nodes() []seedbed.Node {
 	return append([]seedbed.Node(nil), f.list...)
 }
 
-func (f *nodes) Of(node string) Worker {
+func (f *nodes) Of(node string) effects.Worker {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range f.list {
@@ -121,5 +117,5 @@ func (f *nodes) Of(node string) Worker {
 }
 
 func (f *nodes) Inventory(ctx context.Context, node string) (seedbed.Inventory, error) {
-	return f.Of(node).Inventory(ctx)
+	return effects.Inventory.Ask(ctx, f.Of(node), effects.None{})
 }

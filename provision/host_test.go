@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/provision/worker"
+	"seedbed/provision/effects"
+	"seedbed/provision/fleet"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
@@ -190,8 +191,8 @@ type mortal struct {
 }
 
 var (
-	_ Slots  = (*store.DB)(nil)
-	_ Worker = (*worker.Client)(nil)
+	_ Slots          = (*store.DB)(nil)
+	_ effects.Worker = (*fleet.Client)(nil)
 )
 
 var errKilled = errors.New("killed")

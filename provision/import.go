@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // importPlan makes an image from a file on the worker's host.
@@ -27,9 +28,9 @@ func (t *task) importImage(ctx context.Context) error {
 	what := cmp.Or(spec.Path, "the uploaded file")
 	t.event("info", 0, "importing %s into pool %s", what, image.Pool)
 	var info seedbed.ImageInfo
-	err = t.fromFile(ctx, spec, image.Pool, func(ctx context.Context, w Worker, call seedbed.Call) (err error) {
-		info, err = w.ImportImage(ctx, call, seedbed.ImageSpec{
-			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format}, t.percent("importing"))
+	err = t.fromFile(ctx, spec, image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) (err error) {
+		info, err = effects.ImportImage.Do(ctx, w, call, seedbed.ImageSpec{
+			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format}, effects.OnProgress(t.percent("importing")))
 		return err
 	})
 	if err != nil {
@@ -46,7 +47,7 @@ func (t *task) importImage(ctx context.Context) error {
 
 // fromFile has a file imported where it is: on the job's node or, when it is known
 // by its digest and so the same wherever it is found, on another that has the pool.
-func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string, do func(context.Context, Worker, seedbed.Call) error) error {
+func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	if spec.Path != "" && spec.SHA256 != "" {
 		return t.inPool(ctx, t.node(), pool, do)
 	}
@@ -88,8 +89,8 @@ func (t *task) dropImage(ctx context.Context, of seedbed.JobID) error {
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
 	}
-	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), image.Pool, func(ctx context.Context, w Worker, call seedbed.Call) error {
-		return w.RemoveImage(ctx, call, image.Pool, image.Name, of)
+	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) error {
+		return effects.RemoveImage.Do(ctx, w, call, effects.ImageRef{Pool: image.Pool, Name: image.Name, Of: of})
 	})
 	if err != nil {
 		return left(seedbed.OrphanImage, image.Pool, image.Name, fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err))

@@ -4,6 +4,7 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"seedbed/internal/bench/bare"
 	engines "seedbed/internal/lab"
 	"seedbed/internal/testdb"
+	"seedbed/provision/effects"
 	"seedbed/store"
 )
 
@@ -146,15 +148,14 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 }
 
 // idle is a worker of which nothing is asked, on a node with nothing.
-type idle struct{ Worker }
+type idle struct{ effects.Worker }
 
-func (idle) Inventory(context.Context) (seedbed.Inventory, error) {
-	return seedbed.Inventory{Complete: true}, nil
-}
-
-func (idle) Watch(ctx context.Context, _ func(seedbed.DomainEvent)) error {
+func (idle) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, error) {
+	if !x.Endless {
+		return json.Marshal(seedbed.Inventory{Complete: true})
+	}
 	<-ctx.Done()
-	return ctx.Err()
+	return nil, ctx.Err()
 }
 
 // counter is a store that tells when so many jobs have succeeded.

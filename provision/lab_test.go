@@ -15,6 +15,7 @@ import (
 	"seedbed"
 	"seedbed/internal/feedtest"
 	"seedbed/internal/testdb"
+	"seedbed/provision/effects"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
@@ -39,7 +40,7 @@ type lab struct {
 	// patience is how long eventually waits.
 	patience time.Duration
 	// worker is asked in place of host, unless it is nil.
-	worker Worker
+	worker effects.Worker
 	// fleet is asked in place of both, unless it is nil.
 	fleet Fleet
 	// ready is what withProfile has its guests wait for.
@@ -186,11 +187,11 @@ func (l *lab) start(arm ...func(*process)) *process {
 		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 500 * time.Millisecond, retract: 10 * time.Second, announce: 10 * time.Second,
 	}
 	l.tune(&cfg, &p)
-	var effects Worker = l.host
+	var worker effects.Worker = l.host
 	if l.worker != nil {
-		effects = l.worker
+		worker = l.worker
 	}
-	var fleet Fleet = OneWorker(testNode, effects)
+	var fleet Fleet = OneWorker(testNode, worker)
 	if l.fleet != nil {
 		fleet = l.fleet
 	}

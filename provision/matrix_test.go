@@ -103,12 +103,12 @@ func (m moment) reaches(now moment) bool {
 }
 
 // effects are those of each stage, in the order in which they come first.
-type effects struct {
+type rehearsal struct {
 	mu sync.Mutex
 	of map[string][]string
 }
 
-func (e *effects) note(stage string, m moment) {
+func (e *rehearsal) note(stage string, m moment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.of == nil {
@@ -123,7 +123,7 @@ func (e *effects) note(stage string, m moment) {
 
 // rehearse runs a case, and gives the effects of each of its stages.
 func (c jobCase) rehearse(t *testing.T) map[string][]string {
-	var found effects
+	var found rehearsal
 	t.Run("rehearsal", func(t *testing.T) {
 		l := newLab(t).withProfile(seedbed.ReadyMetadata)
 		a := c.begin(l)

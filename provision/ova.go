@@ -8,13 +8,8 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
-
-// Uploads are the files that were uploaded for imports.
-type Uploads interface {
-	// DropUpload removes one; one that is absent is removed already.
-	DropUpload(ctx context.Context, pool, id string) error
-}
 
 // ovaPlan makes an image of each disk of an OVA.
 func (t *task) ovaPlan() []stage {
@@ -43,8 +38,7 @@ func (t *task) importOVA(ctx context.Context) error {
 		t.event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
 		var info seedbed.ImageInfo
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = t.worker().ImportImage(ctx, call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
-				t.part("importing disk "+v.Disk, i, len(spec.Volumes)))
+			info, err = effects.ImportImage.Do(ctx, t.worker(), call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File}, effects.OnProgress(t.part("importing disk "+v.Disk, i, len(spec.Volumes))))
 			return err
 		})
 		if err != nil {
@@ -88,7 +82,7 @@ func (t *task) dropUpload(ctx context.Context, pool, id string) error {
 	if id == "" {
 		return nil
 	}
-	err := t.worker().DropUpload(ctx, pool, id)
+	_, err := effects.DropUpload.Ask(ctx, t.worker(), effects.UploadRef{Pool: pool, ID: id})
 	if err == nil || ctx.Err() != nil || errors.Is(err, seedbed.ErrUnavailable) {
 		return err
 	}
@@ -148,8 +142,8 @@ func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedb
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
 		return fmt.Errorf("image %s: %w", v.Image, fromStore(err))
 	}
-	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), v.Pool, func(ctx context.Context, w Worker, call seedbed.Call) error {
-		return w.RemoveImage(ctx, call, v.Pool, v.Image, of)
+	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), v.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) error {
+		return effects.RemoveImage.Do(ctx, w, call, effects.ImageRef{Pool: v.Pool, Name: v.Image, Of: of})
 	})
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
 		return left(seedbed.OrphanImage, v.Pool, v.Image, fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err))

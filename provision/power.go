@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // startPlan starts the domain of an instance that is there.
@@ -151,7 +152,7 @@ func (t *task) askGuest(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
 	err := t.effect(short, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().ShutdownDomain(ctx, call, t.job.Instance)
+		return effects.ShutdownDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
 	})
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
 		return nil
@@ -163,7 +164,7 @@ func (t *task) askGuest(ctx context.Context) error {
 func (t *task) isOff(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
-	info, err := t.worker().DomainState(ctx, t.job.Instance)
+	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return true, nil
 	}

@@ -6,13 +6,6 @@ import (
 	"seedbed"
 )
 
-// Asker asks guests for something, without waiting for it.
-type Asker interface {
-	// ShutdownDomain asks a domain's guest to shut down. It may be asked again; a
-	// domain that is off or absent is off already.
-	ShutdownDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error
-}
-
 // Rebuilder changes what instances are made of, for rebuild jobs.
 type Rebuilder interface {
 	// Rebuilding is what the job makes of its instance, and what that was before.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // awaitGuest waits for what the instance's policy calls ready. It fails as soon
@@ -85,7 +86,7 @@ func readiness(inst seedbed.Instance) (done, waitingFor string) {
 func (t *task) domainRuns(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
-	info, err := t.worker().DomainState(ctx, t.job.Instance)
+	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 		return seedbed.Errorf(seedbed.ErrConflict, "domain %s was removed by someone else before the guest was ready", t.job.Subject)

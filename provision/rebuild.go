@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // rebuildPlan gives an instance fresh disks. Until the last stage the former
@@ -85,7 +86,7 @@ func (t *task) defineNext(ctx context.Context) error {
 func (t *task) definedHere(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
 	defer cancel()
-	info, err := t.worker().DomainState(ctx, t.job.Instance)
+	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return false, nil
 	}
@@ -108,7 +109,7 @@ func (t *task) defineFormer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, err := t.worker().DomainState(ctx, inst.ID)
+	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: inst.ID})
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 	case err != nil:
@@ -132,7 +133,7 @@ func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []
 			info, err = t.flatten(ctx, v, inst.ID, nil)
 		} else {
 			err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-				info, err = t.worker().CloneVolume(ctx, call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
+				info, err = effects.CloneVolume.Do(ctx, t.worker(), call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
 				return err
 			})
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // scriptedRebuildPlan gives an instance fresh disks that a provisioning script
@@ -75,7 +76,7 @@ func (t *task) endRebuildScript(ctx context.Context) error {
 		return err
 	}
 	spec.Script = documentOf(next, xml)
-	if _, err := t.worker().CheckDomain(ctx, spec); err != nil {
+	if _, err := effects.CheckDomain.Ask(ctx, t.worker(), spec); err != nil {
 		return err
 	}
 	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, xml) })

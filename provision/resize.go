@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // resizePlan gives an instance other vcpus and memory, and makes one of its disks
@@ -69,7 +70,7 @@ func (t *task) restoreMachine(ctx context.Context) error {
 
 func (t *task) resizeDomain(ctx context.Context, vcpus int, memory seedbed.Bytes) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().ResizeDomain(ctx, call, t.job.Instance, vcpus, memory)
+		return effects.ResizeDomain.Do(ctx, t.worker(), call, effects.DomainSize{ID: t.job.Instance, VCPUs: vcpus, Memory: memory})
 	})
 	if err != nil {
 		return fmt.Errorf("resize domain %s: %w", t.job.Subject, err)
@@ -101,7 +102,7 @@ func (t *task) growVolume(ctx context.Context) error {
 	}
 	var info seedbed.VolumeInfo
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = t.worker().ResizeVolume(ctx, call, spec.Pool, spec.Volume, inst.ID, spec.Size)
+		info, err = effects.ResizeVolume.Do(ctx, t.worker(), call, effects.VolumeSize{Pool: spec.Pool, Name: spec.Volume, Instance: inst.ID, Size: spec.Size})
 		return err
 	})
 	if err != nil {

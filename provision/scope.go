@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // What a job does is done by the worker of its node. Where nodes share a pool,
@@ -32,7 +33,7 @@ import (
 
 // inPool has an effect on a pool done by the worker of node or, where nodes share
 // the pool and that one is away, of another that has it.
-func (t *task) inPool(ctx context.Context, node, pool string, do func(context.Context, Worker, seedbed.Call) error) error {
+func (t *task) inPool(ctx context.Context, node, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	place, others := t.place(node, pool)
 	return t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		if err := t.settle(ctx, call, pool, place, node, others); err != nil {

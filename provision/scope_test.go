@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // A job may work in several pools, which other nodes have: those of each are told
@@ -27,8 +28,8 @@ func TestSupersedeInEachPool(t *testing.T) {
 	}
 	task.hold.until.Store(int64(time.Hour))
 	for _, pool := range []string{"fast", "slow", "fast", "slow"} {
-		err := task.inPool(t.Context(), testNode, pool, func(_ context.Context, w Worker, _ seedbed.Call) error {
-			if w != Worker(f.hosts[testNode]) {
+		err := task.inPool(t.Context(), testNode, pool, func(_ context.Context, w effects.Worker, _ seedbed.Call) error {
+			if w != effects.Worker(f.hosts[testNode]) {
 				t.Errorf("pool %s: another node was asked", pool)
 			}
 			return nil

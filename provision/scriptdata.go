@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // noSecret stands for the UUID of a libvirt secret where no pool needs one, so
@@ -151,7 +152,7 @@ func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}
-	host, err := t.worker().ScriptHost(ctx, nil)
+	host, err := effects.ScriptHost.Ask(ctx, t.worker(), effects.ToolNames{})
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}

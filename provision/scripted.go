@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // scriptSteps are the steps of a provisioning script, in order (PVC's VMBuilder).
@@ -240,7 +241,7 @@ func (t *task) closeScript(ctx context.Context) error {
 		t.script.live = false
 	}
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return t.worker().CloseScript(ctx, call, t.job.Instance)
+		return effects.CloseScript.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
 	})
 	if err != nil {
 		return fmt.Errorf("end the script: %w", err)
@@ -300,7 +301,7 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 	if err != nil {
 		return err
 	}
-	host, err := t.worker().ScriptHost(ctx, nil)
+	host, err := effects.ScriptHost.Ask(ctx, t.worker(), effects.ToolNames{})
 	if err != nil {
 		return err
 	}
@@ -313,7 +314,7 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 		return err
 	}
 	spec.Script = &doc
-	notes, err := t.worker().CheckDomain(ctx, spec)
+	notes, err := effects.CheckDomain.Ask(ctx, t.worker(), spec)
 	if err != nil {
 		return err
 	}

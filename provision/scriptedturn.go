@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // maxScriptEvents bounds how many lines of a script's own log become events of
@@ -19,7 +20,7 @@ func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed
 	for {
 		var result seedbed.ScriptResult
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			result, err = t.worker().RunScript(ctx, call, turn, t.scriptLine)
+			result, err = effects.RunScript.Do(ctx, t.worker(), call, turn, effects.OnOutput(t.scriptLine))
 			return err
 		})
 		if err != nil {

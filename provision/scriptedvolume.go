@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // scriptCall makes a volume that the script asks for: its row first, so that the
@@ -47,7 +48,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 	}
 	spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
 	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		_, err := t.worker().CloneVolume(ctx, call, spec)
+		_, err := effects.CloneVolume.Do(ctx, t.worker(), call, spec)
 		return err
 	})
 	if err != nil {

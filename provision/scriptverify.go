@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // verifyScript looks whether all is there that the script will need, while
@@ -27,7 +28,7 @@ func (t *task) verifyScript(ctx context.Context) error {
 			return fromStore(err)
 		}
 	}
-	host, err := t.worker().ScriptHost(ctx, mkfsOf(s.run.Storage))
+	host, err := effects.ScriptHost.Ask(ctx, t.worker(), effects.ToolNames{Tools: mkfsOf(s.run.Storage)})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // snapshotPlan takes a snapshot of every volume of an instance, or of none.
@@ -45,7 +46,7 @@ func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Co
 
 func (t *task) takeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is taken", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		_, err := t.worker().CreateSnapshot(ctx, call, spec)
+		_, err := effects.CreateSnapshot.Do(ctx, t.worker(), call, spec)
 		return err
 	})
 }
@@ -54,7 +55,7 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 // was there before stays.
 func (t *task) undoSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		err := t.worker().RemoveSnapshot(ctx, call, spec, t.ref.ID)
+		err := effects.RemoveSnapshot.Do(ctx, t.worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.ref.ID})
 		if errors.Is(err, seedbed.ErrConflict) {
 			return nil
 		}
@@ -64,6 +65,6 @@ func (t *task) undoSnapshots(ctx context.Context) error {
 
 func (t *task) removeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		return t.worker().RemoveSnapshot(ctx, call, spec, "")
+		return effects.RemoveSnapshot.Do(ctx, t.worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
 	})
 }

@@ -7,17 +7,12 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // Trigger posts one signed event to the endpoint of that name, and gives an error
 // unless it was answered with 2xx.
 type Trigger func(ctx context.Context, endpoint string, event seedbed.Outgoing) error
-
-// Hooks runs scripts of a node's administrator. One that fails is no error, but a
-// result that says why.
-type Hooks interface {
-	RunHook(ctx context.Context, call seedbed.Call, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error)
-}
 
 // hooks runs what is to be run before or after a stage. What is not required may
 // fail. Endpoints are tried until their time is over, and scripts once, unless
@@ -72,7 +67,7 @@ func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.Hoo
 		run.Machine = machine
 		var result seedbed.HookResult
 		err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			result, err = t.worker().RunHook(ctx, call, run, t.output)
+			result, err = effects.RunHook.Do(ctx, t.worker(), call, run, effects.OnOutput(t.output))
 			return err
 		})
 		run.Again = true

@@ -20,6 +20,7 @@ import (
 	engines "seedbed/internal/lab"
 	"seedbed/internal/run"
 	"seedbed/internal/testdb"
+	"seedbed/provision/fleet"
 	"seedbed/provision/libvirt"
 	"seedbed/provision/worker"
 )
@@ -74,7 +75,7 @@ func onLibvirt(t *testing.T, netns string) (*lab, *lv.Connect) {
 			t.Error(err)
 		}
 	})
-	l.worker = worker.NewClient(socket)
+	l.worker = fleet.NewClient(socket)
 	return l.withProvisioner(), conn
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // removeVolumes takes the instance's volumes away: into the trash of pools that
@@ -24,7 +25,7 @@ func (t *task) discardVolumes(ctx context.Context, inst seedbed.Instance) error 
 	for i, v := range inst.Volumes {
 		var kept *seedbed.TrashItem
 		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			kept, err = t.worker().TrashVolume(ctx, call, v.Pool, v.Name, inst.ID)
+			kept, err = effects.TrashVolume.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
 			return err
 		})
 		percent := (i + 1) * 100 / len(inst.Volumes)

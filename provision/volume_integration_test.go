@@ -15,6 +15,8 @@ import (
 	"seedbed"
 	"seedbed/internal/run"
 	"seedbed/provision/dir"
+	"seedbed/provision/effects"
+	"seedbed/provision/fleet"
 	"seedbed/provision/image"
 	"seedbed/provision/worker"
 )
@@ -22,7 +24,7 @@ import (
 // wired is a lab whose engine asks a real worker over its socket, with a real directory pool.
 type wired struct {
 	*lab
-	client *worker.Client
+	client *fleet.Client
 	socket string
 	path   string
 	pool   *dir.Pool
@@ -32,7 +34,7 @@ type wired struct {
 func newWired(t *testing.T) *wired {
 	t.Helper()
 	w := &wired{lab: newLab(t), socket: filepath.Join(t.TempDir(), "w.sock"), path: filepath.Join(t.TempDir(), "pool")}
-	w.client = worker.NewClient(w.socket)
+	w.client = fleet.NewClient(w.socket)
 	w.work()
 	t.Cleanup(func() {
 		w.lookedAtLast() // the pool is closed from here on
@@ -118,11 +120,11 @@ func TestVolumesEndToEnd(t *testing.T) {
 	w.ends(w.job(w.intake.RemoveImage(ctx, "debian")), seedbed.JobSucceeded)
 
 	w.ends(w.remove("web1"), seedbed.JobSucceeded)
-	items, err := w.client.Trash(ctx)
+	items, err := effects.Trash.Ask(ctx, w.client, effects.None{})
 	if err != nil || len(items) != 1 || items[0].Instance != inst.ID {
 		t.Fatalf("trash %+v, %v", items, err)
 	}
-	v, err := w.client.RestoreVolume(ctx, "default", items[0].ID)
+	v, err := effects.RestoreVolume.Ask(ctx, w.client, effects.TrashRef{Pool: "default", ID: items[0].ID})
 	if err != nil || v.Disk.Source != disk {
 		t.Errorf("restored %+v, %v", v, err)
 	}

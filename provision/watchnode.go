@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // followNode keeps the states of a node's instances as its domains are, until
@@ -44,7 +45,7 @@ func (e *Engine) watch(ctx context.Context, node string) {
 	wait := e.pace.retryMin
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := e.fleet.Of(node).Watch(ctx, func(event seedbed.DomainEvent) { e.domains.tell(node, event) })
+		err := effects.Watch.Follow(ctx, e.fleet.Of(node), func(event seedbed.DomainEvent) { e.domains.tell(node, event) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -73,7 +74,7 @@ func (e *Engine) keepState(ctx context.Context, node string, id seedbed.Instance
 	}
 	var info seedbed.DomainInfo
 	if err == nil {
-		info, err = e.fleet.Of(node).DomainState(ctx, id)
+		info, err = effects.DomainState.Ask(ctx, e.fleet.Of(node), effects.DomainRef{ID: id})
 	}
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
@@ -88,7 +89,7 @@ func (e *Engine) keepState(ctx context.Context, node string, id seedbed.Instance
 func (e *Engine) resync(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
 	defer cancel()
-	inventory, err := e.fleet.Of(node).Inventory(ctx)
+	inventory, err := effects.Inventory.Ask(ctx, e.fleet.Of(node), effects.None{})
 	if err != nil {
 		return err
 	}

@@ -10,16 +10,9 @@ import (
 	"seedbed"
 	"seedbed/internal/config"
 	"seedbed/internal/mtls"
-	"seedbed/provision"
-	"seedbed/provision/worker"
+	"seedbed/provision/fleet"
 	"seedbed/store"
 )
-
-// fleet is the workers of all hypervisors, as the engine sees them.
-type fleet struct{ *worker.Fleet }
-
-// Of implements provision.Fleet.
-func (f fleet) Of(node string) provision.Worker { return f.Fleet.Of(node) }
 
 // openIdentity is who this seedbedd is to the other hosts; nil for one that has no certificate.
 func openIdentity(c config.Config, log *slog.Logger) (*mtls.Identity, error) {
@@ -31,25 +24,24 @@ func openIdentity(c config.Config, log *slog.Logger) (*mtls.Identity, error) {
 
 // openFleet makes this host one of the hypervisors, unless no guests run on it, and
 // knows the workers of all.
-func openFleet(ctx context.Context, db *store.DB, c config.Config, identity *mtls.Identity, log *slog.Logger) (fleet, error) {
+func openFleet(ctx context.Context, db *store.DB, c config.Config, identity *mtls.Identity, log *slog.Logger) (*fleet.Fleet, error) {
 	if c.Hypervisor {
 		if err := db.EnsureNode(ctx, c.Node); err != nil {
-			return fleet{}, err
+			return nil, err
 		}
 	}
-	f, err := worker.OpenFleet(ctx, worker.FleetConfig{
+	return fleet.Open(ctx, fleet.Config{
 		Directory: db, Home: c.Node, Log: log,
-		Dial: func(n seedbed.Node) (*worker.Client, error) { return dialWorker(c, identity, n) },
+		Dial: func(n seedbed.Node) (*fleet.Client, error) { return dialWorker(c, identity, n) },
 	})
-	return fleet{f}, err
 }
 
 // dialWorker is the client of a node's worker: on this host's socket, or on another
 // host, which has to prove that it is that node's.
-func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*worker.Client, error) {
+func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*fleet.Client, error) {
 	switch {
 	case n.Worker == "" && n.Name == c.Node:
-		return worker.NewClient(c.Worker.Socket), nil
+		return fleet.NewClient(c.Worker.Socket), nil
 	case n.Worker == "":
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker of node %s has no address: give it one: seedbed node set %s --worker https://HOST:7375", n.Name, n.Name)
 	case identity == nil:
@@ -59,7 +51,7 @@ func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*work
 	if err != nil {
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker of node %s has no usable address: %v", n.Name, err)
 	}
-	return worker.NewRemoteClient(n.Worker, identity.Client(mtls.Worker, n.Name, at.Hostname())), nil
+	return fleet.NewRemoteClient(n.Worker, identity.Client(mtls.Worker, n.Name, at.Hostname())), nil
 }
 
 // guestPlaneChecks compares what each node's guest plane has applied with the present.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 	"seedbed/internal/config"
 	"seedbed/internal/mtls"
 )
@@ -23,7 +24,7 @@ func TestFleetOfAHost(t *testing.T) {
 	if err != nil || len(f.Nodes()) != 0 {
 		t.Fatalf("a host without guests: %v, %v", f.Nodes(), err)
 	}
-	if _, err := f.Of("ctl1").Inventory(ctx); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "is no hypervisor") {
+	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "is no hypervisor") {
 		t.Errorf("its worker: %v", err)
 	}
 	c.Hypervisor = true
@@ -32,7 +33,7 @@ func TestFleetOfAHost(t *testing.T) {
 			t.Fatalf("a host with guests: %v, %v", f.Nodes(), err)
 		}
 	}
-	if _, err := f.Of("ctl1").Inventory(ctx); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), c.Worker.Socket) {
+	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), c.Worker.Socket) {
 		t.Errorf("its worker: %v", err)
 	}
 	checks := func() (all []seedbed.Check) {

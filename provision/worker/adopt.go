@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // Adopter takes disks that are there as volumes, and lets go of volumes.
@@ -40,57 +41,44 @@ type DomainAdopter interface {
 	ReleaseDomain(ctx context.Context, a seedbed.DomainAdoption) error
 }
 
-const (
-	foreignDomains = "foreign-domains"
-	foreignDomain  = "foreign-domain"
-	adoptVolume    = "adopt-volume"
-	releaseVolume  = "release-volume"
-	adoptDomain    = "adopt-domain"
-	releaseDomain  = "release-domain"
-)
-
-type foreignArgs struct {
-	Name string `json:"name"`
-}
-
-// adoptEffects are the effects that change whose something is.
-func (s *Server) adoptEffects() map[string]effect {
-	return map[string]effect{
-		foreignDomains: reads(func(ctx context.Context, _ none) ([]seedbed.ForeignDomain, error) {
-			all, err := s.hypervisor.ForeignDomains(ctx)
-			for i := range all {
-				all[i].Node = s.node
-			}
-			return all, err
-		}),
-		foreignDomain: reads(func(ctx context.Context, a foreignArgs) (seedbed.ForeignDomain, error) { return s.foreign(ctx, a.Name) }),
-		adoptVolume: does(func(ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ *outbox) (info seedbed.VolumeInfo, err error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return info, err
-			}
-			return pool.AdoptVolume(ctx, c.Job, a)
-		}),
-		releaseVolume: does(func(ctx context.Context, _ seedbed.Call, a seedbed.VolumeAdoption, _ *outbox) (none, error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return none{}, err
-			}
-			return none{}, pool.ReleaseVolume(ctx, a)
-		}),
-		adoptDomain: does(func(ctx context.Context, _ seedbed.Call, a seedbed.DomainAdoption, _ *outbox) (none, error) {
-			if err := checkInstance(a.ID); err != nil {
-				return none{}, err
-			}
-			return none{}, s.hypervisor.AdoptDomain(ctx, a)
-		}),
-		releaseDomain: does(func(ctx context.Context, _ seedbed.Call, a seedbed.DomainAdoption, _ *outbox) (none, error) {
-			if err := checkInstance(a.ID); err != nil {
-				return none{}, err
-			}
-			return none{}, s.hypervisor.ReleaseDomain(ctx, a)
-		}),
-	}
+// handleForeign adds the effects that adopt and release domains and volumes.
+func (s *Server) handleForeign(h effects.Handlers) {
+	effects.ForeignDomains.Handle(h, func(ctx context.Context, _ effects.None) ([]seedbed.ForeignDomain, error) {
+		all, err := s.hypervisor.ForeignDomains(ctx)
+		for i := range all {
+			all[i].Node = s.node
+		}
+		return all, err
+	})
+	effects.ForeignDomain.Handle(h, func(ctx context.Context, a effects.DomainName) (seedbed.ForeignDomain, error) {
+		return s.foreign(ctx, a.Name)
+	})
+	effects.AdoptVolume.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ effects.Listener) (info seedbed.VolumeInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return pool.AdoptVolume(ctx, c.Job, a)
+	})
+	effects.ReleaseVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a seedbed.VolumeAdoption) error {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return err
+		}
+		return pool.ReleaseVolume(ctx, a)
+	})
+	effects.AdoptDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, a seedbed.DomainAdoption) error {
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.AdoptDomain(ctx, a)
+	})
+	effects.ReleaseDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, a seedbed.DomainAdoption) error {
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.ReleaseDomain(ctx, a)
+	})
 }
 
 // foreign is a domain that could be adopted, with the pools that can take its disks.
@@ -122,37 +110,4 @@ func (s *Server) locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.For
 		}
 	}
 	return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is at %s, which no pool reaches: move it to the file system or the Ceph pool of one", d.Target, d.Source)
-}
-
-// ForeignDomains are the domains of the node that are nobody's instances: see DomainAdopter.
-func (c *Client) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error) {
-	return ask[[]seedbed.ForeignDomain](ctx, c, exchange{effect: foreignDomains})
-}
-
-// ForeignDomain is one of them, with the pools of its disks: see DomainAdopter and Adopter.
-func (c *Client) ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error) {
-	return ask[seedbed.ForeignDomain](ctx, c, exchange{effect: foreignDomain, args: foreignArgs{name}})
-}
-
-// AdoptVolume makes a disk a volume: see Adopter.
-func (c *Client) AdoptVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
-	return ask[seedbed.VolumeInfo](ctx, c, exchange{effect: adoptVolume, call: call, args: a})
-}
-
-// ReleaseVolume lets go of a volume: see Adopter.
-func (c *Client) ReleaseVolume(ctx context.Context, call seedbed.Call, a seedbed.VolumeAdoption) error {
-	_, err := ask[none](ctx, c, exchange{effect: releaseVolume, call: call, args: a})
-	return err
-}
-
-// AdoptDomain makes a domain an instance's: see DomainAdopter.
-func (c *Client) AdoptDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error {
-	_, err := ask[none](ctx, c, exchange{effect: adoptDomain, call: call, args: a})
-	return err
-}
-
-// ReleaseDomain lets go of a domain: see DomainAdopter.
-func (c *Client) ReleaseDomain(ctx context.Context, call seedbed.Call, a seedbed.DomainAdoption) error {
-	_, err := ask[none](ctx, c, exchange{effect: releaseDomain, call: call, args: a})
-	return err
 }

@@ -15,26 +15,3 @@ type Hooks interface {
 	// that others than root could have written.
 	RunHook(ctx context.Context, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error)
 }
-
-const runHook = "run-hook"
-
-// hookEffects are the effects of hooks.
-func (s *Server) hookEffects() map[string]effect {
-	return map[string]effect{
-		runHook: does(func(ctx context.Context, c seedbed.Call, run seedbed.HookRun, out *outbox) (seedbed.HookResult, error) {
-			if s.hooks == nil {
-				return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the worker on node %s runs no hook scripts", s.node)
-			}
-			if run.Job != c.Job {
-				return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the hook is of job %s, and the call of job %s", run.Job.Short(), c.Job.Short())
-			}
-			run.Node = s.node // where it runs
-			return s.hooks.RunHook(ctx, run, out.output)
-		}),
-	}
-}
-
-// RunHook runs a script of the administrator's of the worker's host: see Hooks. output may be nil.
-func (c *Client) RunHook(ctx context.Context, call seedbed.Call, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error) {
-	return ask[seedbed.HookResult](ctx, c, exchange{effect: runHook, call: call, args: run, output: output})
-}

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // TestGiveUp holds that a connection from another host is bounded, also beneath TLS.
 func TestGiveUp(t *testing.T) {
 	t.Parallel()
-	if beyond := LostAfter + keepalive + lateGrace + cancelTime; beyond >= seedbed.NodeSilence {
+	if beyond := LostAfter + effects.Keepalive + lateGrace + cancelTime; beyond >= seedbed.NodeSilence {
 		t.Errorf("a call whose client is lost may go on for %s: others take over after %s", beyond, seedbed.NodeSilence)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

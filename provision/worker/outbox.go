@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // maxQueue is how many events wait for a slow client.
@@ -64,29 +65,29 @@ func (o *outbox) ring() {
 }
 
 // take empties the box.
-func (o *outbox) take() []line {
+func (o *outbox) take() []effects.Line {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var lines []line
+	var lines []effects.Line
 	if o.latest != nil {
-		lines = append(lines, line{Progress: o.latest})
+		lines = append(lines, effects.Line{Progress: o.latest})
 		o.latest = nil
 	}
 	for i := range o.events {
-		lines = append(lines, line{Event: &o.events[i]})
+		lines = append(lines, effects.Line{Event: &o.events[i]})
 	}
 	for i := range o.lines {
-		lines = append(lines, line{Output: &o.lines[i]})
+		lines = append(lines, effects.Line{Output: &o.lines[i]})
 	}
 	if o.lost > 0 {
-		lines = append(lines, line{Output: &seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%d lines came too fast and are lost", o.lost)}})
+		lines = append(lines, effects.Line{Output: &seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%d lines came too fast and are lost", o.lost)}})
 	}
 	o.events, o.lines, o.lost = nil, nil, 0
 	return lines
 }
 
 // encode is lines as NDJSON; without lines, a blank line.
-func encode(lines ...line) ([]byte, error) {
+func encode(lines ...effects.Line) ([]byte, error) {
 	if len(lines) == 0 {
 		return []byte("\n"), nil
 	}

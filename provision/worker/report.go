@@ -8,9 +8,6 @@ import (
 	"seedbed"
 )
 
-// report is the effect that says what the host has.
-const report = "report"
-
 // poolTime is how long a pool may take to say what room it has before the
 // report goes without that.
 const poolTime = 5 * time.Second
@@ -40,9 +37,4 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	}
 	group.Wait()
 	return r, nil
-}
-
-// Report is what the worker's host has: see Inspector and Lister.
-func (c *Client) Report(ctx context.Context) (seedbed.NodeReport, error) {
-	return ask[seedbed.NodeReport](ctx, c, exchange{effect: report})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // Resizer makes volumes larger.
@@ -31,43 +32,9 @@ type DomainResizer interface {
 	ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error
 }
 
-const (
-	resizeVolume = "resize-volume"
-	resizeDomain = "resize-domain"
-)
-
-type (
-	resizeVolumeArgs struct {
-		Pool     string             `json:"pool"`
-		Name     string             `json:"name"`
-		Instance seedbed.InstanceID `json:"instance"`
-		Size     seedbed.Bytes      `json:"size"`
-	}
-	resizeDomainArgs struct {
-		ID     seedbed.InstanceID `json:"id"`
-		VCPUs  int                `json:"vcpus,omitempty"`
-		Memory seedbed.Bytes      `json:"memory,omitempty"`
-	}
-)
-
-// resizeEffects are the effects that change how large something is.
-func (s *Server) resizeEffects() map[string]effect {
-	return map[string]effect{
-		resizeVolume: does(func(ctx context.Context, _ seedbed.Call, a resizeVolumeArgs, _ *outbox) (seedbed.VolumeInfo, error) {
-			return s.resize(ctx, a)
-		}),
-		resizeDomain: does(func(ctx context.Context, _ seedbed.Call, a resizeDomainArgs, _ *outbox) (none, error) {
-			if err := checkInstance(a.ID); err != nil {
-				return none{}, err
-			}
-			return none{}, s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
-		}),
-	}
-}
-
 // resize makes a volume larger. Whoever has it open goes first, and the pool then
 // makes sure of it and writes it down.
-func (s *Server) resize(ctx context.Context, a resizeVolumeArgs) (seedbed.VolumeInfo, error) {
+func (s *Server) resize(ctx context.Context, a effects.VolumeSize) (seedbed.VolumeInfo, error) {
 	pool, err := s.owned(a.Pool, a.Instance)
 	if err == nil {
 		err = seedbed.CheckDisk("size", a.Size)
@@ -86,15 +53,4 @@ func (s *Server) resize(ctx context.Context, a resizeVolumeArgs) (seedbed.Volume
 		return seedbed.VolumeInfo{}, err
 	}
 	return pool.ResizeVolume(ctx, a.Name, a.Instance, a.Size)
-}
-
-// ResizeVolume makes a volume larger, also while its domain runs: see Resizer and DomainResizer.
-func (c *Client) ResizeVolume(ctx context.Context, call seedbed.Call, pool, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
-	return ask[seedbed.VolumeInfo](ctx, c, exchange{effect: resizeVolume, call: call, args: resizeVolumeArgs{pool, name, id, size}})
-}
-
-// ResizeDomain gives a domain that is off other vcpus and memory: see DomainResizer.
-func (c *Client) ResizeDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {
-	_, err := ask[none](ctx, c, exchange{effect: resizeDomain, call: call, args: resizeDomainArgs{id, vcpus, memory}})
-	return err
 }

@@ -9,49 +9,51 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
-
-// The names and arguments of the effects of scripts.
-const (
-	runScript   = "run-script"
-	closeScript = "close-script"
-	scriptHost  = "script-host"
-	checkDomain = "check-domain"
-)
-
-type toolArgs struct {
-	Tools []string `json:"tools"`
-}
 
 var stepNames = []string{"setup", "create", "prepare", "install", "cleanup"}
 
-// scriptEffects are the effects of provisioning scripts.
-func (s *Server) scriptEffects() map[string]effect {
-	return map[string]effect{
-		runScript: does(func(ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, out *outbox) (seedbed.ScriptResult, error) {
-			if err := s.checkTurn(a); err != nil {
-				return seedbed.ScriptResult{}, err
-			}
-			return s.scripts.RunScript(ctx, c, a, out.output)
-		}),
-		closeScript: does(func(ctx context.Context, c seedbed.Call, a domainArgs, _ *outbox) (none, error) {
-			if s.scripts == nil {
-				return none{}, nil
-			}
-			if err := checkInstance(a.ID); err != nil {
-				return none{}, err
-			}
-			return none{}, s.scripts.CloseScript(ctx, c.Job, a.ID)
-		}),
-		scriptHost: reads(func(ctx context.Context, a toolArgs) (seedbed.ScriptHost, error) { return s.scriptHost(ctx, a.Tools) }),
-		checkDomain: reads(func(ctx context.Context, a seedbed.DomainSpec) ([]string, error) {
-			c, ok := s.hypervisor.(DomainChecker)
-			if !ok {
-				return nil, s.noScripts()
-			}
-			return c.CheckDomain(ctx, a)
-		}),
+// handleScripts adds the effects of provisioning scripts and of hooks.
+func (s *Server) handleScripts(h effects.Handlers) {
+	effects.RunScript.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, to effects.Listener) (seedbed.ScriptResult, error) {
+		if err := s.checkTurn(a); err != nil {
+			return seedbed.ScriptResult{}, err
+		}
+		return s.scripts.RunScript(ctx, c, a, to.Output)
+	})
+	effects.CloseScript.Handle(h, func(ctx context.Context, c seedbed.Call, a effects.DomainRef) error {
+		if s.scripts == nil {
+			return nil
+		}
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.scripts.CloseScript(ctx, c.Job, a.ID)
+	})
+	effects.ScriptHost.Handle(h, func(ctx context.Context, a effects.ToolNames) (seedbed.ScriptHost, error) {
+		return s.scriptHost(ctx, a.Tools)
+	})
+	effects.CheckDomain.Handle(h, func(ctx context.Context, a seedbed.DomainSpec) ([]string, error) {
+		c, ok := s.hypervisor.(DomainChecker)
+		if !ok {
+			return nil, s.noScripts()
+		}
+		return c.CheckDomain(ctx, a)
+	})
+	effects.RunHook.Handle(h, s.runHook)
+}
+
+// runHook runs a script of the administrator's, on this node whatever the run says.
+func (s *Server) runHook(ctx context.Context, c seedbed.Call, run seedbed.HookRun, to effects.Listener) (seedbed.HookResult, error) {
+	if s.hooks == nil {
+		return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the worker on node %s runs no hook scripts", s.node)
 	}
+	if run.Job != c.Job {
+		return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the hook is of job %s, and the call of job %s", run.Job.Short(), c.Job.Short())
+	}
+	run.Node = s.node
+	return s.hooks.RunHook(ctx, run, to.Output)
 }
 
 func (s *Server) noScripts() error {

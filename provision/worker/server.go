@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 // Config is what a server needs.
@@ -30,9 +32,14 @@ type Config struct {
 	// Checks are added to those of the drivers; nil adds none.
 	Checks func(context.Context) []seedbed.Check
 	Log    *slog.Logger
+	// Keepalive is how often a line is sent at least. Default effects.Keepalive.
+	Keepalive time.Duration
+	// Grace is how long a driver may take to notice that its context has ended before the
+	// client is answered without it. Default 1 s.
+	Grace time.Duration
 }
 
-// Server carries out the effects that clients ask for, with the drivers.
+// Server carries out the effects.Handlers that clients ask for, with the drivers.
 type Server struct {
 	node       string
 	pools      map[string]Pool
@@ -42,15 +49,14 @@ type Server struct {
 	checks     func(context.Context) []seedbed.Check
 	log        *slog.Logger
 	fence      *fence
-	table      map[string]effect
+	table      effects.Handlers
 	keepalive  time.Duration
 	grace      time.Duration
 	calls      sync.WaitGroup
 }
 
 const (
-	// lateGrace is how long a driver may take to notice that its context has
-	// ended before the client is answered without it.
+	// lateGrace is the default of Config.Grace.
 	lateGrace = time.Second
 	// stopTime bounds the end of Serve.
 	stopTime = 10 * time.Second
@@ -65,8 +71,10 @@ const (
 
 // New makes a server that has not started.
 func New(c Config) *Server {
-	s := &Server{node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, hooks: c.Hooks, checks: c.Checks, log: c.Log, fence: newFence(time.Now),
-		keepalive: keepalive, grace: lateGrace}
+	s := &Server{
+		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, hooks: c.Hooks, checks: c.Checks, log: c.Log,
+		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
+	}
 	s.table = s.effects()
 	return s
 }
@@ -140,23 +148,23 @@ func (s *Server) wait(ctx context.Context) error {
 func (s *Server) app(base context.Context) *fiber.App {
 	app := fiber.New(fiber.Config{
 		StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
-		BodyLimit: maxRequest, StreamRequestBody: true, DisablePreParseMultipartForm: true, Concurrency: maxCalls, ReadTimeout: requestTime, IdleTimeout: requestTime,
+		BodyLimit: effects.MaxRequest, StreamRequestBody: true, DisablePreParseMultipartForm: true, Concurrency: maxCalls, ReadTimeout: requestTime, IdleTimeout: requestTime,
 		ErrorHandler: refuse,
 	})
 	app.Post("/v1/:effect", func(c *fiber.Ctx) error {
 		name := string([]byte(c.Params("effect")))
-		if name == receiveUpload {
+		if name == effects.ReceiveUpload {
 			return s.receive(base, c)
 		}
 		body, err := callBody(c)
 		if err != nil {
 			return err
 		}
-		var req request // holds copies only: the decoder makes them
+		var req effects.Request // holds copies only: the decoder makes them
 		if err := json.Unmarshal(body, &req); err != nil {
 			return fiber.NewError(fiber.StatusBadRequest, "the call is not readable: "+err.Error())
 		}
-		if name == cancelCall {
+		if name == effects.CancelCall {
 			return s.cancel(base, c, req)
 		}
 		e, ok := s.table[name]
@@ -171,13 +179,13 @@ func (s *Server) app(base context.Context) *fiber.App {
 	return app
 }
 
-func check(e effect, req request) error {
-	if e.fenced {
+func check(e effects.Handler, req effects.Request) error {
+	if e.Fenced {
 		if err := seedbed.CheckName("job", string(req.Call.Job)); err != nil {
 			return err
 		}
 	}
-	if limit := maxTimeout.Milliseconds(); !e.endless && (req.TimeoutMS <= 0 || req.TimeoutMS > limit) {
+	if limit := effects.MaxTimeout.Milliseconds(); !e.Endless && (req.TimeoutMS <= 0 || req.TimeoutMS > limit) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "timeout_ms is %d: want 1 to %d", req.TimeoutMS, limit)
 	}
 	return nil
@@ -189,7 +197,7 @@ func refuse(c *fiber.Ctx, err error) error {
 	if f := (*fiber.Error)(nil); errors.As(err, &f) {
 		status, kind = f.Code, seedbed.KindName(seedbed.ErrInvalid)
 	}
-	b, e := encode(errorLine(kind, err))
+	b, e := encode(effects.ErrorLine(kind, err))
 	if e != nil {
 		return e
 	}
@@ -199,7 +207,7 @@ func refuse(c *fiber.Ctx, err error) error {
 }
 
 // cancel ends calls, and answers when they have ended, with their number.
-func (s *Server) cancel(base context.Context, c *fiber.Ctx, req request) error {
+func (s *Server) cancel(base context.Context, c *fiber.Ctx, req effects.Request) error {
 	if req.ID == "" {
 		if err := seedbed.CheckName("job", string(req.Call.Job)); err != nil {
 			return err
@@ -218,7 +226,7 @@ func (s *Server) cancel(base context.Context, c *fiber.Ctx, req request) error {
 			return seedbed.Errorf(seedbed.ErrUnavailable, "the call was cancelled and has not ended yet")
 		}
 	}
-	b, err := encode(line{Result: json.RawMessage(fmt.Sprintf(`{"ended":%d}`, len(ends)))})
+	b, err := encode(effects.Line{Result: json.RawMessage(fmt.Sprintf(`{"ended":%d}`, len(ends)))})
 	if err != nil {
 		return err
 	}

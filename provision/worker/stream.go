@@ -13,6 +13,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 const contentType = "application/x-ndjson"
@@ -27,7 +28,7 @@ type outcome struct {
 }
 
 // answer starts the call and streams its answer.
-func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effect, req request) error {
+func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effects.Handler, req effects.Request) error {
 	conn := c.Context().Conn()
 	if err := giveUp(conn); err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effec
 		defer s.calls.Done()
 		ctx, cancel := context.WithCancelCause(base)
 		defer cancel(nil)
-		if !e.endless {
+		if !e.Endless {
 			limit := time.Duration(req.TimeoutMS) * time.Millisecond
 			late := seedbed.Errorf(seedbed.ErrUnavailable, "%s did not end within %s", name, limit)
 			timed, stop := context.WithTimeoutCause(ctx, limit, late)
@@ -53,7 +54,7 @@ func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effec
 
 // stream runs the call and writes its lines, until it has ended, its client
 // has gone, or its driver does not notice that it should end.
-func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *lineWriter, name string, e effect, req request) {
+func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *lineWriter, name string, e effects.Handler, req effects.Request) {
 	out, done := newOutbox(), make(chan outcome, 1)
 	s.calls.Go(func() {
 		start := time.Now()
@@ -74,11 +75,11 @@ func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *
 		case <-out.wake:
 			err = w.write(out.take()...)
 		case <-tick.C:
-			if e.endless {
+			if e.Endless {
 				if err := trusted(w.conn); err != nil {
 					s.log.Warn("a call is ended, its caller would be refused now", "effect", name, "peer", w.conn.RemoteAddr().String(), "err", err)
 					cancel(err)
-					_ = w.write(failureLine(ctx, err))
+					_ = w.write(effects.FailureLine(ctx, err))
 					return
 				}
 			}
@@ -89,29 +90,29 @@ func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *
 			return
 		case <-overdue:
 			s.log.Warn("driver does not end a call whose time is over", "effect", name, "job", req.Call.Job)
-			_ = w.write(failureLine(ctx, ctx.Err()))
+			_ = w.write(effects.FailureLine(ctx, ctx.Err()))
 			return
 		}
 	}
 	cancel(errGone)
 }
 
-func finalLine(ctx context.Context, o outcome) line {
+func finalLine(ctx context.Context, o outcome) effects.Line {
 	if o.err != nil {
-		return failureLine(ctx, o.err)
+		return effects.FailureLine(ctx, o.err)
 	}
-	return line{Result: o.result}
+	return effects.Line{Result: o.result}
 }
 
 // run carries the call out. A panic of a driver is an error of the call.
-func (s *Server) run(ctx context.Context, e effect, req request, out *outbox) (o outcome) {
+func (s *Server) run(ctx context.Context, e effects.Handler, req effects.Request, out *outbox) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.Error("driver panicked", "job", req.Call.Job, "panic", r, "stack", string(debug.Stack()))
 			o = outcome{err: fmt.Errorf("the driver panicked: %v", r)}
 		}
 	}()
-	if e.fenced {
+	if e.Fenced {
 		inner, leave, err := s.fence.enter(ctx, req.ID, req.Call)
 		if err != nil {
 			return outcome{err: err}
@@ -119,8 +120,8 @@ func (s *Server) run(ctx context.Context, e effect, req request, out *outbox) (o
 		defer leave()
 		ctx = seedbed.WithOutput(inner, out.output)
 	}
-	result, err := e.run(ctx, req.Call, req.Args, out)
-	if err != nil && ctx.Err() != nil && ofNoKind(err) {
+	result, err := e.Run(ctx, req.Call, req.Args, effects.Listener{Progress: out.progress, Event: out.event, Output: out.output})
+	if err != nil && ctx.Err() != nil && effects.OfNoKind(err) {
 		err = context.Cause(ctx) // the fence's: a newer epoch, or a cancel
 	}
 	return outcome{result: result, err: err}
@@ -133,7 +134,7 @@ type lineWriter struct {
 	conn net.Conn
 }
 
-func (l *lineWriter) write(lines ...line) error {
+func (l *lineWriter) write(lines ...effects.Line) error {
 	b, err := encode(lines...)
 	if err != nil {
 		return err

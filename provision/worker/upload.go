@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/provision/effects"
 )
 
 // Spooler takes in files that are uploaded, for imports to come.
@@ -27,19 +28,6 @@ type Spooler interface {
 	DropUpload(ctx context.Context, id string) error
 }
 
-// uploadArgs name an uploaded file.
-type uploadArgs struct {
-	Pool string `json:"pool"`
-	ID   string `json:"id"`
-}
-
-// The names of the calls. What is uploaded follows its call in the body of the
-// request, after the line that the call is, in frames; the answer is one line.
-const (
-	receiveUpload = "receive-upload"
-	dropUpload    = "drop-upload"
-)
-
 const (
 	// uploadIdle is how long an upload may stand still.
 	uploadIdle = time.Minute
@@ -47,21 +35,9 @@ const (
 	maxUploadHead = 4 << 10
 )
 
-func (s *Server) uploadEffects() map[string]effect {
-	return map[string]effect{
-		dropUpload: reads(func(ctx context.Context, a uploadArgs) (none, error) {
-			pool, err := s.pool(a.Pool)
-			if err != nil {
-				return none{}, err
-			}
-			return none{}, pool.DropUpload(ctx, a.ID)
-		}),
-	}
-}
-
 // callBody reads the request of a call that has no file after it.
 func callBody(c *fiber.Ctx) ([]byte, error) {
-	raw, err := httpserve.ReadBody(c.Context(), maxRequest)
+	raw, err := httpserve.ReadBody(c.Context(), effects.MaxRequest)
 	if p, ok := errors.AsType[httpserve.Problem](err); ok {
 		return nil, fiber.NewError(p.Status, p.Detail)
 	}
@@ -90,12 +66,12 @@ func (s *Server) receive(base context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return fiber.NewError(fiber.StatusBadRequest, "the call is not readable: "+err.Error())
 	}
-	answer := line{}
+	answer := effects.Line{}
 	start := time.Now()
-	up, err := s.takeIn(base, spec, &unframed{from: body})
+	up, err := s.takeIn(base, spec, effects.NewUnframed(body))
 	s.log.Debug("upload", "pool", spec.Pool, "upload", spec.ID, "size", up.Size, "took", time.Since(start), "err", err)
 	if err != nil {
-		answer = failureLine(base, err)
+		answer = effects.FailureLine(base, err)
 	} else if answer.Result, err = json.Marshal(up); err != nil {
 		return err
 	}

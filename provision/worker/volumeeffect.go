@@ -1,77 +1,92 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
-// volumeEffects are the effects on volumes that are there, and on the trash.
-// Those of the trash are asked for by people and not by jobs, so they are not fenced: each
-// names what it wants, and the driver keeps them apart.
-func (s *Server) volumeEffects() map[string]effect {
-	return map[string]effect{
-		createSnapshot: does(func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ *outbox) (info seedbed.SnapshotInfo, err error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return info, err
-			}
-			return pool.CreateSnapshot(ctx, c.Job, a)
-		}),
-		removeSnapshot: does(func(ctx context.Context, _ seedbed.Call, a snapshotArgs, _ *outbox) (none, error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return none{}, err
-			}
-			return none{}, pool.RemoveSnapshot(ctx, a.SnapshotSpec, a.Of)
-		}),
-		snapshots: reads(func(ctx context.Context, a volumeArgs) ([]seedbed.SnapshotInfo, error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return nil, err
-			}
-			return pool.Snapshots(ctx, a.Name, a.Instance)
-		}),
-		flattenVolume: does(func(ctx context.Context, _ seedbed.Call, a volumeArgs, out *outbox) (info seedbed.VolumeInfo, err error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return info, err
-			}
-			return pool.FlattenVolume(ctx, a.Name, a.Instance, out.progress)
-		}),
-		stopFlatten: does(func(ctx context.Context, _ seedbed.Call, a volumeArgs, _ *outbox) (none, error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return none{}, err
-			}
-			return none{}, pool.StopFlatten(ctx, a.Name, a.Instance)
-		}),
-		trashVolume: does(func(ctx context.Context, _ seedbed.Call, a volumeArgs, _ *outbox) (*seedbed.TrashItem, error) {
-			pool, err := s.owned(a.Pool, a.Instance)
-			if err != nil {
-				return nil, err
-			}
-			return pool.TrashVolume(ctx, a.Name, a.Instance)
-		}),
-		trash: reads(func(ctx context.Context, _ none) ([]seedbed.TrashItem, error) { return s.removed(ctx) }),
-		restoreVolume: reads(func(ctx context.Context, a trashArgs) (info seedbed.VolumeInfo, err error) {
-			pool, err := s.bin(a)
-			if err != nil {
-				return info, err
-			}
-			return pool.RestoreVolume(ctx, a.ID)
-		}),
-		discardVolume: reads(func(ctx context.Context, a imageArgs) (*seedbed.TrashItem, error) {
-			return s.discard(ctx, a.Pool, a.Name)
-		}),
-		purgeVolume: reads(func(ctx context.Context, a trashArgs) (none, error) {
-			pool, err := s.bin(a)
-			if err != nil {
-				return none{}, err
-			}
-			return none{}, pool.PurgeVolume(ctx, a.ID, a.Early)
-		}),
-	}
+// handleVolumes adds the effects on volumes and their snapshots.
+func (s *Server) handleVolumes(h effects.Handlers) {
+	effects.CloneVolume.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ effects.Listener) (info seedbed.VolumeInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return pool.CloneVolume(ctx, c.Job, a)
+	})
+	effects.RemoveVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef) error {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return err
+		}
+		return pool.RemoveVolume(ctx, a.Name, a.Instance)
+	})
+	effects.ResizeVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeSize, _ effects.Listener) (seedbed.VolumeInfo, error) {
+		return s.resize(ctx, a)
+	})
+	effects.FlattenVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef, to effects.Listener) (info seedbed.VolumeInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return pool.FlattenVolume(ctx, a.Name, a.Instance, to.Progress)
+	})
+	effects.StopFlatten.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef) error {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return err
+		}
+		return pool.StopFlatten(ctx, a.Name, a.Instance)
+	})
+	effects.CreateSnapshot.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ effects.Listener) (info seedbed.SnapshotInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return pool.CreateSnapshot(ctx, c.Job, a)
+	})
+	effects.RemoveSnapshot.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.SnapshotRef) error {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return err
+		}
+		return pool.RemoveSnapshot(ctx, a.SnapshotSpec, a.Of)
+	})
+	effects.Snapshots.Handle(h, func(ctx context.Context, a effects.VolumeRef) ([]seedbed.SnapshotInfo, error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return nil, err
+		}
+		return pool.Snapshots(ctx, a.Name, a.Instance)
+	})
+}
+
+// handleImages adds the effects on images and uploaded files.
+func (s *Server) handleImages(h effects.Handlers) {
+	effects.ImportImage.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.ImageSpec, to effects.Listener) (info seedbed.ImageInfo, err error) {
+		pool, err := s.pool(a.Pool)
+		if err != nil {
+			return info, err
+		}
+		return pool.ImportImage(ctx, c.Job, a, to.Progress)
+	})
+	effects.RemoveImage.Handle(h, func(ctx context.Context, c seedbed.Call, a effects.ImageRef) error {
+		pool, err := s.pool(a.Pool)
+		if err != nil {
+			return err
+		}
+		return pool.RemoveImage(ctx, cmp.Or(a.Of, c.Job), a.Name)
+	})
+	effects.DropUpload.Handle(h, func(ctx context.Context, a effects.UploadRef) (none effects.None, err error) {
+		pool, err := s.pool(a.Pool)
+		if err != nil {
+			return none, err
+		}
+		return none, pool.DropUpload(ctx, a.ID)
+	})
 }
 
 // owned is the pool of an instance's volume.
@@ -81,57 +96,4 @@ func (s *Server) owned(pool string, id seedbed.InstanceID) (Pool, error) {
 		err = checkInstance(id)
 	}
 	return p, err
-}
-
-// bin is the pool whose trash is meant.
-func (s *Server) bin(a trashArgs) (Pool, error) {
-	p, err := s.pool(a.Pool)
-	if err == nil {
-		err = seedbed.CheckName("trash item", a.ID)
-	}
-	return p, err
-}
-
-// removed is what is in the trash of every pool, and what came back from it.
-func (s *Server) removed(ctx context.Context) ([]seedbed.TrashItem, error) {
-	var all []seedbed.TrashItem
-	for _, name := range s.poolNames() {
-		items, err := s.pools[name].Trash(ctx)
-		if err != nil {
-			return nil, err
-		}
-		volumes, err := s.pools[name].Volumes(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, items...)
-		for _, v := range volumes {
-			if v.Restored {
-				all = append(all, seedbed.TrashItem{Pool: v.Pool, Name: v.Name, State: seedbed.Restored, Instance: v.Instance, Size: v.Size})
-			}
-		}
-	}
-	return all, nil
-}
-
-// discard puts a restored volume back into the trash. It gives ErrConflict for one that never was there.
-func (s *Server) discard(ctx context.Context, pool, name string) (*seedbed.TrashItem, error) {
-	p, err := s.pool(pool)
-	if err != nil {
-		return nil, err
-	}
-	volumes, err := p.Volumes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range volumes {
-		switch {
-		case v.Name != name:
-		case !v.Restored:
-			return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s is instance %s's and did not come from the trash: it goes with its instance", name, pool, v.Instance)
-		default:
-			return p.TrashVolume(ctx, name, v.Instance)
-		}
-	}
-	return nil, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", name, pool)
 }

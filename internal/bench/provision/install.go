@@ -21,7 +21,7 @@ import (
 	"seedbed/internal/lab"
 	"seedbed/internal/run"
 	"seedbed/provision"
-	"seedbed/provision/worker"
+	"seedbed/provision/fleet"
 	"seedbed/store"
 )
 
@@ -43,15 +43,15 @@ const (
 // installation is an engine in this process, on SQLite, with the worker in one of its own
 // and a guest plane that applies what it is told at once.
 type installation struct {
-	db      *store.DB
-	intake  *provision.Intake
-	effects *worker.Client
-	pool    string // the pool's name in Seedbed
-	worker  *lab.Process
-	dir     string
-	conf    *lab.CephCluster
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
+	db     *store.DB
+	intake *provision.Intake
+	client *fleet.Client
+	pool   string // the pool's name in Seedbed
+	worker *lab.Process
+	dir    string
+	conf   *lab.CephCluster
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
 }
 
 func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *hand) (*installation, error) {
@@ -82,7 +82,7 @@ func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *
 	if i.db, err = store.Open(ctx, store.Config{Path: filepath.Join(dir, "seedbed.db"), Log: slog.New(slog.DiscardHandler)}); err != nil {
 		return nil, err
 	}
-	i.effects = worker.NewClient(socket)
+	i.client = fleet.NewClient(socket)
 	i.intake = provision.NewIntake(i.db, provision.Serving{Node: node})
 	if err := i.run(ctx); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (i *installation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, provision.OneWorker(node, i.effects))
+	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, provision.OneWorker(node, i.client))
 	client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: node, Dir: filepath.Join(i.dir, "feed"), Applier: plane{}, Log: quiet})
 	for _, part := range []func() error{
 		func() error { return engine.Run(ctx) },

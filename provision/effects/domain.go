@@ -1,0 +1,48 @@
+package effects
+
+import "seedbed"
+
+// The effects on domains.
+var (
+	DefineDomain   = Order[seedbed.DomainSpec]{"define-domain"}
+	UndefineDomain = Order[DomainRef]{"undefine-domain"}
+	StartDomain    = Order[DomainRef]{"start-domain"}
+	// ShutdownDomain asks the guest to shut down, and does not wait until it has.
+	ShutdownDomain = Order[DomainRef]{"shutdown-domain"}
+	DestroyDomain  = Order[DomainRef]{"destroy-domain"}
+	ResizeDomain   = Order[DomainSize]{"resize-domain"}
+	AdoptDomain    = Order[seedbed.DomainAdoption]{"adopt-domain"}
+	ReleaseDomain  = Order[seedbed.DomainAdoption]{"release-domain"}
+
+	DomainState = Query[DomainRef, seedbed.DomainInfo]{"domain-state"}
+	// Console is the end of a domain's console, 1 byte to 16 MiB.
+	Console = Query[ConsoleTail, []byte]{"console"}
+	// Watch sends every change of a domain. The first event is always a resync.
+	Watch = Stream{"watch"}
+	// ForeignDomains lists the domains that do not carry Seedbed's tag.
+	ForeignDomains = Query[None, []seedbed.ForeignDomain]{"foreign-domains"}
+	// ForeignDomain is one of them, with the pools that can take its disks.
+	ForeignDomain = Query[DomainName, seedbed.ForeignDomain]{"foreign-domain"}
+)
+
+type (
+	// DomainRef names an instance's domain.
+	DomainRef struct {
+		ID seedbed.InstanceID `json:"id"`
+	}
+	// DomainName names a domain that may be of no instance.
+	DomainName struct {
+		Name string `json:"name"`
+	}
+	// DomainSize is the size that a domain is to have; what is zero stays as it is.
+	DomainSize struct {
+		ID     seedbed.InstanceID `json:"id"`
+		VCPUs  int                `json:"vcpus,omitempty"`
+		Memory seedbed.Bytes      `json:"memory,omitempty"`
+	}
+	// ConsoleTail is how much of the end of a domain's console is wanted.
+	ConsoleTail struct {
+		ID   seedbed.InstanceID `json:"id"`
+		Tail seedbed.Bytes      `json:"tail"`
+	}
+)

@@ -1,0 +1,66 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+
+	"seedbed"
+)
+
+// Handlers are the effects that a worker can carry out, by name.
+type Handlers map[string]Handler
+
+// Handler carries out one effect.
+type Handler struct {
+	// Fenced is set for what changes something for a job: it carries a call, and runs
+	// alone in its job.
+	Fenced bool
+	// Endless is set for what runs until its client leaves.
+	Endless bool
+	// Run carries out one call. All functions of the listener are set.
+	Run func(ctx context.Context, call seedbed.Call, args json.RawMessage, to Listener) (json.RawMessage, error)
+}
+
+// Handle has f carry out the effect.
+func (e Effect[A, R]) Handle(h Handlers, f func(context.Context, seedbed.Call, A, Listener) (R, error)) {
+	h[e.name] = Handler{Fenced: true, Run: typed(f)}
+}
+
+// Handle has f carry out the effect.
+func (o Order[A]) Handle(h Handlers, f func(context.Context, seedbed.Call, A) error) {
+	h[o.name] = Handler{Fenced: true, Run: typed(func(ctx context.Context, call seedbed.Call, args A, _ Listener) (None, error) {
+		return None{}, f(ctx, call, args)
+	})}
+}
+
+// Handle has f answer the query.
+func (q Query[A, R]) Handle(h Handlers, f func(context.Context, A) (R, error)) {
+	h[q.name] = Handler{Run: typed(func(ctx context.Context, _ seedbed.Call, args A, _ Listener) (R, error) {
+		return f(ctx, args)
+	})}
+}
+
+// Handle has f send the events until its context ends.
+func (s Stream) Handle(h Handlers, f func(context.Context, func(seedbed.DomainEvent)) error) {
+	h[s.name] = Handler{Endless: true, Run: typed(func(ctx context.Context, _ seedbed.Call, _ None, to Listener) (None, error) {
+		return None{}, f(ctx, to.Event)
+	})}
+}
+
+func typed[A, R any](
+	f func(context.Context, seedbed.Call, A, Listener) (R, error),
+) func(context.Context, seedbed.Call, json.RawMessage, Listener) (json.RawMessage, error) {
+	return func(ctx context.Context, call seedbed.Call, raw json.RawMessage, to Listener) (json.RawMessage, error) {
+		var args A
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &args); err != nil {
+				return nil, seedbed.Errorf(seedbed.ErrInvalid, "arguments of the call: %v", err)
+			}
+		}
+		result, err := f(ctx, call, args, to)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(result)
+	}
+}

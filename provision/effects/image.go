@@ -1,0 +1,31 @@
+package effects
+
+import "seedbed"
+
+// The effects on images and uploaded files.
+var (
+	// ImportImage makes an image from a file on the worker's host, or from an upload.
+	ImportImage = Effect[seedbed.ImageSpec, seedbed.ImageInfo]{"import-image"}
+	RemoveImage = Order[ImageRef]{"remove-image"}
+	DropUpload  = Query[UploadRef, None]{"drop-upload"}
+)
+
+// ReceiveUpload is the name of the call that takes in a file. It is not an effect with
+// arguments: the body is a line with a seedbed.UploadSpec and the file in Frames, and the
+// answer is one Line.
+const ReceiveUpload = "receive-upload"
+
+type (
+	// ImageRef names an image, or a volume that came back from the trash.
+	ImageRef struct {
+		Pool string `json:"pool"`
+		Name string `json:"name"`
+		// Of is the job that made it; empty means the call's.
+		Of seedbed.JobID `json:"of,omitempty"`
+	}
+	// UploadRef names an uploaded file.
+	UploadRef struct {
+		Pool string `json:"pool"`
+		ID   string `json:"id"`
+	}
+)

@@ -1,0 +1,78 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// Request is the body of every call.
+type Request struct {
+	// ID is the client's name for this one call; a cancel with it ends that call alone.
+	ID string `json:"id,omitempty"`
+	// Call is set for effects, and not for what only reads.
+	Call seedbed.Call `json:"call,omitzero"`
+	// TimeoutMS is how long the call may take, in milliseconds. Zero is for watch alone.
+	TimeoutMS int64           `json:"timeout_ms,omitempty"`
+	Args      json.RawMessage `json:"args,omitempty"`
+}
+
+// Line is one line of an answer: one of its fields is set.
+type Line struct {
+	Progress *seedbed.Progress    `json:"progress,omitempty"`
+	Event    *seedbed.DomainEvent `json:"event,omitempty"`
+	Output   *seedbed.OutputLine  `json:"output,omitempty"`
+	Result   json.RawMessage      `json:"result,omitempty"`
+	Error    *Failure             `json:"error,omitempty"`
+}
+
+// Failure carries an error's kind and text.
+type Failure struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// CancelCall is the name of the call that ends calls. Its Request has no arguments.
+const CancelCall = "cancel"
+
+const (
+	// Keepalive is how often a line is sent at least.
+	Keepalive = time.Second
+	// MaxTimeout is the longest that a call may ask for.
+	MaxTimeout = 24 * time.Hour
+	// MaxRequest and MaxResult bound what is read of a request and of a line with a
+	// result, in bytes.
+	MaxRequest = 8 << 20
+	MaxResult  = 64 << 20
+	// MaxLine bounds every other line. The longest are those of output, whose text of
+	// seedbed.MaxOutputLine is six times as long when JSON escapes every byte.
+	MaxLine = 64 << 10
+	// maxMessage bounds an error's text, which JSON may make as much longer.
+	maxMessage = 8 << 10
+	// MaxConsole is the most that is read of a console in one call.
+	MaxConsole = 16 * seedbed.MiB
+)
+
+// OfNoKind reports whether err has no kind that callers can match.
+func OfNoKind(err error) bool { return seedbed.KindName(err) == "internal" }
+
+// FailureLine answers a call that failed. When the call's context has ended, an error
+// of no kind stands for the context's cause.
+func FailureLine(ctx context.Context, err error) Line {
+	if ctx.Err() != nil && OfNoKind(err) {
+		err = context.Cause(ctx)
+	}
+	return ErrorLine(seedbed.KindName(err), err)
+}
+
+// ErrorLine is a line with an error. A text that is too long for one is cut.
+func ErrorLine(kind string, err error) Line {
+	text := err.Error()
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return Line{Error: &Failure{Kind: kind, Message: text}}
+}

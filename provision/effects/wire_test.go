@@ -1,0 +1,85 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"seedbed"
+)
+
+// recorder is a worker that notes the request, and refuses it.
+type recorder struct{ name, args string }
+
+var errRecorded = errors.New("recorded")
+
+func (r *recorder) Do(_ context.Context, x Exchange) (json.RawMessage, error) {
+	r.name, r.args = x.Effect, ""
+	if x.Args != nil {
+		b, err := json.Marshal(x.Args)
+		if err != nil {
+			return nil, err
+		}
+		r.args = string(b)
+	}
+	return nil, errRecorded
+}
+
+func (r *recorder) Supersede(context.Context, seedbed.Call) error { return errRecorded }
+
+// TestWire holds names and arguments as workers of version 0.1.0 know them.
+func TestWire(t *testing.T) {
+	t.Parallel()
+	var r recorder
+	ctx, call := t.Context(), seedbed.Call{Job: "j"}
+	drop := func(_ any, err error) error { return err }
+	volume, domain, trash := VolumeRef{"p", "v", "i"}, DomainRef{"i"}, TrashRef{Pool: "p", ID: "t"}
+	for _, tt := range []struct {
+		do         func() error
+		name, args string
+	}{
+		{func() error { return RemoveVolume.Do(ctx, &r, call, volume) }, "remove-volume", `{"pool":"p","name":"v","instance":"i"}`},
+		{func() error { return drop(ResizeVolume.Do(ctx, &r, call, VolumeSize{"p", "v", "i", 5})) }, "resize-volume", `{"pool":"p","name":"v","instance":"i","size":"5"}`},
+		{func() error { return drop(FlattenVolume.Do(ctx, &r, call, volume)) }, "flatten-volume", `{"pool":"p","name":"v","instance":"i"}`},
+		{func() error { return StopFlatten.Do(ctx, &r, call, volume) }, "stop-flatten", `{"pool":"p","name":"v","instance":"i"}`},
+		{func() error { return drop(Snapshots.Ask(ctx, &r, volume)) }, "snapshots", `{"pool":"p","name":"v","instance":"i"}`},
+		{func() error { return drop(TrashVolume.Do(ctx, &r, call, volume)) }, "trash-volume", `{"pool":"p","name":"v","instance":"i"}`},
+		{func() error { return drop(Trash.Ask(ctx, &r, None{})) }, "trash", ""},
+		{func() error { return drop(RestoreVolume.Ask(ctx, &r, trash)) }, "restore-volume", `{"pool":"p","id":"t"}`},
+		{func() error { return drop(DiscardVolume.Ask(ctx, &r, ImageRef{Pool: "p", Name: "v"})) }, "discard-volume", `{"pool":"p","name":"v"}`},
+		{func() error { return drop(PurgeVolume.Ask(ctx, &r, TrashRef{"p", "t", true})) }, "purge-volume", `{"pool":"p","id":"t","early":true}`},
+		{func() error { return RemoveImage.Do(ctx, &r, call, ImageRef{"p", "n", "o"}) }, "remove-image", `{"pool":"p","name":"n","of":"o"}`},
+		{func() error { return drop(DropUpload.Ask(ctx, &r, UploadRef{"p", "u"})) }, "drop-upload", `{"pool":"p","id":"u"}`},
+		{func() error { return StartDomain.Do(ctx, &r, call, domain) }, "start-domain", `{"id":"i"}`},
+		{func() error { return ShutdownDomain.Do(ctx, &r, call, domain) }, "shutdown-domain", `{"id":"i"}`},
+		{func() error { return DestroyDomain.Do(ctx, &r, call, domain) }, "destroy-domain", `{"id":"i"}`},
+		{func() error { return UndefineDomain.Do(ctx, &r, call, domain) }, "undefine-domain", `{"id":"i"}`},
+		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
+		{func() error { return drop(DomainState.Ask(ctx, &r, domain)) }, "domain-state", `{"id":"i"}`},
+		{func() error { return drop(Console.Ask(ctx, &r, ConsoleTail{"i", 9})) }, "console", `{"id":"i","tail":"9"}`},
+		{func() error { return Watch.Follow(ctx, &r, nil) }, "watch", ""},
+		{func() error { return drop(ForeignDomains.Ask(ctx, &r, None{})) }, "foreign-domains", ""},
+		{func() error { return drop(ForeignDomain.Ask(ctx, &r, DomainName{"n"})) }, "foreign-domain", `{"name":"n"}`},
+		{func() error { return drop(Inventory.Ask(ctx, &r, None{})) }, "inventory", ""},
+		{func() error { return drop(Health.Ask(ctx, &r, None{})) }, "health", ""},
+		{func() error { return drop(Report.Ask(ctx, &r, None{})) }, "report", ""},
+		{func() error { return CloseScript.Do(ctx, &r, call, domain) }, "close-script", `{"id":"i"}`},
+		{func() error { return drop(ScriptHost.Ask(ctx, &r, ToolNames{[]string{"x"}})) }, "script-host", `{"tools":["x"]}`},
+	} {
+		if err := tt.do(); !errors.Is(err, errRecorded) || r.name != tt.name || r.args != tt.args {
+			t.Errorf("%s: got %s %s, %v", tt.name, r.name, r.args, err)
+		}
+	}
+	names := map[string]string{
+		CloneVolume.name: "clone-volume", CreateSnapshot.name: "create-snapshot", RemoveSnapshot.name: "remove-snapshot",
+		AdoptVolume.name: "adopt-volume", ReleaseVolume.name: "release-volume", ImportImage.name: "import-image",
+		DefineDomain.name: "define-domain", AdoptDomain.name: "adopt-domain", ReleaseDomain.name: "release-domain",
+		RunScript.name: "run-script", CheckDomain.name: "check-domain", RunHook.name: "run-hook",
+	}
+	for got, want := range names {
+		if got != want {
+			t.Errorf("effect %s is called %s", want, got)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/effects"
+)
+
+// Directory is the record of the installation's hypervisors.
+type Directory interface {
+	Nodes(ctx context.Context) ([]seedbed.Node, error)
+	// NoteNode keeps what came of asking a node's worker: its report or, unless it
+	// is empty, the problem that kept it from answering.
+	NoteNode(ctx context.Context, name string, r seedbed.NodeReport, problem string, at time.Time) error
+}
+
+// Config says which workers there are, and how they are reached.
+type Config struct {
+	Directory Directory
+	// Dial makes the client of a node's worker, or says what keeps it from being reached.
+	Dial func(seedbed.Node) (*Client, error)
+	// Home is the node of this control host, which is preferred where several can do something.
+	Home string
+	Log  *slog.Logger
+}
+
+// Fleet is the workers of all hypervisors of an installation. Its methods may
+// be called at the same time.
+type Fleet struct {
+	cfg   Config
+	every intervals
+	mu    sync.Mutex
+	nodes []seedbed.Node
+	known map[string]dialled
+}
+
+// dialled is a client with the address that it was made for.
+type dialled struct {
+	worker string
+	client *Client
+}
+
+// intervals are fixed waits.
+type intervals struct {
+	look   time.Duration // between two looks at the directory
+	report time.Duration // between two reports of a worker
+	ask    time.Duration // for one answer of one worker
+}
+
+// Open makes a Fleet that knows the nodes of this moment. Run keeps it up to date.
+func Open(ctx context.Context, c Config) (*Fleet, error) {
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	f := &Fleet{cfg: c, known: map[string]dialled{}, every: intervals{look: time.Second, report: 15 * time.Second, ask: 10 * time.Second}}
+	if err := f.look(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// look reads the directory.
+func (f *Fleet) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, f.every.ask)
+	defer cancel()
+	nodes, err := f.cfg.Directory.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list the nodes: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes = nodes
+	for name := range f.known {
+		if !slices.ContainsFunc(nodes, func(n seedbed.Node) bool { return n.Name == name }) {
+			delete(f.known, name)
+		}
+	}
+	return nil
+}
+
+// Nodes are the hypervisors by name, as of a second ago at most.
+func (f *Fleet) Nodes() []seedbed.Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.nodes)
+}
+
+// Of is the worker of a node. One that is not known or has no address gives a worker
+// whose calls all fail with ErrUnavailable, which says what is missing.
+func (f *Fleet) Of(node string) effects.Worker { return f.client(node) }
+
+func (f *Fleet) client(node string) *Client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := slices.IndexFunc(f.nodes, func(n seedbed.Node) bool { return n.Name == node })
+	if at < 0 {
+		var names []string
+		for _, n := range f.nodes {
+			names = append(names, n.Name)
+		}
+		return absent(seedbed.Errorf(seedbed.ErrUnavailable, "node %q is no hypervisor of this installation, which has %s: add it with seedbed node add %s --worker https://…",
+			node, cmp.Or(strings.Join(names, ", "), "none"), node))
+	}
+	n := f.nodes[at]
+	if have, ok := f.known[node]; ok && have.worker == n.Worker {
+		return have.client
+	}
+	client, err := f.cfg.Dial(n)
+	if err != nil {
+		return absent(err) // asked again at the next call: what is missing may have come
+	}
+	f.known[node] = dialled{n.Worker, client}
+	return client
+}
+
+// absent is a client of no worker, whose calls all give err.
+func absent(err error) *Client {
+	return newClient("", func(context.Context) (net.Conn, error) { return nil, err })
+}
+
+// named is the node of that name, or the error of its absence.
+func (f *Fleet) named(node string) (seedbed.Node, error) {
+	for _, n := range f.Nodes() {
+		if n.Name == node {
+			return n, nil
+		}
+	}
+	return seedbed.Node{}, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist: see seedbed node list", node)
+}
+
+// chosen are the nodes that are meant: the one that is named, or all.
+func (f *Fleet) chosen(node string) ([]seedbed.Node, error) {
+	if node == "" {
+		return f.Nodes(), nil
+	}
+	n, err := f.named(node)
+	return []seedbed.Node{n}, err
+}
+
+// Run follows the directory, and asks every worker for its report, until ctx ends.
+func (f *Fleet) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { f.report(ctx) })
+	tick := time.NewTicker(f.every.look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		before := f.Nodes()
+		if err := f.look(ctx); err != nil {
+			if ctx.Err() == nil {
+				f.cfg.Log.Warn("the nodes are as they were read last", "err", err)
+			}
+			continue
+		}
+		for _, n := range f.Nodes() { // those that are new, or elsewhere, are asked at once
+			if !slices.ContainsFunc(before, func(b seedbed.Node) bool { return b.Name == n.Name && b.Worker == n.Worker }) {
+				group.Go(func() { f.reportOf(ctx, n.Name) })
+			}
+		}
+	}
+}

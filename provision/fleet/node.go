@@ -1,0 +1,174 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"seedbed"
+	"seedbed/provision/effects"
+)
+
+// each asks the workers of all those nodes at the same time; the answers are in
+// their order. It is an error when one does not answer, with the reason of each.
+func each[T any](ctx context.Context, f *Fleet, nodes []seedbed.Node, ask func(context.Context, effects.Worker) (T, error)) ([]T, error) {
+	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
+	var group sync.WaitGroup
+	for i, n := range nodes {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, f.every.ask)
+			defer cancel()
+			var err error
+			if answers[i], err = ask(ctx, f.Of(n.Name)); err != nil {
+				errs[i] = onNode(n.Name, err)
+			}
+		})
+	}
+	group.Wait()
+	var all error
+	for _, err := range errs {
+		if all != nil && err != nil {
+			err = fmt.Errorf("%w; %w", all, err) // on one line
+		}
+		all = cmp.Or(err, all)
+	}
+	return answers, all
+}
+
+// list is the query as each asks it.
+func list[T any](q effects.Query[effects.None, T]) func(context.Context, effects.Worker) (T, error) {
+	return func(ctx context.Context, w effects.Worker) (T, error) { return q.Ask(ctx, w, effects.None{}) }
+}
+
+// onNode says whose error it is.
+func onNode(node string, err error) error { return fmt.Errorf("node %s: %w", node, err) }
+
+// alone says of a list that is not whole how to see a part of it.
+func alone(err error, node string) error {
+	if err == nil || node != "" || !errors.Is(err, seedbed.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w; name a node (--node NAME, ?node=NAME) to see what that one has", err)
+}
+
+// Inventory is everything on a node that carries Seedbed's tag: see effects.Inventory.
+func (f *Fleet) Inventory(ctx context.Context, node string) (seedbed.Inventory, error) {
+	return effects.Inventory.Ask(ctx, f.Of(node), effects.None{})
+}
+
+// Console is the end of the console of a domain on that node: see effects.Console.
+func (f *Fleet) Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
+	return effects.Console.Ask(ctx, f.Of(node), effects.ConsoleTail{ID: id, Tail: tail})
+}
+
+// Snapshots are the snapshots of a volume of an instance on that node, oldest first.
+func (f *Fleet) Snapshots(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+	return effects.Snapshots.Ask(ctx, f.Of(node), effects.VolumeRef{Pool: pool, Name: volume, Instance: id})
+}
+
+// ForeignDomains are the domains that are nobody's instances, on that node or,
+// without one, on all; or an error, never a part of them.
+func (f *Fleet) ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error) {
+	nodes, err := f.chosen(node)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := each(ctx, f, nodes, list(effects.ForeignDomains))
+	if err != nil {
+		return nil, alone(err, node)
+	}
+	return slices.Concat(answers...), nil
+}
+
+// Stranger tells whether a node has a domain of that name, which may be another's or
+// one of Seedbed's.
+func (f *Fleet) Stranger(ctx context.Context, node, name string) (bool, error) {
+	switch _, err := f.ForeignDomain(ctx, node, name); {
+	case err == nil, errors.Is(err, seedbed.ErrConflict): // which carries the tag
+		return true, nil
+	case errors.Is(err, seedbed.ErrNotFound):
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// ForeignDomain is the one of that name, with the pools of its disks. Without a
+// node it is looked for on all: ErrConflict when several have one, ErrNotFound
+// when none has, ErrUnavailable when it was not found and not all were asked.
+func (f *Fleet) ForeignDomain(ctx context.Context, node, name string) (seedbed.ForeignDomain, error) {
+	nodes, err := f.chosen(node)
+	if err != nil {
+		return seedbed.ForeignDomain{}, err
+	}
+	if len(nodes) == 1 {
+		return effects.ForeignDomain.Ask(ctx, f.Of(nodes[0].Name), effects.DomainName{Name: name})
+	}
+	type answer struct {
+		domain seedbed.ForeignDomain
+		absent error
+	}
+	answers, err := each(ctx, f, nodes, func(ctx context.Context, w effects.Worker) (a answer, err error) {
+		a.domain, err = effects.ForeignDomain.Ask(ctx, w, effects.DomainName{Name: name})
+		if errors.Is(err, seedbed.ErrNotFound) {
+			a.absent, err = err, nil
+		}
+		return a, err
+	})
+	if err != nil {
+		return seedbed.ForeignDomain{}, alone(err, node)
+	}
+	var found []seedbed.ForeignDomain
+	var on []string
+	absent := error(seedbed.Errorf(seedbed.ErrNotFound, "there is no domain %q: this installation has no hypervisor", name))
+	for _, a := range answers {
+		if a.absent != nil {
+			absent = a.absent
+			continue
+		}
+		found, on = append(found, a.domain), append(on, a.domain.Node)
+	}
+	switch len(found) {
+	case 0:
+		return seedbed.ForeignDomain{}, absent
+	case 1:
+		return found[0], nil
+	}
+	return seedbed.ForeignDomain{}, seedbed.Errorf(seedbed.ErrConflict, "domain %q is on %s: say which is meant (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
+}
+
+// Health asks every worker how it is. The checks are named by their node where
+// there are several.
+func (f *Fleet) Health(ctx context.Context) []seedbed.Check {
+	nodes := f.Nodes()
+	if len(nodes) == 0 {
+		return []seedbed.Check{{Name: "worker", Detail: "there is no hypervisor", Hint: "add one: seedbed node add NAME --worker https://HOST:7375"}}
+	}
+	answers, _ := each(ctx, f, nodes, func(ctx context.Context, w effects.Worker) ([]seedbed.Check, error) {
+		checks, err := effects.Health.Ask(ctx, w, effects.None{})
+		if err != nil {
+			return []seedbed.Check{{Name: "worker", Detail: err.Error()}}, nil
+		}
+		return append([]seedbed.Check{{Name: "worker", OK: true, Detail: "seedbed-worker answers"}}, checks...), nil
+	})
+	var all []seedbed.Check
+	for i, checks := range answers {
+		if !checks[0].OK {
+			checks[0].Hint = "start seedbed-worker on " + nodes[i].Name
+			if nodes[i].Name == f.cfg.Home {
+				checks[0].Hint = "start seedbed-worker on this host"
+			}
+		}
+		for _, c := range checks {
+			if len(nodes) > 1 {
+				c.Name = nodes[i].Name + ": " + c.Name
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}

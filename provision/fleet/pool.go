@@ -1,0 +1,64 @@
+package fleet
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/effects"
+)
+
+// holders are the nodes that have a pool, those that answer and this control
+// host's first; one that has never said what it has may have it. shared tells
+// whether each of them sees what the others do.
+func (f *Fleet) holders(pool string) (all []seedbed.Node, shared bool) {
+	now, private := time.Now(), false
+	for _, n := range f.Nodes() {
+		info, has := n.Pool(pool)
+		if has || n.Seen.IsZero() {
+			all = append(all, n)
+			shared, private = shared || info.Shared, private || has && !info.Shared
+		}
+	}
+	rank := func(n seedbed.Node) int {
+		switch {
+		case n.State(now) == seedbed.NodeAway:
+			return 2
+		case n.Name != f.cfg.Home:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b seedbed.Node) int { return rank(a) - rank(b) })
+	return all, shared && !private // of those that disagree none is believed
+}
+
+// noHolder is the error of a pool that no node has.
+func noHolder(pool string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "pool %q is on no node: see storage.pools of the nodes' configuration", pool)
+}
+
+// ReceiveUpload has a node take in a file: the one that the spec names or, without
+// one, the first that has the pool. See Client.ReceiveUpload.
+func (f *Fleet) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
+	if spec.Node == "" {
+		all, _ := f.holders(spec.Pool)
+		if len(all) == 0 {
+			return seedbed.Upload{}, noHolder(spec.Pool)
+		}
+		spec.Node = all[0].Name
+	} else if _, err := f.named(spec.Node); err != nil {
+		return seedbed.Upload{}, err
+	}
+	up, err := f.client(spec.Node).ReceiveUpload(ctx, spec, body)
+	up.Node = spec.Node
+	return up, err
+}
+
+// DropUpload removes such a file.
+func (f *Fleet) DropUpload(ctx context.Context, up seedbed.Upload) error {
+	_, err := effects.DropUpload.Ask(ctx, f.Of(up.Node), effects.UploadRef{Pool: up.Pool, ID: up.ID})
+	return err
+}

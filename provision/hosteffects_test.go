@@ -1,0 +1,102 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+
+	"seedbed"
+	"seedbed/provision/effects"
+)
+
+// Do implements effects.Worker without a wire.
+func (h *host) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, error) {
+	args, err := json.Marshal(x.Args)
+	if err != nil {
+		return nil, err
+	}
+	handler, ok := h.handlers()[x.Effect]
+	if !ok {
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "the host has no effect %q", x.Effect)
+	}
+	return handler.Run(ctx, x.Call, args, x.Listener)
+}
+
+func (h *host) handlers() effects.Handlers {
+	t := effects.Handlers{}
+	effects.CloneVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ effects.Listener) (seedbed.VolumeInfo, error) {
+		return h.CloneVolume(ctx, c, a)
+	})
+	effects.RemoveVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
+		return h.RemoveVolume(ctx, c, a.Pool, a.Name, a.Instance)
+	})
+	effects.ResizeVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeSize, _ effects.Listener) (seedbed.VolumeInfo, error) {
+		return h.ResizeVolume(ctx, c, a.Pool, a.Name, a.Instance, a.Size)
+	})
+	effects.FlattenVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef, to effects.Listener) (seedbed.VolumeInfo, error) {
+		return h.FlattenVolume(ctx, c, a.Pool, a.Name, a.Instance, to.Progress)
+	})
+	effects.StopFlatten.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
+		return h.StopFlatten(ctx, c, a.Pool, a.Name, a.Instance)
+	})
+	effects.CreateSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ effects.Listener) (seedbed.SnapshotInfo, error) {
+		return h.CreateSnapshot(ctx, c, a)
+	})
+	effects.RemoveSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.SnapshotRef) error {
+		return h.RemoveSnapshot(ctx, c, a.SnapshotSpec, a.Of)
+	})
+	effects.TrashVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef, _ effects.Listener) (*seedbed.TrashItem, error) {
+		return h.TrashVolume(ctx, c, a.Pool, a.Name, a.Instance)
+	})
+	effects.Trash.Handle(t, func(ctx context.Context, _ effects.None) ([]seedbed.TrashItem, error) { return h.Trash(ctx) })
+	effects.PurgeVolume.Handle(t, func(ctx context.Context, a effects.TrashRef) (effects.None, error) {
+		return effects.None{}, h.PurgeVolume(ctx, a.Pool, a.ID, a.Early)
+	})
+	effects.AdoptVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ effects.Listener) (seedbed.VolumeInfo, error) {
+		return h.AdoptVolume(ctx, c, a)
+	})
+	effects.ReleaseVolume.Handle(t, h.ReleaseVolume)
+	effects.ImportImage.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.ImageSpec, to effects.Listener) (seedbed.ImageInfo, error) {
+		return h.ImportImage(ctx, c, a, to.Progress)
+	})
+	effects.RemoveImage.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.ImageRef) error {
+		return h.RemoveImage(ctx, c, a.Pool, a.Name, a.Of)
+	})
+	effects.DropUpload.Handle(t, func(ctx context.Context, a effects.UploadRef) (effects.None, error) {
+		return effects.None{}, h.DropUpload(ctx, a.Pool, a.ID)
+	})
+	h.handleDomains(t)
+	effects.Inventory.Handle(t, func(ctx context.Context, _ effects.None) (seedbed.Inventory, error) { return h.Inventory(ctx) })
+	return t
+}
+
+func (h *host) handleDomains(t effects.Handlers) {
+	effects.DefineDomain.Handle(t, h.DefineDomain)
+	for effect, do := range map[effects.Order[effects.DomainRef]]func(context.Context, seedbed.Call, seedbed.InstanceID) error{
+		effects.UndefineDomain: h.UndefineDomain,
+		effects.StartDomain:    h.StartDomain,
+		effects.ShutdownDomain: h.ShutdownDomain,
+		effects.DestroyDomain:  h.DestroyDomain,
+		effects.CloseScript:    h.CloseScript,
+	} {
+		effect.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.DomainRef) error { return do(ctx, c, a.ID) })
+	}
+	effects.ResizeDomain.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.DomainSize) error {
+		return h.ResizeDomain(ctx, c, a.ID, a.VCPUs, a.Memory)
+	})
+	effects.AdoptDomain.Handle(t, h.AdoptDomain)
+	effects.ReleaseDomain.Handle(t, h.ReleaseDomain)
+	effects.DomainState.Handle(t, func(ctx context.Context, a effects.DomainRef) (seedbed.DomainInfo, error) {
+		return h.DomainState(ctx, a.ID)
+	})
+	effects.Watch.Handle(t, h.Watch)
+	effects.RunScript.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, to effects.Listener) (seedbed.ScriptResult, error) {
+		return h.RunScript(ctx, c, a, to.Output)
+	})
+	effects.ScriptHost.Handle(t, func(ctx context.Context, a effects.ToolNames) (seedbed.ScriptHost, error) {
+		return h.ScriptHost(ctx, a.Tools)
+	})
+	effects.CheckDomain.Handle(t, h.CheckDomain)
+	effects.RunHook.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.HookRun, to effects.Listener) (seedbed.HookResult, error) {
+		return h.RunHook(ctx, c, a, to.Output)
+	})
+}

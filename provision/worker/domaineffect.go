@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"context"
+
+	"seedbed"
+	"seedbed/provision/effects"
+)
+
+// handleDomains adds the effects on domains.
+func (s *Server) handleDomains(h effects.Handlers) {
+	effects.DefineDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, spec seedbed.DomainSpec) error {
+		if err := checkInstance(spec.ID); err != nil {
+			return err
+		}
+		if err := seedbed.CheckInstanceName(spec.Name); err != nil {
+			return err
+		}
+		return s.hypervisor.DefineDomain(ctx, spec)
+	})
+	for effect, do := range map[effects.Order[effects.DomainRef]]func(context.Context, seedbed.InstanceID) error{
+		effects.StartDomain:    s.startUnmapped,
+		effects.ShutdownDomain: s.hypervisor.ShutdownDomain,
+		effects.DestroyDomain:  s.hypervisor.DestroyDomain,
+		effects.UndefineDomain: s.hypervisor.UndefineDomain,
+	} {
+		effect.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DomainRef) error {
+			if err := checkInstance(a.ID); err != nil {
+				return err
+			}
+			return do(ctx, a.ID)
+		})
+	}
+	effects.ResizeDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DomainSize) error {
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
+	})
+	effects.DomainState.Handle(h, func(ctx context.Context, a effects.DomainRef) (seedbed.DomainInfo, error) {
+		if err := checkInstance(a.ID); err != nil {
+			return seedbed.DomainInfo{}, err
+		}
+		return s.hypervisor.DomainState(ctx, a.ID)
+	})
+	effects.Console.Handle(h, func(ctx context.Context, a effects.ConsoleTail) ([]byte, error) {
+		if err := checkInstance(a.ID); err != nil {
+			return nil, err
+		}
+		if a.Tail <= 0 || a.Tail > effects.MaxConsole {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d bytes of the console are asked for: want 1 to %s", a.Tail, effects.MaxConsole)
+		}
+		return s.hypervisor.Console(ctx, a.ID, a.Tail)
+	})
+	effects.Watch.Handle(h, s.hypervisor.Watch)
+}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/provision/effects"
 	"seedbed/internal/config"
 	"seedbed/internal/mtls"
+	"seedbed/provision/effects"
 )
 
 func TestFleetOfAHost(t *testing.T) {

@@ -32,7 +32,7 @@ var layout = map[string]string{
 
 	// The worker and its drivers. Drivers do not know each other, nor the worker.
 	"provision/effects":           "",
-	"provision/fleet":             "internal/mtls provision/effects provision/worker",
+	"provision/fleet":             "internal/mtls provision/effects",
 	"provision/worker":            "internal/httpserve internal/mtls provision/effects",
 	"provision/worker/drivertest": "internal/ovatest provision/image provision/worker",
 	"provision/pooltag":           "",

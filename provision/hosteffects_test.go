@@ -23,39 +23,53 @@ func (h *host) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, err
 
 func (h *host) handlers() effects.Handlers {
 	t := effects.Handlers{}
-	effects.CloneVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ effects.Listener) (seedbed.VolumeInfo, error) {
+	effects.CloneVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ effects.Listener,
+	) (seedbed.VolumeInfo, error) {
 		return h.CloneVolume(ctx, c, a)
 	})
 	effects.RemoveVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
 		return h.RemoveVolume(ctx, c, a.Pool, a.Name, a.Instance)
 	})
-	effects.ResizeVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeSize, _ effects.Listener) (seedbed.VolumeInfo, error) {
+	effects.ResizeVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a effects.VolumeSize, _ effects.Listener,
+	) (seedbed.VolumeInfo, error) {
 		return h.ResizeVolume(ctx, c, a.Pool, a.Name, a.Instance, a.Size)
 	})
-	effects.FlattenVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef, to effects.Listener) (seedbed.VolumeInfo, error) {
+	effects.FlattenVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a effects.VolumeRef, to effects.Listener,
+	) (seedbed.VolumeInfo, error) {
 		return h.FlattenVolume(ctx, c, a.Pool, a.Name, a.Instance, to.Progress)
 	})
 	effects.StopFlatten.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
 		return h.StopFlatten(ctx, c, a.Pool, a.Name, a.Instance)
 	})
-	effects.CreateSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ effects.Listener) (seedbed.SnapshotInfo, error) {
+	effects.CreateSnapshot.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ effects.Listener,
+	) (seedbed.SnapshotInfo, error) {
 		return h.CreateSnapshot(ctx, c, a)
 	})
 	effects.RemoveSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.SnapshotRef) error {
 		return h.RemoveSnapshot(ctx, c, a.SnapshotSpec, a.Of)
 	})
-	effects.TrashVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef, _ effects.Listener) (*seedbed.TrashItem, error) {
+	effects.TrashVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a effects.VolumeRef, _ effects.Listener,
+	) (*seedbed.TrashItem, error) {
 		return h.TrashVolume(ctx, c, a.Pool, a.Name, a.Instance)
 	})
 	effects.Trash.Handle(t, func(ctx context.Context, _ effects.None) ([]seedbed.TrashItem, error) { return h.Trash(ctx) })
 	effects.PurgeVolume.Handle(t, func(ctx context.Context, a effects.TrashRef) (effects.None, error) {
 		return effects.None{}, h.PurgeVolume(ctx, a.Pool, a.ID, a.Early)
 	})
-	effects.AdoptVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ effects.Listener) (seedbed.VolumeInfo, error) {
+	effects.AdoptVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ effects.Listener,
+	) (seedbed.VolumeInfo, error) {
 		return h.AdoptVolume(ctx, c, a)
 	})
 	effects.ReleaseVolume.Handle(t, h.ReleaseVolume)
-	effects.ImportImage.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.ImageSpec, to effects.Listener) (seedbed.ImageInfo, error) {
+	effects.ImportImage.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.ImageSpec, to effects.Listener,
+	) (seedbed.ImageInfo, error) {
 		return h.ImportImage(ctx, c, a, to.Progress)
 	})
 	effects.RemoveImage.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.ImageRef) error {
@@ -89,7 +103,9 @@ func (h *host) handleDomains(t effects.Handlers) {
 		return h.DomainState(ctx, a.ID)
 	})
 	effects.Watch.Handle(t, h.Watch)
-	effects.RunScript.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, to effects.Listener) (seedbed.ScriptResult, error) {
+	effects.RunScript.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, to effects.Listener,
+	) (seedbed.ScriptResult, error) {
 		return h.RunScript(ctx, c, a, to.Output)
 	})
 	effects.ScriptHost.Handle(t, func(ctx context.Context, a effects.ToolNames) (seedbed.ScriptHost, error) {

@@ -53,7 +53,9 @@ func (s *Server) handleForeign(h effects.Handlers) {
 	effects.ForeignDomain.Handle(h, func(ctx context.Context, a effects.DomainName) (seedbed.ForeignDomain, error) {
 		return s.foreign(ctx, a.Name)
 	})
-	effects.AdoptVolume.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ effects.Listener) (info seedbed.VolumeInfo, err error) {
+	effects.AdoptVolume.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a seedbed.VolumeAdoption, _ effects.Listener,
+	) (info seedbed.VolumeInfo, err error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {
 			return info, err

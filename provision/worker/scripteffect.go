@@ -16,7 +16,9 @@ var stepNames = []string{"setup", "create", "prepare", "install", "cleanup"}
 
 // handleScripts adds the effects of provisioning scripts and of hooks.
 func (s *Server) handleScripts(h effects.Handlers) {
-	effects.RunScript.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, to effects.Listener) (seedbed.ScriptResult, error) {
+	effects.RunScript.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a seedbed.ScriptTurn, to effects.Listener,
+	) (seedbed.ScriptResult, error) {
 		if err := s.checkTurn(a); err != nil {
 			return seedbed.ScriptResult{}, err
 		}

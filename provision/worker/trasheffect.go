@@ -10,7 +10,9 @@ import (
 // handleTrash adds the effects on the trash. Operators ask for all but the first, and not
 // jobs, so they are not fenced: each names what it wants, and the driver keeps them apart.
 func (s *Server) handleTrash(h effects.Handlers) {
-	effects.TrashVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef, _ effects.Listener) (*seedbed.TrashItem, error) {
+	effects.TrashVolume.Handle(h, func(
+		ctx context.Context, _ seedbed.Call, a effects.VolumeRef, _ effects.Listener,
+	) (*seedbed.TrashItem, error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {
 			return nil, err

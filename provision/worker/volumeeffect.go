@@ -10,7 +10,9 @@ import (
 
 // handleVolumes adds the effects on volumes and their snapshots.
 func (s *Server) handleVolumes(h effects.Handlers) {
-	effects.CloneVolume.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ effects.Listener) (info seedbed.VolumeInfo, err error) {
+	effects.CloneVolume.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a seedbed.VolumeSpec, _ effects.Listener,
+	) (info seedbed.VolumeInfo, err error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {
 			return info, err
@@ -24,10 +26,14 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return pool.RemoveVolume(ctx, a.Name, a.Instance)
 	})
-	effects.ResizeVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeSize, _ effects.Listener) (seedbed.VolumeInfo, error) {
+	effects.ResizeVolume.Handle(h, func(
+		ctx context.Context, _ seedbed.Call, a effects.VolumeSize, _ effects.Listener,
+	) (seedbed.VolumeInfo, error) {
 		return s.resize(ctx, a)
 	})
-	effects.FlattenVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef, to effects.Listener) (info seedbed.VolumeInfo, err error) {
+	effects.FlattenVolume.Handle(h, func(
+		ctx context.Context, _ seedbed.Call, a effects.VolumeRef, to effects.Listener,
+	) (info seedbed.VolumeInfo, err error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {
 			return info, err
@@ -41,7 +47,9 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return pool.StopFlatten(ctx, a.Name, a.Instance)
 	})
-	effects.CreateSnapshot.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ effects.Listener) (info seedbed.SnapshotInfo, err error) {
+	effects.CreateSnapshot.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec, _ effects.Listener,
+	) (info seedbed.SnapshotInfo, err error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {
 			return info, err
@@ -66,7 +74,9 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 
 // handleImages adds the effects on images and uploaded files.
 func (s *Server) handleImages(h effects.Handlers) {
-	effects.ImportImage.Handle(h, func(ctx context.Context, c seedbed.Call, a seedbed.ImageSpec, to effects.Listener) (info seedbed.ImageInfo, err error) {
+	effects.ImportImage.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a seedbed.ImageSpec, to effects.Listener,
+	) (info seedbed.ImageInfo, err error) {
 		pool, err := s.pool(a.Pool)
 		if err != nil {
 			return info, err

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -53,20 +54,8 @@ func (r *router) image(ctx context.Context, c *fiber.Ctx) error {
 	return show(ctx, c, "image", r.Store.Image)
 }
 
-type imageRequest struct {
-	Name   string `json:"name"`
-	Path   string `json:"path"`
-	Pool   string `json:"pool"`
-	SHA256 string `json:"sha256"`
-	// Format and Firmware may be empty: see seedbed.ImportSpec.
-	Format   string           `json:"format"`
-	Firmware seedbed.Firmware `json:"firmware"`
-	// Node is whose worker makes it; empty leaves that to the placement.
-	Node string `json:"node"`
-}
-
 func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
-	var req imageRequest
+	var req wire.ImageRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}

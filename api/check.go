@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 // The bounds of what may be asked for, besides those of package seedbed.
@@ -24,7 +25,7 @@ func invalid(format string, args ...any) error {
 
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-func checkImage(req imageRequest) error {
+func checkImage(req wire.ImageRequest) error {
 	if err := seedbed.CheckName("image", req.Name); err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func TestClient(t *testing.T) {
 	if checks, err := c.Doctor(ctx); err != nil || len(checks) != 2 {
 		t.Errorf("checks %+v, error %v", checks, err)
 	}
-	if report, err := c.Cleanup(ctx, true, false); err != nil || len(report.Tasks) != 1 {
+	if report, err := c.Cleanup(ctx, true, false); err != nil || len(report.Items) != 1 {
 		t.Errorf("report %+v, error %v", report, err)
 	}
 	must(c.CancelJob(ctx, string(r.Job)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -58,28 +59,8 @@ func (r *router) deleteEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "endpoint", r.Store.DeleteEndpoint)
 }
 
-type endpointRequest struct {
-	Name         string   `json:"name"`
-	URL          string   `json:"url"`
-	Events       []string `json:"events"`
-	CloudEvents  bool     `json:"cloudevents"`
-	AllowPrivate bool     `json:"allow_private"`
-	Insecure     bool     `json:"insecure"`
-	// Sign are the versions of its signatures; absent is v1.
-	Sign []string `json:"sign"`
-	// Secret is the receiver's own; empty draws one.
-	Secret string `json:"secret"`
-}
-
-// newEndpoint is an answer that holds a secret, this once; one that signs v1a
-// alone has none, but public keys.
-type newEndpoint struct {
-	Endpoint seedbed.Endpoint `json:"endpoint"`
-	Secret   string           `json:"secret,omitempty"`
-}
-
 func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
-	var req endpointRequest
+	var req wire.EndpointRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -94,7 +75,7 @@ func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return created(c, "/endpoints/"+e.Name, newEndpoint{e, secret})
+	return created(c, "/endpoints/"+e.Name, wire.NewEndpoint{Endpoint: e, Secret: secret})
 }
 
 // endpointKeys are new keys, one of each version, and the secret of that which has one.
@@ -149,20 +130,12 @@ func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, e)
 }
 
-type rotation struct {
-	// Overlap is how long the keys before it go on signing; absent for the default.
-	Overlap *time.Duration `json:"overlap"`
-	// Sign are the versions to sign from now on; absent are those that it signs.
-	Sign   []string `json:"sign"`
-	Secret string   `json:"secret"`
-}
-
 func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "endpoint")
 	if err != nil {
 		return err
 	}
-	var req rotation
+	var req wire.EndpointRotation
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -188,5 +161,5 @@ func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, newEndpoint{e, secret})
+	return reply(c, fiber.StatusOK, wire.NewEndpoint{Endpoint: e, Secret: secret})
 }

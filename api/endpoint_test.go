@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/api/client"
@@ -116,7 +117,7 @@ func TestEndpointClient(t *testing.T) {
 	if !strings.HasPrefix(made.Secret, "whsec_") || made.Endpoint.Name != "ci" {
 		t.Errorf("%+v", made)
 	}
-	made, err = c.RotateEndpoint(ctx, "ci", client.EndpointRotation{})
+	made, err = c.RotateEndpoint(ctx, "ci", client.EndpointRotation{Overlap: new(time.Duration)})
 	must(err)
 	if len(made.Endpoint.Keys) != 1 {
 		t.Errorf("%+v", made)

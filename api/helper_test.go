@@ -128,14 +128,14 @@ func (s *server) config() api.Config {
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},
-		Clean: func(_ context.Context, dryRun, force bool) (api.CleanupReport, error) {
+		Clean: func(_ context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
 			if !dryRun && !force {
-				return api.CleanupReport{Refused: "libvirt does not answer"}, nil
+				return seedbed.CleanupReport{Refused: "libvirt does not answer"}, nil
 			}
 			if dryRun && force {
-				return api.CleanupReport{}, errors.New("disk I/O error in /var/lib")
+				return seedbed.CleanupReport{}, errors.New("disk I/O error in /var/lib")
 			}
-			return api.CleanupReport{Tasks: []api.CleanupTask{{Name: "mappings", Action: "drop", Subject: "web1", Detail: "gone"}}}, nil
+			return seedbed.CleanupReport{Items: []seedbed.CleanupItem{{Task: "mappings", Action: "drop", Subject: "web1", Detail: "gone"}}}, nil
 		},
 		Checks: []func(context.Context) []seedbed.Check{
 			func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} },

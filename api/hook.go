@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -75,25 +76,19 @@ func (r *router) deleteHook(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "hook", r.Store.DeleteHook)
 }
 
-// newHook is the one answer that holds a hook's secret, unless the caller gave it.
-type newHook struct {
-	Hook   seedbed.Hook `json:"hook"`
-	Secret string       `json:"secret,omitempty"`
-}
-
 func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
-	var req hookRequest
+	var req wire.HookRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}
-	h, err := req.hook()
+	h, err := hookOfRequest(req)
 	if err != nil {
 		return err
 	}
 	var secret string
-	if req.keyed() {
+	if keyed(req) {
 		var key seedbed.HookKey
-		if key, secret, err = r.hookKey(h.HookSettings, req.keyRequest); err != nil {
+		if key, secret, err = r.hookKey(h.HookSettings, req.HookKey); err != nil {
 			return err
 		}
 		h.Keys = []seedbed.HookKey{key}
@@ -104,7 +99,7 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	if h, err = r.Store.CreateHook(ctx, h); err != nil {
 		return err
 	}
-	return created(c, "/hooks/"+h.Name, newHook{h, secret})
+	return created(c, "/hooks/"+h.Name, wire.NewHook{Hook: h, Secret: secret})
 }
 
 // hookOf is the hook that the path names.
@@ -125,15 +120,15 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	if err := matches(c, contentTag(h)); err != nil {
 		return err
 	}
-	req := requestOf(h)
+	req := hookRequest(h)
 	if err := receive(c, &req); err != nil {
 		return err
 	}
-	if req.Name != h.Name || !req.keyRequest.empty() {
+	if req.Name != h.Name || !req.HookKey.Empty() {
 		return invalid("a hook keeps its name, and gets another key by being rotated")
 	}
 	keys, changed := h.Keys, h.Changed
-	if h, err = req.hook(); err != nil {
+	if h, err = hookOfRequest(req); err != nil {
 		return err
 	}
 	h.Keys, h.Changed = keys, changed
@@ -146,15 +141,8 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	return tagged(c, contentTag(h), h)
 }
 
-// hookTrial is a delivery to try a hook with, and rules to try in place of its own.
-type hookTrial struct {
-	seedbed.Sample
-	When    *string `json:"when"`
-	Mapping *string `json:"mapping"`
-}
-
 func (r *router) testHook(ctx context.Context, c *fiber.Ctx) error {
-	var req hookTrial
+	var req wire.HookTest
 	if err := receive(c, &req); err != nil {
 		return err
 	}

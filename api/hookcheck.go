@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 const (
@@ -17,19 +18,9 @@ const (
 	maxTolerance = 24 * time.Hour
 )
 
-// hookRequest is a hook without what the store sets.
-type hookRequest struct {
-	Name string `json:"name"`
-	seedbed.HookSettings
-	keyRequest
-	Profiles  []string      `json:"profiles"`
-	Actions   []string      `json:"actions"`
-	Tolerance time.Duration `json:"tolerance"`
-}
-
-// requestOf is what would make h, of which nothing is shared: a decoder writes into it.
-func requestOf(h seedbed.Hook) hookRequest {
-	r := hookRequest{Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance}
+// hookRequest is what would make h, of which nothing is shared: a decoder writes into it.
+func hookRequest(h seedbed.Hook) wire.HookRequest {
+	r := wire.HookRequest{Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance}
 	r.CIDRs, r.Subjects = slices.Clone(h.CIDRs), slices.Clone(h.Subjects)
 	if h.Form != nil {
 		form := *h.Form
@@ -38,21 +29,21 @@ func requestOf(h seedbed.Hook) hookRequest {
 	return r
 }
 
-// keyed tells whether the new hook is to have a key: one without a token of
+// keyed reports whether the new hook is to have a key: one without a token of
 // Alertmanager's tells its senders by their certificates.
-func (r hookRequest) keyed() bool {
+func keyed(r wire.HookRequest) bool {
 	switch r.Scheme {
 	case seedbed.SchemeNone:
-		return !r.keyRequest.empty()
+		return !r.HookKey.Empty()
 	case seedbed.SchemeAlertmanager:
-		return !r.keyRequest.empty() || len(r.Subjects) == 0
+		return !r.HookKey.Empty() || len(r.Subjects) == 0
 	}
 	return true
 }
 
-// hook fills in what has a default and refuses what no hook may have. What the
+// hookOfRequest sets the defaults of what is asked for, and refuses what no hook may have. What the
 // scheme asks for is checked with the keys.
-func (r hookRequest) hook() (seedbed.Hook, error) {
+func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
 	h := seedbed.Hook{Name: r.Name, HookSettings: r.HookSettings, Profiles: r.Profiles, Actions: r.Actions, Tolerance: r.Tolerance}
 	h.Scheme = cmp.Or(h.Scheme, seedbed.SchemeStandard)
 	if err := seedbed.CheckName("hook", h.Name); err != nil {

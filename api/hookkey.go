@@ -7,28 +7,14 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
 
-// keyRequest is a key that a hook is to have.
-type keyRequest struct {
-	// Secret is the secret that the sender has; empty draws one.
-	Secret string `json:"secret"`
-	// KeyID tells it from the hook's others; empty draws one.
-	KeyID string `json:"key_id"`
-	// NotBefore and NotAfter bound when it counts; zero is no bound.
-	NotBefore time.Time `json:"not_before"`
-	NotAfter  time.Time `json:"not_after"`
-}
-
-func (k keyRequest) empty() bool {
-	return k.Secret == "" && k.KeyID == "" && k.NotBefore.IsZero() && k.NotAfter.IsZero()
-}
-
 // hookKey is the key that is asked for, with its text if that was drawn.
-func (r *router) hookKey(h seedbed.HookSettings, req keyRequest) (key seedbed.HookKey, secret string, err error) {
-	key = seedbed.HookKey{ID: req.KeyID, NotBefore: req.NotBefore.UTC(), NotAfter: req.NotAfter.UTC()}
+func (r *router) hookKey(h seedbed.HookSettings, req wire.HookKey) (key seedbed.HookKey, secret string, err error) {
+	key = seedbed.HookKey{ID: req.ID, NotBefore: req.NotBefore.UTC(), NotAfter: req.NotAfter.UTC()}
 	if key.ID == "" {
 		key.ID = "k" + strings.ToLower(rand.Text()[:6])
 	}
@@ -50,13 +36,8 @@ func (r *router) hookKey(h seedbed.HookSettings, req keyRequest) (key seedbed.Ho
 	return key, secret, err
 }
 
-type rotateHookRequest struct {
-	keyRequest
-	Overlap time.Duration `json:"overlap"`
-}
-
 func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
-	req := rotateHookRequest{Overlap: defaultOverlap}
+	req := wire.HookRotation{Overlap: defaultOverlap}
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -67,14 +48,14 @@ func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	key, secret, err := r.hookKey(h.HookSettings, req.keyRequest)
+	key, secret, err := r.hookKey(h.HookSettings, req.HookKey)
 	if err != nil {
 		return err
 	}
 	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap); err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, newHook{h, secret})
+	return reply(c, fiber.StatusOK, wire.NewHook{Hook: h, Secret: secret})
 }
 
 // removeHookKey ends a key at once. A hook that would then be of no use, or open

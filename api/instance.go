@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -17,19 +18,8 @@ const (
 	keptEvents = 100000
 )
 
-type instanceRequest struct {
-	Name    string         `json:"name"`
-	Profile string         `json:"profile"`
-	Params  map[string]any `json:"params"`
-	// Of a new instance; nil leaves what the profile says.
-	Hold      *bool `json:"hold"`
-	Protected *bool `json:"protected"`
-	// Node is where it is to be; empty leaves that to the placement.
-	Node string `json:"node"`
-}
-
 func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
-	var req instanceRequest
+	var req wire.InstanceRequest
 	if err := receive(c, &req, r.maxDocuments()); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -35,12 +36,6 @@ func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	return r.Store.JobByPrefix(ctx, id)
 }
 
-// jobStatus is a job and its journal.
-type jobStatus struct {
-	Job    seedbed.Job     `json:"job"`
-	Stages []seedbed.Stage `json:"stages"`
-}
-
 func (r *router) job(ctx context.Context, c *fiber.Ctx) error {
 	j, err := r.asked(ctx, c)
 	if err != nil {
@@ -50,7 +45,7 @@ func (r *router) job(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, jobStatus{j, stages})
+	return reply(c, fiber.StatusOK, wire.JobStatus{Job: j, Stages: stages})
 }
 
 func (r *router) cancelJob(ctx context.Context, c *fiber.Ctx) error {
@@ -65,13 +60,6 @@ func (r *router) cancelJob(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return reply(c, fiber.StatusAccepted, j)
-}
-
-// eventsPage is a piece of a job's history. Job was read before Events: when it
-// has ended, and there are no events, the caller has seen all.
-type eventsPage struct {
-	Events []seedbed.Event `json:"events"`
-	Job    seedbed.Job     `json:"job"`
 }
 
 func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
@@ -98,7 +86,7 @@ func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
 }
 
 // await reads the events after seq, and with none to give holds the answer back.
-func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold time.Duration) (page eventsPage, err error) {
+func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold time.Duration) (page wire.EventPage, err error) {
 	err = r.holdBack(ctx, hold, func() (bool, error) {
 		page, err = r.page(ctx, id, seq)
 		return len(page.Events) > 0 || page.Job.State.Terminal(), err
@@ -138,7 +126,7 @@ func (r *router) holdBack(ctx context.Context, hold time.Duration, look func() (
 	}
 }
 
-func (r *router) page(ctx context.Context, id seedbed.JobID, seq int64) (page eventsPage, err error) {
+func (r *router) page(ctx context.Context, id seedbed.JobID, seq int64) (page wire.EventPage, err error) {
 	if page.Job, err = r.Store.Job(ctx, id); err != nil {
 		return page, err
 	}

@@ -5,19 +5,13 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
 
 // outputLines is how many lines of output an answer has at most.
 const outputLines = 1000
-
-// outputAnswer is a piece of what a job's commands have put out. Job was read
-// before Lines: when it has ended, and there are no lines, the caller has seen all.
-type outputAnswer struct {
-	Lines []seedbed.JobOutput `json:"lines"`
-	Job   seedbed.Job         `json:"job"`
-}
 
 // jobOutput answers the lines after a given one, held back as events are.
 func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
@@ -39,7 +33,7 @@ func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	var page outputAnswer
+	var page wire.OutputPage
 	err = r.holdBack(ctx, hold, func() (bool, error) {
 		if page.Job, err = r.Store.Job(ctx, j.ID); err != nil {
 			return false, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -130,14 +131,8 @@ func (r *router) showNode(ctx context.Context, c *fiber.Ctx, n seedbed.Node) err
 	return tagged(c, nodeTag(n), r.status(n, use))
 }
 
-type nodeRequest struct {
-	Name     string `json:"name"`
-	Worker   string `json:"worker"`
-	Cordoned bool   `json:"cordoned"`
-}
-
 func (r *router) addNode(ctx context.Context, c *fiber.Ctx) error {
-	var req nodeRequest
+	var req wire.NodeRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -149,21 +144,16 @@ func (r *router) addNode(ctx context.Context, c *fiber.Ctx) error {
 	return created(c, "/nodes/"+n.Name, r.status(n, nil))
 }
 
-type nodeChange struct {
-	Worker   *string `json:"worker"`
-	Cordoned *bool   `json:"cordoned"`
-}
-
 func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "node")
 	if err != nil {
 		return err
 	}
-	var req nodeChange
+	var req wire.NodeChange
 	if err := receive(c, &req); err != nil {
 		return err
 	}
-	if req == (nodeChange{}) {
+	if req == (wire.NodeChange{}) {
 		return invalid("nothing is to be changed: want worker, cordoned or both")
 	}
 	node, err := r.Store.ChangeNode(ctx, n, func(node *seedbed.Node) error {

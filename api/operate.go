@@ -5,19 +5,13 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
 
-// healthAnswer is all that is told without a token.
-type healthAnswer struct {
-	Status  string `json:"status"`
-	Version string `json:"version"`
-	Node    string `json:"node"`
-}
-
 func (r *router) health(_ context.Context, c *fiber.Ctx) error {
-	return reply(c, fiber.StatusOK, healthAnswer{"ok", r.Version, r.Node})
+	return reply(c, fiber.StatusOK, wire.Health{Status: "ok", Version: r.Version, Node: r.Node})
 }
 
 func (r *router) description(_ context.Context, c *fiber.Ctx) error {
@@ -45,13 +39,8 @@ func (r *router) examine(ctx context.Context) []seedbed.Check {
 	return all
 }
 
-type cleanupRequest struct {
-	DryRun bool `json:"dry_run"`
-	Force  bool `json:"force"`
-}
-
 func (r *router) cleanup(ctx context.Context, c *fiber.Ctx) error {
-	var req cleanupRequest
+	var req wire.CleanupRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}

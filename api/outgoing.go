@@ -2,20 +2,12 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
-
-// attempt is what came of a test.
-type attempt struct {
-	Delivered bool          `json:"delivered"`
-	Status    int           `json:"status"` // 0 when there was no answer
-	Error     string        `json:"error"`
-	Took      time.Duration `json:"took"`
-}
 
 func (r *router) testEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "endpoint")
@@ -26,7 +18,9 @@ func (r *router) testEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, attempt{a.State == seedbed.OutgoingSent, a.Status, a.Error, a.Took})
+	return reply(c, fiber.StatusOK, wire.EndpointTest{
+		Delivered: a.State == seedbed.OutgoingSent, Status: a.Status, Error: a.Error, Took: a.Took,
+	})
 }
 
 func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) error {
@@ -61,23 +55,12 @@ func (r *router) resend(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusAccepted, o)
 }
 
-type replayRequest struct {
-	Since time.Time `json:"since"`
-	// MissedOnly leaves out what was delivered.
-	MissedOnly bool `json:"missed_only"`
-}
-
-// replayed is how many deliveries are on their way again.
-type replayed struct {
-	Deliveries int `json:"deliveries"`
-}
-
 func (r *router) replay(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "endpoint")
 	if err != nil {
 		return err
 	}
-	var req replayRequest
+	var req wire.ReplayRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -88,5 +71,5 @@ func (r *router) replay(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusAccepted, replayed{sent})
+	return reply(c, fiber.StatusAccepted, wire.Replayed{Deliveries: sent})
 }

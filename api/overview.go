@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -12,19 +13,6 @@ import (
 // Censuses count what there is.
 type Censuses interface {
 	Census(ctx context.Context, since time.Time) (seedbed.Census, error)
-}
-
-// overview is an installation on one page.
-type overview struct {
-	Version string `json:"version"`
-	Node    string `json:"node"`
-	// Nodes is how many hypervisors are in which state.
-	Nodes  map[seedbed.NodeState]int `json:"nodes"`
-	Checks int                       `json:"checks"`
-	Wrong  []seedbed.Check           `json:"wrong"`
-	Census seedbed.Census            `json:"census"`
-	// Jobs are the last ones, the newest first.
-	Jobs []seedbed.Job `json:"jobs"`
 }
 
 // lastJobs is how many of them an overview shows.
@@ -56,5 +44,7 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
 			wrong = append(wrong, ch)
 		}
 	}
-	return reply(c, fiber.StatusOK, overview{r.Version, r.Node, states, len(checks), wrong, census, jobs})
+	return reply(c, fiber.StatusOK, wire.Overview{
+		Version: r.Version, Node: r.Node, Nodes: states, Checks: len(checks), Wrong: wrong, Census: census, Jobs: jobs,
+	})
 }

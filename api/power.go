@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -35,16 +36,8 @@ func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) 
 	return accepted(c, receipt)
 }
 
-// powerRequest says how an instance is switched off.
-type powerRequest struct {
-	Force bool `json:"force"`
-	Soft  bool `json:"soft"`
-	// Grace is a duration such as "90s".
-	Grace string `json:"grace"`
-}
-
-// params adds what is asked for to the params of a request, which the intake checks.
-func (p powerRequest) params(to map[string]any) map[string]any {
+// powerParams adds p to the params of a request, which the intake checks.
+func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 	if to == nil {
 		to = map[string]any{}
 	}
@@ -63,28 +56,18 @@ func (p powerRequest) params(to map[string]any) map[string]any {
 // power starts a job that stops or reboots the instance that the path names. The body may be left out.
 func (r *router) power(action string) handler {
 	return func(ctx context.Context, c *fiber.Ctx) error {
-		var p powerRequest
+		var p wire.PowerRequest
 		if c.Context().Request.Header.ContentLength() != 0 {
 			if err := receive(c, &p); err != nil {
 				return err
 			}
 		}
-		return r.submit(ctx, c, seedbed.Request{Action: action, Params: p.params(nil)})
+		return r.submit(ctx, c, seedbed.Request{Action: action, Params: powerParams(p, nil)})
 	}
 }
 
-// rebuildRequest says what an instance is rebuilt from; empty fields are what it is made from now.
-type rebuildRequest struct {
-	powerRequest
-	Profile string         `json:"profile"`
-	Image   string         `json:"image"`
-	Params  map[string]any `json:"params"`
-	// Confirm is the instance's name, where it is protected.
-	Confirm string `json:"confirm"`
-}
-
 func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
-	var req rebuildRequest
+	var req wire.RebuildRequest
 	if err := receive(c, &req, r.maxDocuments()); err != nil {
 		return err
 	}
@@ -93,20 +76,12 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
 		profile = i.Profile
 	}
 	r.withholdSecrets(ctx, c, profile, req.Params)
-	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: req.params(req.Params), Confirm: req.Confirm})
-}
-
-// planRequest is what would be asked for.
-type planRequest struct {
-	// Action is create, the default, or rebuild.
-	Action string `json:"action"`
-	Image  string `json:"image"`
-	instanceRequest
+	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm})
 }
 
 // plan answers what a create or a rebuild would make, and what is in its way.
 func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
-	var req planRequest
+	var req wire.PlanRequest
 	if err := receive(c, &req, r.maxDocuments()); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -15,13 +16,8 @@ type Resizer interface {
 	PlanResize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Plan, error)
 }
 
-type resizeRequest struct {
-	seedbed.ResizeRequest
-	DryRun bool `json:"dry_run"`
-}
-
 func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
-	var req resizeRequest
+	var req wire.ResizeRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -58,11 +59,11 @@ func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, err
 		if err := specOf(j, &p); err != nil {
 			return seedbed.Receipt{}, err
 		}
-		how := powerRequest{Force: p.Force, Soft: p.Soft}
+		how := wire.PowerRequest{Force: p.Force, Soft: p.Soft}
 		if p.Grace > 0 {
 			how.Grace = p.Grace.String()
 		}
-		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: how.params(nil)}, nil)
+		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: powerParams(how, nil)}, nil)
 	case seedbed.JobResize:
 		var s seedbed.ResizeSpec
 		if err := specOf(j, &s); err != nil {

@@ -3,11 +3,10 @@ package api
 import (
 	"context"
 	"encoding/pem"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 )
 
@@ -27,32 +26,18 @@ type Installation interface {
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
 }
 
-// instanceChange is what changes of an instance while it runs. A member that is
-// left out changes nothing.
-type instanceChange struct {
-	Metadata *seedbed.MetadataOptions `json:"metadata"`
-	// Tags are set by name; null takes one away.
-	Tags map[string]*string `json:"tags"`
-	// Spot is a notice in place of any before; null takes it away.
-	Spot jsontext.Value `json:"spot"`
-	// Protected has removing and rebuilding it take its name once more.
-	Protected *bool `json:"protected"`
-	// UserData says whether its user-data follows the profile's.
-	UserData *seedbed.Follow `json:"userdata"`
-}
-
 func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	n := c.Params("name")
 	if err := seedbed.CheckInstanceName(n); err != nil {
 		return err
 	}
-	var req instanceChange
+	var req wire.InstanceChange
 	if err := receive(c, &req); err != nil {
 		return err
 	}
 	var err error
 	var spot *seedbed.Spot
-	if req.Spot != nil && req.Spot.Kind() != 'n' {
+	if req.Spot != nil && string(req.Spot) != "null" {
 		spot = new(seedbed.Spot)
 		if err := decode(req.Spot, spot); err != nil {
 			return err
@@ -68,10 +53,8 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 		if req.Protected != nil {
 			i.Protected = *req.Protected
 		}
-		if req.UserData != nil {
-			if i.Follow, err = seedbed.ParseFollow(string(*req.UserData), i.Follow); err != nil {
-				return err
-			}
+		if i.Follow, err = seedbed.ParseFollow(string(req.UserData), i.Follow); err != nil {
+			return err
 		}
 		for k, v := range req.Tags {
 			if v == nil {
@@ -108,14 +91,6 @@ func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
 	return nil
 }
 
-// maintenanceRequest announces an event.
-type maintenanceRequest struct {
-	Code        string    `json:"code"`
-	Description string    `json:"description"`
-	NotBefore   time.Time `json:"not_before"`
-	NotAfter    time.Time `json:"not_after"`
-}
-
 // subject is the node or the instance that the path names.
 type subject func(ctx context.Context, c *fiber.Ctx) (node string, id seedbed.InstanceID, err error)
 
@@ -141,7 +116,7 @@ func (r *router) maintenance(of subject) handler {
 
 func (r *router) announce(of subject) handler {
 	return func(ctx context.Context, c *fiber.Ctx) error {
-		var req maintenanceRequest
+		var req wire.MaintenanceRequest
 		if err := receive(c, &req); err != nil {
 			return err
 		}
@@ -177,18 +152,12 @@ func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
 	return show(ctx, c, "network", r.Store.Network, contentTag)
 }
 
-type networkChange struct {
-	Identity *string `json:"identity"`
-	// Allow is in place of what was allowed before.
-	Allow *seedbed.Allowance `json:"allow"`
-}
-
 func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "network")
 	if err != nil {
 		return err
 	}
-	var req networkChange
+	var req wire.NetworkChange
 	if err := receive(c, &req); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ type Config struct {
 	// address; false means 404.
 	Metadata func(ctx context.Context, instance seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error)
 	// Clean runs the cleanup once; force overrides its refusal of an inventory that looks wrong.
-	Clean func(ctx context.Context, dryRun, force bool) (CleanupReport, error)
+	Clean func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error)
 	// Checks are what the doctor runs, all at once, answered in this order. May be empty.
 	Checks []func(ctx context.Context) []seedbed.Check
 	// Deliveries tests endpoints.

@@ -110,20 +110,3 @@ type Intake interface {
 type Console interface {
 	Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
 }
-
-// CleanupReport is what one run of the cleanup did or, dry, would do.
-type CleanupReport struct {
-	Tasks []CleanupTask `json:"tasks"`
-	// Refused says why nothing was touched; empty when it ran.
-	Refused string `json:"refused"`
-	// Skipped says why what is on some of the nodes was not touched.
-	Skipped []string `json:"skipped"`
-}
-
-// CleanupTask is one thing that goes.
-type CleanupTask struct {
-	Name    string `json:"name"`
-	Action  string `json:"action"`
-	Subject string `json:"subject"`
-	Detail  string `json:"detail"`
-}

@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -35,27 +35,12 @@ type Audits interface {
 // secretPrefix tells people, and those who search for leaked secrets, what they found.
 const secretPrefix = "sbt_"
 
-type tokenRequest struct {
-	Name string       `json:"name"`
-	Role seedbed.Role `json:"role"`
-	// Expires is a time; left out, the token does not end.
-	Expires time.Time `json:"expires"`
-	// Quota bounds the instances that are made by it.
-	Quota seedbed.TokenQuota `json:"quota"`
-}
-
-// newToken is the one answer that holds a token's secret.
-type newToken struct {
-	Token  seedbed.Token `json:"token"`
-	Secret string        `json:"secret"`
-}
-
 func (r *router) tokens(ctx context.Context, c *fiber.Ctx) error {
 	return list(ctx, c, r.Store.Tokens)
 }
 
 func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
-	var req tokenRequest
+	var req wire.TokenRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -69,7 +54,7 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return created(c, "/tokens/"+t.Name, newToken{t, secret})
+	return created(c, "/tokens/"+t.Name, wire.NewToken{Token: t, Secret: secret})
 }
 
 // setTokenQuota bounds what a token's instances may have from now on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -30,12 +31,6 @@ type Names interface {
 	InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
 }
 
-// trashItem is what was removed, with the name that its instance had.
-type trashItem struct {
-	seedbed.TrashItem
-	InstanceName string `json:"instance_name,omitempty"`
-}
-
 // trash lists what was removed, oldest first.
 func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
 	node, err := nodeQuery(c)
@@ -54,9 +49,9 @@ func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	all := make([]trashItem, len(items))
+	all := make([]wire.TrashItem, len(items))
 	for n, i := range items {
-		all[n] = trashItem{i, names[i.Instance]}
+		all[n] = wire.TrashItem{TrashItem: i, InstanceName: names[i.Instance]}
 	}
 	return reply(c, fiber.StatusOK, all)
 }
@@ -131,14 +126,9 @@ func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, er
 	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q in the trash of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
 }
 
-type discardRequest struct {
-	Pool string `json:"pool"`
-	Name string `json:"name"`
-}
-
 // discardVolume puts a restored volume back into the trash, unless an instance has it.
 func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
-	var req discardRequest
+	var req wire.DiscardRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}
@@ -164,11 +154,11 @@ func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 		c.Status(fiber.StatusNoContent)
 		return nil
 	}
-	return reply(c, fiber.StatusOK, trashItem{TrashItem: *item})
+	return reply(c, fiber.StatusOK, wire.TrashItem{TrashItem: *item})
 }
 
 // unowned refuses with ErrInUse a volume that is recorded as an instance's.
-func (r *router) unowned(ctx context.Context, req discardRequest) error {
+func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 	all, err := r.Store.Instances(ctx)
 	if err != nil {
 		return err

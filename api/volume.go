@@ -3,9 +3,9 @@ package api
 import (
 	"context"
 	"slices"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -66,48 +66,33 @@ func (r *router) flatten(ctx context.Context, c *fiber.Ctx) error {
 	return accepted(c, receipt)
 }
 
-// vmSnapshot is one snapshot of all of an instance's volumes that have it.
-type vmSnapshot struct {
-	Name    string        `json:"name"`
-	Job     seedbed.JobID `json:"job"`
-	Created time.Time     `json:"created"`
-	// Volumes are the names of the volumes that it is of.
-	Volumes []string `json:"volumes"`
-	// Complete is false when a volume of the instance does not have it.
-	Complete bool `json:"complete"`
-}
-
 func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) error {
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return err
 	}
-	var all []vmSnapshot
+	var all []wire.Snapshot
 	for _, v := range i.Volumes {
 		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
 		if err != nil {
 			return err
 		}
 		for _, s := range found {
-			at := slices.IndexFunc(all, func(a vmSnapshot) bool { return a.Name == s.Name })
+			at := slices.IndexFunc(all, func(a wire.Snapshot) bool { return a.Name == s.Name })
 			if at < 0 {
-				all = append(all, vmSnapshot{Name: s.Name, Job: s.Job, Created: s.Created})
+				all = append(all, wire.Snapshot{Name: s.Name, Job: s.Job, Created: s.Created})
 				at = len(all) - 1
 			}
 			all[at].Volumes = append(all[at].Volumes, v.Name)
 			all[at].Complete = len(all[at].Volumes) == len(i.Volumes)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b vmSnapshot) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(all, func(a, b wire.Snapshot) int { return a.Created.Compare(b.Created) })
 	return reply(c, fiber.StatusOK, all)
 }
 
-type snapshotRequest struct {
-	Name string `json:"name"`
-}
-
 func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) error {
-	var req snapshotRequest
+	var req wire.SnapshotRequest
 	if err := receive(c, &req); err != nil {
 		return err
 	}

@@ -120,13 +120,13 @@ func TestPanicAndDrain(t *testing.T) {
 	os.Remove(s.socket)
 	entered, finish := make(chan struct{}), make(chan struct{})
 	c := s.config()
-	c.Clean = func(_ context.Context, dryRun, _ bool) (api.CleanupReport, error) {
+	c.Clean = func(_ context.Context, dryRun, _ bool) (seedbed.CleanupReport, error) {
 		if dryRun {
 			panic("a bug")
 		}
 		close(entered)
 		<-finish
-		return api.CleanupReport{}, nil
+		return seedbed.CleanupReport{}, nil
 	}
 	c.Checks = []func(context.Context) []seedbed.Check{}
 	s.serve(t, api.New(c))

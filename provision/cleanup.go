@@ -101,21 +101,10 @@ type CleanupOptions struct {
 }
 
 // Report is what one run of the cleanup did, or with DryRun would do.
-type Report struct {
-	// Refused is why nothing was done; empty when the run went through.
-	Refused string `json:"refused"`
-	// Skipped is why nothing was done of what is on some of the nodes.
-	Skipped []string `json:"skipped"`
-	Items   []Item   `json:"tasks"`
-}
+type Report = seedbed.CleanupReport
 
 // Item is one thing that the cleanup took away.
-type Item struct {
-	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit, trash or orphans
-	Action  string `json:"action"`  // release, delete, purge or undo
-	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
-	Detail  string `json:"detail"`
-}
+type Item = seedbed.CleanupItem
 
 // Cleaner is the task "mappings": it takes back addresses whose domain is gone,
 // expired leases and old records, and has jobs undone to their end. Besides Seedbed's

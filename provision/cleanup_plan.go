@@ -34,7 +34,8 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s sight) ([]chore, er
 			continue
 		}
 		todo = append(todo, chore{
-			Item{"mappings", "release", inst.Name, fmt.Sprintf("no domain since %s; %s", inst.GoneSince.UTC().Format(time.RFC3339), addresses(inst))},
+			Item{Task: "mappings", Action: "release", Subject: inst.Name,
+				Detail: fmt.Sprintf("no domain since %s; %s", inst.GoneSince.UTC().Format(time.RFC3339), addresses(inst))},
 			func(ctx context.Context) (bool, error) { return c.store.DropMapping(ctx, inst.ID, cutoff) },
 		})
 	}
@@ -44,7 +45,8 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s sight) ([]chore, er
 	}
 	for i, l := range leases {
 		todo = append(todo, chore{
-			Item{"leases", "delete", l.MAC.String(), fmt.Sprintf("%s, expired %s", l.Addr, l.Until.UTC().Format(time.RFC3339))},
+			Item{Task: "leases", Action: "delete", Subject: l.MAC.String(),
+				Detail: fmt.Sprintf("%s, expired %s", l.Addr, l.Until.UTC().Format(time.RFC3339))},
 			func(ctx context.Context) (bool, error) {
 				if i > 0 {
 					return true, nil // the first one's call took them all
@@ -74,7 +76,7 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s sight) ([]chore, er
 		}
 		if n > 0 {
 			todo = append(todo, chore{
-				Item{r.task, "delete", fmt.Sprintf("%d %s", n, r.what), fmt.Sprintf("older than %s", r.age)},
+				Item{Task: r.task, Action: "delete", Subject: fmt.Sprintf("%d %s", n, r.what), Detail: fmt.Sprintf("older than %s", r.age)},
 				func(ctx context.Context) (bool, error) { n, err := r.drop(ctx, before); return n > 0, err },
 			})
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
@@ -34,24 +35,8 @@ func limit(n int) url.Values {
 
 func at(collection, name string) string { return collection + "/" + url.PathEscape(name) }
 
-// ImageRequest asks for an image to be imported.
-type ImageRequest struct {
-	Name string `json:"name"`
-	// Path is the file on the worker's host.
-	Path string `json:"path"`
-	// Pool is empty for the default pool.
-	Pool string `json:"pool,omitempty"`
-	// SHA256 is the digest that the file must have; empty means unchecked.
-	SHA256 string `json:"sha256,omitempty"`
-	// Format is what the file must be, and Firmware the image's; both may be empty.
-	Format   string           `json:"format,omitempty"`
-	Firmware seedbed.Firmware `json:"firmware,omitempty"`
-	// Node is whose worker makes it; empty leaves that to the placement.
-	Node string `json:"node,omitempty"`
-}
-
 // ImportImage starts an import job.
-func (c *Client) ImportImage(ctx context.Context, r ImageRequest) (seedbed.Receipt, error) {
+func (c *Client) ImportImage(ctx context.Context, r wire.ImageRequest) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, "/images", r)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 func serve(t *testing.T, h http.HandlerFunc) *client.Client {
@@ -51,8 +52,8 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null,"protected":false,"hold":false}`},
 		{"change", func(c *client.Client) error {
-			v, none := "x", (*seedbed.Spot)(nil)
-			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: &none})
+			v := "x"
+			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: wire.SpotNotice(nil)})
 			return err
 		}, `PATCH /api/v1/instances/v {"metadata":{"http_tokens":"required"},"tags":{"a":"x","b":null},"spot":null}`},
 		{"change of nothing", func(c *client.Client) error {

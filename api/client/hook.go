@@ -3,70 +3,20 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
-// HookRequest asks for a receiver of webhooks.
-type HookRequest struct {
-	Name string `json:"name"`
-	seedbed.HookSettings
-	HookKey
-	// Profiles are those that it may use; empty means any.
-	Profiles []string `json:"profiles"`
-	// Actions are those that it may ask for; empty means create alone.
-	Actions []string `json:"actions"`
-	// Tolerance is how far a delivery's timestamp may be off; zero means the server's default.
-	Tolerance time.Duration `json:"tolerance"`
-}
-
-// HookKey is a key that a hook is to have.
-type HookKey struct {
-	// Secret is the secret that the sender has; empty has the server draw one.
-	Secret string `json:"secret,omitempty"`
-	// ID tells it from the hook's others; empty has the server draw one.
-	ID string `json:"key_id,omitempty"`
-	// NotBefore and NotAfter bound when it counts; zero is no bound.
-	NotBefore time.Time `json:"not_before,omitzero"`
-	NotAfter  time.Time `json:"not_after,omitzero"`
-}
-
-// HookChange is what is to change of a hook; nil stays.
-type HookChange struct {
-	Form        *seedbed.HookForm `json:"form,omitempty"`
-	CIDRs       *[]netip.Prefix   `json:"cidrs,omitempty"`
-	Subjects    *[]string         `json:"subjects,omitempty"`
-	Rate        *float64          `json:"rate,omitempty"`
-	Concurrency *int              `json:"concurrency,omitempty"`
-	MaxBody     *seedbed.Bytes    `json:"max_body,omitempty"`
-	Instances   *int              `json:"instances,omitempty"`
-	Creates     *int              `json:"creates,omitempty"`
-	Priority    *seedbed.Priority `json:"priority,omitempty"`
-	When        *string           `json:"when,omitempty"`
-	Mapping     *string           `json:"mapping,omitempty"`
-	KeepPayload *bool             `json:"keep_payload,omitempty"`
-	Profiles    *[]string         `json:"profiles,omitempty"`
-	Actions     *[]string         `json:"actions,omitempty"`
-	Tolerance   *time.Duration    `json:"tolerance,omitempty"`
-}
-
-// NewHook is a hook that was just made, or has a new key.
-type NewHook struct {
-	Hook seedbed.Hook `json:"hook"`
-	// Secret is the secret that the server drew, such as "whsec_…". It is told this once.
-	Secret string `json:"secret"`
-}
-
 // AddHook makes a hook and tells its secret, this once.
-func (c *Client) AddHook(ctx context.Context, r HookRequest) (NewHook, error) {
-	return post[NewHook](ctx, c, "/hooks", r)
+func (c *Client) AddHook(ctx context.Context, r wire.HookRequest) (wire.NewHook, error) {
+	return post[wire.NewHook](ctx, c, "/hooks", r)
 }
 
 // SetHook changes a hook.
-func (c *Client) SetHook(ctx context.Context, name string, change HookChange) (seedbed.Hook, error) {
+func (c *Client) SetHook(ctx context.Context, name string, change wire.HookChange) (seedbed.Hook, error) {
 	var h seedbed.Hook
 	err := c.do(ctx, call{method: http.MethodPatch, path: at("/hooks", name), body: change, answer: &h})
 	return h, err
@@ -74,11 +24,8 @@ func (c *Client) SetHook(ctx context.Context, name string, change HookChange) (s
 
 // RotateHook gives a hook another key. Those before it count for the overlap
 // still, which begins when that one does.
-func (c *Client) RotateHook(ctx context.Context, name string, key HookKey, overlap time.Duration) (NewHook, error) {
-	return post[NewHook](ctx, c, at("/hooks", name)+"/rotate", struct {
-		HookKey
-		Overlap time.Duration `json:"overlap"`
-	}{key, overlap})
+func (c *Client) RotateHook(ctx context.Context, name string, key wire.HookKey, overlap time.Duration) (wire.NewHook, error) {
+	return post[wire.NewHook](ctx, c, at("/hooks", name)+"/rotate", wire.HookRotation{HookKey: key, Overlap: overlap})
 }
 
 // RemoveHookKey takes a key from a hook; what is signed with it is refused from then on.
@@ -89,11 +36,7 @@ func (c *Client) RemoveHookKey(ctx context.Context, name, id string) error {
 // TestHook tells what a hook would make of a delivery, with its own rules or,
 // where they are not nil, with those. Nothing is made.
 func (c *Client) TestHook(ctx context.Context, name string, s seedbed.Sample, when, mapping *string) (seedbed.Trial, error) {
-	return post[seedbed.Trial](ctx, c, at("/hooks", name)+"/test", struct {
-		seedbed.Sample
-		When    *string `json:"when,omitempty"`
-		Mapping *string `json:"mapping,omitempty"`
-	}{s, when, mapping})
+	return post[seedbed.Trial](ctx, c, at("/hooks", name)+"/test", wire.HookTest{Sample: s, When: when, Mapping: mapping})
 }
 
 // Hooks lists the hooks.

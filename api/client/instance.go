@@ -6,28 +6,19 @@ import (
 	"net/url"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 // CreateInstance starts a create job. Only name, profile, params, hold,
 // protected and node of the request are sent.
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
-	type request struct {
-		Name    string         `json:"name"`
-		Profile string         `json:"profile"`
-		Params  map[string]any `json:"params,omitempty"`
-		fresh
-	}
-	return post[seedbed.Receipt](ctx, c, "/instances", request{r.Name, r.Profile, r.Params, freshOf(r)})
+	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{Name: r.Name, Profile: r.Profile, Params: r.Params, NewInstance: newInstance(r)})
 }
 
-// fresh is what a request says of a new instance beside what it is made from.
-type fresh struct {
-	Hold      *bool  `json:"hold,omitempty"`
-	Protected *bool  `json:"protected,omitempty"`
-	Node      string `json:"node,omitempty"`
+// newInstance is what a request says of a new instance beside what it is made from.
+func newInstance(r seedbed.Request) wire.NewInstance {
+	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node}
 }
-
-func freshOf(r seedbed.Request) fresh { return fresh{r.Hold, r.Protected, r.Node} }
 
 // Instances lists all instances.
 func (c *Client) Instances(ctx context.Context) ([]seedbed.Instance, error) {

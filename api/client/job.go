@@ -8,19 +8,8 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
-
-// JobStatus is a job and its journal.
-type JobStatus struct {
-	Job    seedbed.Job     `json:"job"`
-	Stages []seedbed.Stage `json:"stages"`
-}
-
-// EventPage is a piece of a job's history, and the job as it is after it.
-type EventPage struct {
-	Events []seedbed.Event `json:"events"`
-	Job    seedbed.Job     `json:"job"`
-}
 
 // Jobs lists the last jobs, newest first; a max of 0 is the server's default.
 func (c *Client) Jobs(ctx context.Context, max int) ([]seedbed.Job, error) {
@@ -28,8 +17,8 @@ func (c *Client) Jobs(ctx context.Context, max int) ([]seedbed.Job, error) {
 }
 
 // Job is one job by ID or by the first eight or more characters of it.
-func (c *Client) Job(ctx context.Context, id string) (JobStatus, error) {
-	return get[JobStatus](ctx, c, at("/jobs", id), nil)
+func (c *Client) Job(ctx context.Context, id string) (wire.JobStatus, error) {
+	return get[wire.JobStatus](ctx, c, at("/jobs", id), nil)
 }
 
 // CancelJob asks for a create or import job to be undone.
@@ -39,8 +28,8 @@ func (c *Client) CancelJob(ctx context.Context, id string) error {
 
 // JobEvents gives events with a sequence number above after. With none to give
 // yet, the server holds the answer for up to wait, at most 20 s.
-func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait time.Duration) (EventPage, error) {
-	var page EventPage
+func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait time.Duration) (wire.EventPage, error) {
+	var page wire.EventPage
 	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if wait > 0 {
 		q.Set("wait", wait.String())
@@ -52,17 +41,10 @@ func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait tim
 	return page, err
 }
 
-// OutputPage is a piece of what a job's commands have put out, and the job as it
-// was before it was read.
-type OutputPage struct {
-	Lines []seedbed.JobOutput `json:"lines"`
-	Job   seedbed.Job         `json:"job"`
-}
-
 // JobOutput gives lines with a number above after, of one stage or with an empty
 // name of all. With none to give yet, the server holds the answer for up to wait.
-func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, wait time.Duration) (OutputPage, error) {
-	var page OutputPage
+func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, wait time.Duration) (wire.OutputPage, error) {
+	var page wire.OutputPage
 	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if stage != "" {
 		q.Set("stage", stage)

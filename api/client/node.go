@@ -5,21 +5,8 @@ import (
 	"net/http"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
-
-// NodeRequest describes a new node.
-type NodeRequest struct {
-	Name string `json:"name"`
-	// Worker is the address of its worker, such as https://hv2.example:7375.
-	Worker   string `json:"worker"`
-	Cordoned bool   `json:"cordoned"`
-}
-
-// NodeChange is what to change of a node; nil leaves it.
-type NodeChange struct {
-	Worker   *string `json:"worker,omitempty"`
-	Cordoned *bool   `json:"cordoned,omitempty"`
-}
 
 // Nodes lists the hypervisors by name, and those that are none any more and have instances.
 func (c *Client) Nodes(ctx context.Context) ([]seedbed.NodeStatus, error) {
@@ -32,12 +19,12 @@ func (c *Client) Node(ctx context.Context, name string) (seedbed.NodeStatus, err
 }
 
 // AddNode adds a hypervisor.
-func (c *Client) AddNode(ctx context.Context, r NodeRequest) (seedbed.NodeStatus, error) {
+func (c *Client) AddNode(ctx context.Context, r wire.NodeRequest) (seedbed.NodeStatus, error) {
 	return post[seedbed.NodeStatus](ctx, c, "/nodes", r)
 }
 
 // ChangeNode changes where a node's worker is, or whether the node is cordoned.
-func (c *Client) ChangeNode(ctx context.Context, name string, change NodeChange) (seedbed.NodeStatus, error) {
+func (c *Client) ChangeNode(ctx context.Context, name string, change wire.NodeChange) (seedbed.NodeStatus, error) {
 	var n seedbed.NodeStatus
 	err := c.do(ctx, call{method: http.MethodPatch, path: at("/nodes", name), body: change, answer: &n})
 	return n, err

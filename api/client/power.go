@@ -5,26 +5,22 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 // Power says how an instance is switched off: its guest is asked, and switched
 // off if it has not shut down in time.
 type Power struct {
 	// Force switches off at once.
-	Force bool `json:"force,omitempty"`
+	Force bool
 	// Soft fails where the guest does not shut down, and leaves it on.
-	Soft bool `json:"soft,omitempty"`
+	Soft bool
 	// Grace is how long the guest has; zero is the configured time.
-	Grace time.Duration `json:"-"`
+	Grace time.Duration
 }
 
-type powerRequest struct {
-	Power
-	Grace string `json:"grace,omitempty"`
-}
-
-func (p Power) request() powerRequest {
-	r := powerRequest{Power: p}
+func (p Power) request() wire.PowerRequest {
+	r := wire.PowerRequest{Force: p.Force, Soft: p.Soft}
 	if p.Grace != 0 {
 		r.Grace = p.Grace.String()
 	}
@@ -49,13 +45,9 @@ func (c *Client) RebootInstance(ctx context.Context, name string, p Power) (seed
 // RebuildInstance starts a job that gives an instance fresh disks. Only name,
 // profile, image, params and confirm of the request are sent; what is empty stays as it is.
 func (c *Client) RebuildInstance(ctx context.Context, r seedbed.Request, p Power) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, at("/instances", r.Name)+"/rebuild", struct {
-		powerRequest
-		Profile string         `json:"profile,omitempty"`
-		Image   string         `json:"image,omitempty"`
-		Params  map[string]any `json:"params,omitempty"`
-		Confirm string         `json:"confirm,omitempty"`
-	}{p.request(), r.Profile, r.Image, r.Params, r.Confirm})
+	return post[seedbed.Receipt](ctx, c, at("/instances", r.Name)+"/rebuild", wire.RebuildRequest{
+		PowerRequest: p.request(), Profile: r.Profile, Image: r.Image, Params: r.Params, Confirm: r.Confirm,
+	})
 }
 
 // Plan says what a create would make or, with that action, a rebuild. Only
@@ -64,12 +56,7 @@ func (c *Client) Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, err
 	if r.Action == seedbed.DoPlan {
 		r.Action = ""
 	}
-	return post[seedbed.Plan](ctx, c, "/plan", struct {
-		Action  string         `json:"action,omitempty"`
-		Name    string         `json:"name"`
-		Profile string         `json:"profile,omitempty"`
-		Image   string         `json:"image,omitempty"`
-		Params  map[string]any `json:"params,omitempty"`
-		fresh
-	}{r.Action, r.Name, r.Profile, r.Image, r.Params, freshOf(r)})
+	return post[seedbed.Plan](ctx, c, "/plan", wire.PlanRequest{
+		Action: r.Action, Name: r.Name, Profile: r.Profile, Image: r.Image, Params: r.Params, NewInstance: newInstance(r),
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 // ResizeInstance starts a job that makes a disk of an instance larger, or gives it
@@ -14,8 +15,5 @@ func (c *Client) ResizeInstance(ctx context.Context, name string, r seedbed.Resi
 
 // PlanResize says what that would make of it.
 func (c *Client) PlanResize(ctx context.Context, name string, r seedbed.ResizeRequest) (seedbed.Plan, error) {
-	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/resize", struct {
-		seedbed.ResizeRequest
-		DryRun bool `json:"dry_run"`
-	}{r, true})
+	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/resize", wire.ResizeRequest{ResizeRequest: r, DryRun: true})
 }

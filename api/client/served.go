@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 func patch[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
@@ -16,32 +17,9 @@ func patch[T any](ctx context.Context, c *Client, path string, body any) (T, err
 	return v, err
 }
 
-// InstanceChange is what changes of an instance at once and without a job; a
-// nil field changes nothing.
-type InstanceChange struct {
-	// Metadata are options in place of those of the same name.
-	Metadata *seedbed.MetadataOptions `json:"metadata,omitempty"`
-	// Tags are set by name; nil takes one away.
-	Tags map[string]*string `json:"tags,omitempty"`
-	// Spot is a notice in place of any before; one that points to nil takes it away.
-	Spot **seedbed.Spot `json:"spot,omitempty"`
-	// Protected has removing and rebuilding it take its name once more.
-	Protected *bool `json:"protected,omitempty"`
-	// UserData says whether its user-data follows its profile's.
-	UserData seedbed.Follow `json:"userdata,omitempty"`
-}
-
 // ChangeInstance changes an instance and what its guest is served of it.
-func (c *Client) ChangeInstance(ctx context.Context, name string, change InstanceChange) (seedbed.Instance, error) {
+func (c *Client) ChangeInstance(ctx context.Context, name string, change wire.InstanceChange) (seedbed.Instance, error) {
 	return patch[seedbed.Instance](ctx, c, at("/instances", name), change)
-}
-
-// MaintenanceRequest announces an event.
-type MaintenanceRequest struct {
-	Code        string    `json:"code"`
-	Description string    `json:"description"`
-	NotBefore   time.Time `json:"not_before"`
-	NotAfter    time.Time `json:"not_after,omitzero"`
 }
 
 // NodeMaintenance lists the events of a node: active, then the last that ended.
@@ -55,12 +33,12 @@ func (c *Client) Maintenance(ctx context.Context, name string) ([]seedbed.Mainte
 }
 
 // AnnounceNode announces an event to every guest of a node.
-func (c *Client) AnnounceNode(ctx context.Context, node string, r MaintenanceRequest) (seedbed.Maintenance, error) {
+func (c *Client) AnnounceNode(ctx context.Context, node string, r wire.MaintenanceRequest) (seedbed.Maintenance, error) {
 	return post[seedbed.Maintenance](ctx, c, at("/nodes", node)+"/maintenance", r)
 }
 
 // Announce announces an event to one instance.
-func (c *Client) Announce(ctx context.Context, name string, r MaintenanceRequest) (seedbed.Maintenance, error) {
+func (c *Client) Announce(ctx context.Context, name string, r wire.MaintenanceRequest) (seedbed.Maintenance, error) {
 	return post[seedbed.Maintenance](ctx, c, at("/instances", name)+"/maintenance", r)
 }
 
@@ -74,19 +52,13 @@ func (c *Client) CancelMaintenance(ctx context.Context, id string) (seedbed.Main
 	return post[seedbed.Maintenance](ctx, c, at("/maintenance", id)+"/cancel", nil)
 }
 
-// NetworkChange is what changes of a network; a nil field changes nothing.
-type NetworkChange struct {
-	Identity *string            `json:"identity,omitempty"`
-	Allow    *seedbed.Allowance `json:"allow,omitempty"`
-}
-
 // Network is one network, or seedbed.ErrNotFound.
 func (c *Client) Network(ctx context.Context, name string) (seedbed.Network, error) {
 	return get[seedbed.Network](ctx, c, at("/networks", name), nil)
 }
 
 // ChangeNetwork changes a network; its nodes follow.
-func (c *Client) ChangeNetwork(ctx context.Context, name string, change NetworkChange) (seedbed.Network, error) {
+func (c *Client) ChangeNetwork(ctx context.Context, name string, change wire.NetworkChange) (seedbed.Network, error) {
 	return patch[seedbed.Network](ctx, c, at("/networks", name), change)
 }
 

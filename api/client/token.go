@@ -5,31 +5,14 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
-// TokenRequest asks for a token of the API.
-type TokenRequest struct {
-	Name string       `json:"name"`
-	Role seedbed.Role `json:"role"`
-	// Expires is when it ends; zero is never.
-	Expires time.Time `json:"expires,omitzero"`
-	// Quota bounds the instances that are made by it.
-	Quota seedbed.TokenQuota `json:"quota,omitzero"`
-}
-
-// NewToken is a token that was just made.
-type NewToken struct {
-	Token seedbed.Token `json:"token"`
-	// Secret is what its holder sends. It is told this once.
-	Secret string `json:"secret"`
-}
-
 // AddToken makes a token and tells its secret, this once.
-func (c *Client) AddToken(ctx context.Context, r TokenRequest) (NewToken, error) {
-	return post[NewToken](ctx, c, "/tokens", r)
+func (c *Client) AddToken(ctx context.Context, r wire.TokenRequest) (wire.NewToken, error) {
+	return post[wire.NewToken](ctx, c, "/tokens", r)
 }
 
 // Tokens lists the tokens, without their secrets.

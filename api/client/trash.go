@@ -8,21 +8,15 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 // binTimeout is for what may have much to delete.
 const binTimeout = 2 * time.Minute
 
-// TrashItem is a volume that was removed and still exists.
-type TrashItem struct {
-	seedbed.TrashItem
-	// InstanceName is the name that its instance had, as far as it is known still.
-	InstanceName string `json:"instance_name,omitempty"`
-}
-
 // Trash lists what was removed and still exists, on that node or without its name on all.
-func (c *Client) Trash(ctx context.Context, node string) ([]TrashItem, error) {
-	return get[[]TrashItem](ctx, c, "/trash", onNode(node))
+func (c *Client) Trash(ctx context.Context, node string) ([]wire.TrashItem, error) {
+	return get[[]wire.TrashItem](ctx, c, "/trash", onNode(node))
 }
 
 // RestoreVolume makes what is in a pool's trash a volume again, of no instance: that
@@ -36,17 +30,14 @@ func (c *Client) RestoreVolume(ctx context.Context, node, pool, id string) (seed
 
 // DiscardVolume puts a restored volume back into the trash, on the nodes of
 // RestoreVolume; the answer is nil when its pool keeps none, so that it is gone.
-func (c *Client) DiscardVolume(ctx context.Context, node, pool, name string) (*TrashItem, error) {
-	body := struct {
-		Pool string `json:"pool"`
-		Name string `json:"name"`
-	}{pool, name}
+func (c *Client) DiscardVolume(ctx context.Context, node, pool, name string) (*wire.TrashItem, error) {
+	body := wire.DiscardRequest{Pool: pool, Name: name}
 	var answer []byte
 	err := c.do(ctx, call{method: http.MethodPost, path: "/trash", query: onNode(node), body: body, raw: &answer, timeout: binTimeout})
 	if err != nil || len(answer) == 0 {
 		return nil, err
 	}
-	item := new(TrashItem)
+	item := new(wire.TrashItem)
 	if err := json.Unmarshal(answer, item); err != nil {
 		return nil, fmt.Errorf("POST /trash: the answer is not Seedbed's (is %s its API?): %w", c.where, err)
 	}

@@ -3,9 +3,9 @@ package client
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 func (c *Client) removal(ctx context.Context, path string) (seedbed.Receipt, error) {
@@ -25,27 +25,14 @@ func (c *Client) Flatten(ctx context.Context, instance string) (seedbed.Receipt,
 	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/flatten", nil)
 }
 
-// Snapshot is one snapshot of an instance's volumes.
-type Snapshot struct {
-	Name    string        `json:"name"`
-	Job     seedbed.JobID `json:"job"` // that took it
-	Created time.Time     `json:"created"`
-	// Volumes are the names of the volumes that it is of.
-	Volumes []string `json:"volumes"`
-	// Complete is false when a volume of the instance does not have it.
-	Complete bool `json:"complete"`
-}
-
 // Snapshots lists the snapshots of an instance, oldest first.
-func (c *Client) Snapshots(ctx context.Context, instance string) ([]Snapshot, error) {
-	return get[[]Snapshot](ctx, c, at("/instances", instance)+"/snapshots", nil)
+func (c *Client) Snapshots(ctx context.Context, instance string) ([]wire.Snapshot, error) {
+	return get[[]wire.Snapshot](ctx, c, at("/instances", instance)+"/snapshots", nil)
 }
 
 // TakeSnapshot starts a job that takes a snapshot of an instance's volumes.
 func (c *Client) TakeSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/snapshots", struct {
-		Name string `json:"name"`
-	}{name})
+	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/snapshots", wire.SnapshotRequest{Name: name})
 }
 
 // RemoveSnapshot starts a job that removes a snapshot.

@@ -282,11 +282,11 @@ func (w *guests) change(ctx context.Context, name string, change func(*seedbed.I
 	return w.db.ChangeInstance(ctx, name, change, w.renderer.Of)
 }
 
-func clean(_ context.Context, dryRun, force bool) (api.CleanupReport, error) {
+func clean(_ context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
 	if !dryRun && !force {
-		return api.CleanupReport{Refused: "libvirt does not answer"}, nil
+		return seedbed.CleanupReport{Refused: "libvirt does not answer"}, nil
 	}
-	return api.CleanupReport{Tasks: []api.CleanupTask{{Name: "mappings", Action: "drop", Subject: "web1", Detail: "gone for 20m"}}}, nil
+	return seedbed.CleanupReport{Items: []seedbed.CleanupItem{{Task: "mappings", Action: "drop", Subject: "web1", Detail: "gone for 20m"}}}, nil
 }
 
 func TestMain(m *testing.M) { runMain(m) }

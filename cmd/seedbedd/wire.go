@@ -207,15 +207,10 @@ func apiURL(c config.API) string {
 	return "http://" + c.Listen
 }
 
-// cleanup gives the API the cleaner's report in its own form.
-func cleanup(cleaner *provision.Cleaner) func(context.Context, bool, bool) (api.CleanupReport, error) {
-	return func(ctx context.Context, dryRun, force bool) (api.CleanupReport, error) {
-		done, err := cleaner.Run(ctx, provision.CleanupOptions{DryRun: dryRun, Force: force})
-		report := api.CleanupReport{Refused: done.Refused, Skipped: done.Skipped, Tasks: []api.CleanupTask{}}
-		for _, i := range done.Items {
-			report.Tasks = append(report.Tasks, api.CleanupTask{Name: i.Task, Action: i.Action, Subject: i.Subject, Detail: i.Detail})
-		}
-		return report, err
+// cleanup runs the cleaner as the API asks for it.
+func cleanup(cleaner *provision.Cleaner) func(context.Context, bool, bool) (seedbed.CleanupReport, error) {
+	return func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
+		return cleaner.Run(ctx, provision.CleanupOptions{DryRun: dryRun, Force: force})
 	}
 }
 

@@ -42,8 +42,8 @@ func TestCleanup(t *testing.T) {
 			t.Fatalf("cleanup: %v, refused: %s", err, report.Refused)
 		}
 		var did []string
-		for _, task := range report.Tasks {
-			if task.Name == "mappings" {
+		for _, task := range report.Items {
+			if task.Task == "mappings" {
 				did = append(did, task.Action+" "+task.Subject)
 			}
 		}

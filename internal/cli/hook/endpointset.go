@@ -66,8 +66,9 @@ What happens while an endpoint is disabled, and what was pending then, is skippe
 
 func endpointRotate(a *cli.App) *cobra.Command {
 	var (
-		r    client.EndpointRotation
-		file string
+		r       client.EndpointRotation
+		overlap time.Duration
+		file    string
 	)
 	c := &cobra.Command{
 		Use: "rotate NAME", Short: "Give an endpoint a new key and print its secret, this once",
@@ -83,6 +84,7 @@ With --sign it goes over to other versions of signatures in the same way.`,
 			if r.Secret, err = cli.GivenSecret(file); err != nil {
 				return err
 			}
+			r.Overlap = &overlap
 			made, err := api.RotateEndpoint(ctx, args[0], r)
 			if err != nil {
 				return err
@@ -90,7 +92,7 @@ With --sign it goes over to other versions of signatures in the same way.`,
 			return tellEndpointSecret(a, made, file, r.Secret, fmt.Sprintf("endpoint %s has a new key, and signs with %d", args[0], len(made.Endpoint.Keys)))
 		}),
 	}
-	c.Flags().DurationVar(&r.Overlap, "overlap", 24*time.Hour, "how `long` the keys before it sign still")
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before it sign still")
 	c.Flags().StringSliceVar(&r.Sign, "sign", nil, "`version` of the signatures from now on: v1 or v1a (repeatable; default: as before)")
 	c.Flags().StringVar(&file, "secret-file", "", "`file` with the receiver's own secret, or a private key for v1a (default: a new one)")
 	return c

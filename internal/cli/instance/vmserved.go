@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 	"seedbed/internal/cli/flags"
 )
@@ -101,7 +102,7 @@ A TIME is RFC 3339, or from now on such as +2m.`,
 			if err != nil {
 				return err
 			}
-			if i, err = changed(ctx, a, args[0], asked, client.InstanceChange{Spot: &spot}); err != nil {
+			if i, err = changed(ctx, a, args[0], asked, wire.InstanceChange{Spot: wire.SpotNotice(spot)}); err != nil {
 				return err
 			}
 			if i.Spot == nil && !a.JSON() {

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
-	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -43,13 +42,13 @@ there is no other node, it refuses.`,
 	return c
 }
 
-func printCleanup(a *cli.App, r client.CleanupReport, dryRun bool) error {
+func printCleanup(a *cli.App, r seedbed.CleanupReport, dryRun bool) error {
 	if a.JSON() {
 		return a.PrintJSON(r)
 	}
 	var rows [][]string
-	for _, t := range r.Tasks {
-		rows = append(rows, []string{t.Name, t.Action, t.Subject, t.Detail})
+	for _, t := range r.Items {
+		rows = append(rows, []string{t.Task, t.Action, t.Subject, t.Detail})
 	}
 	none := "nothing to take away"
 	if r.Refused != "" {

@@ -20,7 +20,9 @@ const (
 
 // hookRequest is what would make h, of which nothing is shared: a decoder writes into it.
 func hookRequest(h seedbed.Hook) wire.HookRequest {
-	r := wire.HookRequest{Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance}
+	r := wire.HookRequest{
+		Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance,
+	}
 	r.CIDRs, r.Subjects = slices.Clone(h.CIDRs), slices.Clone(h.Subjects)
 	if h.Form != nil {
 		form := *h.Form

@@ -76,7 +76,9 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
 		profile = i.Profile
 	}
 	r.withholdSecrets(ctx, c, profile, req.Params)
-	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm})
+	return r.submit(ctx, c, seedbed.Request{
+		Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm,
+	})
 }
 
 // plan answers what a create or a rebuild would make, and what is in its way.

@@ -64,7 +64,8 @@ func (c *Cleaner) orphans(ctx context.Context, now time.Time, s sight) (todo []c
 			continue
 		}
 		todo = append(todo, chore{
-			Item{Task: "orphans", Action: "undo", Subject: first.Subject, Detail: fmt.Sprintf("%s, left by %s job %s since %s", named(of), first.Of, first.Job.Short(), first.Since.UTC().Format(time.RFC3339))},
+			Item{Task: "orphans", Action: "undo", Subject: first.Subject,
+				Detail: fmt.Sprintf("%s, left by %s job %s since %s", named(of), first.Of, first.Job.Short(), first.Since.UTC().Format(time.RFC3339))},
 			func(ctx context.Context) (bool, error) {
 				_, err := c.store.UndoAgain(ctx, first.Job)
 				if errors.Is(err, seedbed.ErrConflict) || errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInUse) {

@@ -69,8 +69,9 @@ const purgeTime = 10 * time.Minute
 // whose volume is in use, or that has to wait until the others are gone, is left for another run.
 func (c *Cleaner) purge(item seedbed.TrashItem, began time.Time) chore {
 	return chore{
-		Item{Task: "trash", Action: "purge", Subject: item.Name, Detail: fmt.Sprintf("%s of pool %s, removed %s, kept until %s", item.ID, item.Pool,
-			item.Removed.UTC().Format(time.RFC3339), item.Expires.UTC().Format(time.RFC3339))},
+		Item{Task: "trash", Action: "purge", Subject: item.Name,
+			Detail: fmt.Sprintf("%s of pool %s, removed %s, kept until %s", item.ID, item.Pool,
+				item.Removed.UTC().Format(time.RFC3339), item.Expires.UTC().Format(time.RFC3339))},
 		func(ctx context.Context) (bool, error) {
 			if time.Since(began) > purgeTime {
 				return false, nil

@@ -12,7 +12,9 @@ import (
 // CreateInstance starts a create job. Only name, profile, params, hold,
 // protected and node of the request are sent.
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{Name: r.Name, Profile: r.Profile, Params: r.Params, NewInstance: newInstance(r)})
+	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{
+		Name: r.Name, Profile: r.Profile, Params: r.Params, NewInstance: newInstance(r),
+	})
 }
 
 // newInstance is what a request says of a new instance beside what it is made from.

@@ -22,13 +22,13 @@ func TestProfileIsSentWhole(t *testing.T) {
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Ready: seedbed.ReadyReport,
 		Params:      []seedbed.Param{{Name: "gib", Type: seedbed.ParamInt}},
 		Expressions: map[string]string{"memory": "$(param.gib)GiB"},
-		System:      "s", NetworkTemplate: "n", Storage: "d", Document: "u", Follow: seedbed.FollowLive, Protected: true, Hold: true,
+		System:      "s", NetworkTemplate: "n", Storage: "d", Document: "u", OVA: "o", Script: "x", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive, Protected: true, Hold: true,
 		OnFailure: seedbed.OnFailure{Policy: seedbed.FailRetry, Attempts: 5, Backoff: 30 * time.Second},
 	}
 	v := reflect.ValueOf(p)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Revision", "Created", "Changed":
+		case "ID", "Revision", "Created", "Changed":
 		default:
 			if v.Field(i).IsZero() {
 				t.Errorf("the test does not set %s", name)

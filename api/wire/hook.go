@@ -39,6 +39,7 @@ func (k HookKey) Empty() bool {
 // HookChange is what is to change of a hook; nil stays.
 type HookChange struct {
 	Form        *seedbed.HookForm `json:"form,omitempty"`
+	Insecure    *bool             `json:"insecure,omitempty"`
 	CIDRs       *[]netip.Prefix   `json:"cidrs,omitempty"`
 	Subjects    *[]string         `json:"subjects,omitempty"`
 	Rate        *float64          `json:"rate,omitempty"`

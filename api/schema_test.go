@@ -1,0 +1,189 @@
+package api_test
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"seedbed"
+	"seedbed/api/wire"
+)
+
+// requests and answers are the types that the schemas of openapi.yaml describe.
+var (
+	requests = map[string]any{
+		"AdoptRequest": seedbed.AdoptRequest{}, "CleanupRequest": wire.CleanupRequest{}, "DiscardRequest": wire.DiscardRequest{},
+		"EndpointChange": seedbed.EndpointChange{}, "EndpointRequest": wire.EndpointRequest{}, "HookChange": wire.HookChange{}, "HookRequest": wire.HookRequest{},
+		"HookRotation": wire.HookRotation{}, "HookTrial": wire.HookTest{}, "ImageRequest": wire.ImageRequest{},
+		"ImportPlanRequest": seedbed.ImportRequest{}, "InstanceChange": wire.InstanceChange{}, "InstanceRequest": wire.InstanceRequest{},
+		"MaintenanceRequest": wire.MaintenanceRequest{}, "NetworkChange": wire.NetworkChange{}, "NodeChange": wire.NodeChange{},
+		"NodeRequest": wire.NodeRequest{}, "PlanRequest": wire.PlanRequest{}, "PowerRequest": wire.PowerRequest{},
+		"ProfileRequest": seedbed.Profile{},
+		"RebuildRequest": wire.RebuildRequest{}, "Replay": wire.ReplayRequest{}, "ResizeRequest": wire.ResizeRequest{},
+		"Rotation": wire.EndpointRotation{}, "SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
+	}
+	answers = map[string]any{
+		"AuditEntry": seedbed.AuditEntry{}, "ProfileEntry": seedbed.ProfileEntry{},
+		"CatalogueReport": seedbed.CatalogueReport{}, "Check": seedbed.Check{}, "CleanupReport": seedbed.CleanupReport{},
+		"CleanupTask": seedbed.CleanupItem{}, "Delivery": seedbed.Delivery{}, "Endpoint": seedbed.Endpoint{}, "EndpointKey": seedbed.EndpointKey{},
+		"EndpointTest": wire.EndpointTest{}, "Events": wire.EventPage{}, "ForeignDomain": seedbed.ForeignDomain{}, "GuestEvent": seedbed.GuestEvent{},
+		"Health": wire.Health{}, "HookKey": seedbed.HookKey{}, "Image": seedbed.Image{}, "ImportPlan": seedbed.ImportPlan{},
+		"Instance": seedbed.Instance{}, "Job": seedbed.Job{}, "JobOutput": wire.OutputPage{}, "JobStatus": wire.JobStatus{}, "Lease": seedbed.Lease{},
+		"Maintenance": seedbed.Maintenance{}, "Network": seedbed.Network{}, "NewEndpoint": wire.NewEndpoint{}, "NewHook": wire.NewHook{},
+		"NewToken": wire.NewToken{}, "Node": seedbed.NodeStatus{}, "NodePool": seedbed.PoolInfo{}, "NodeReport": seedbed.NodeReport{},
+		"Orphan": seedbed.Orphan{}, "Outgoing": seedbed.Outgoing{}, "Overview": wire.Overview{}, "Placement": seedbed.Placement{},
+		"Plan": seedbed.Plan{}, "Receipt": seedbed.Receipt{}, "Redelivery": seedbed.Redelivery{},
+		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": seedbed.VolumeInfo{}, "Token": seedbed.Token{},
+		"TrashItem": wire.TrashItem{}, "Trial": seedbed.Trial{},
+	}
+	// both are sent either way. An answer has more of them than a request must.
+	both = map[string]any{
+		"Allowance": seedbed.Allowance{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
+		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{}, "Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{},
+	}
+)
+
+// unsaid are members that a request does not have, of a type that is an answer too.
+var unsaid = map[string][]string{"ProfileRequest": {"revision", "created", "changed"}}
+
+// member is what a struct says of one JSON member.
+type member struct {
+	kind     string // of JSON; empty is any
+	optional bool
+}
+
+// members are the JSON members of a struct, those of embedded structs included.
+func members(t reflect.Type) map[string]member {
+	found := map[string]member{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, has := f.Tag.Lookup("json")
+		name, options, _ := strings.Cut(tag, ",")
+		switch {
+		case f.Anonymous && !has && f.Type.Kind() == reflect.Struct:
+			for n, m := range members(f.Type) {
+				if _, nearer := found[n]; !nearer {
+					found[n] = m
+				}
+			}
+		case f.IsExported() && name != "-":
+			if name == "" {
+				name = f.Name
+			}
+			found[name] = member{kindOf(f.Type), strings.Contains(options, "omit")}
+		}
+	}
+	return found
+}
+
+// kindOf is the JSON type of a Go type; empty for one that writes itself as it likes.
+func kindOf(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		return kindOf(t.Elem())
+	}
+	implements := func(i reflect.Type) bool { return t.Implements(i) || reflect.PointerTo(t).Implements(i) }
+	switch {
+	case implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return "string"
+	case implements(reflect.TypeFor[json.Marshaler]()), implements(reflect.TypeFor[json.Unmarshaler]()):
+		return ""
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "integer"
+	case reflect.Float64:
+		return "number"
+	case reflect.String:
+		return "string"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "string"
+		}
+		return "array"
+	case reflect.Map, reflect.Struct:
+		return "object"
+	}
+	return ""
+}
+
+// The schemas of openapi.yaml and the types of the API have the same members, of
+// the same kinds. What an answer may lack is optional in both; what a request
+// must have is always sent.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	schemas := description(t).Components.Schemas
+	for _, side := range []struct {
+		types            map[string]any
+		request, answers bool
+	}{{requests, true, false}, {answers, false, true}, {both, false, false}} {
+		for name, v := range side.types {
+			ref := schemas[name]
+			if ref == nil {
+				t.Errorf("%s is not described", name)
+				continue
+			}
+			s, has := ref.Value, members(reflect.TypeOf(v))
+			for _, m := range unsaid[name] {
+				delete(has, m)
+			}
+			for m, said := range has {
+				p := s.Properties[m]
+				if p == nil {
+					t.Errorf("%s: %T has %q, which is not described", name, v, m)
+					continue
+				}
+				if kind := schemaKind(p.Value); kind != "" && said.kind != "" && kind != said.kind {
+					t.Errorf("%s.%s: described as %s, and is %s", name, m, kind, said.kind)
+				}
+				needed := slices.Contains(s.Required, m)
+				if side.request && needed && said.optional {
+					t.Errorf("%s.%s: described as required, and may be left out", name, m)
+				}
+				if side.answers && needed == said.optional {
+					t.Errorf("%s.%s: required %v, and may be left out %v", name, m, needed, said.optional)
+				}
+			}
+			for m := range s.Properties {
+				if _, ok := has[m]; !ok {
+					t.Errorf("%s: %q is described, and %T does not have it", name, m, v)
+				}
+			}
+		}
+	}
+}
+
+// schemaKind is the JSON type of a schema; empty for one that is any of several.
+func schemaKind(s *openapi3.Schema) string {
+	if s.Type != nil && len(*s.Type) == 1 {
+		return (*s.Type)[0]
+	}
+	for _, all := range s.AllOf {
+		if kind := schemaKind(all.Value); kind != "" {
+			return kind
+		}
+	}
+	return ""
+}
+
+// Every schema that is not PVC's, and not of a single value, has its type in the tables.
+func TestSchemasAreAllCompared(t *testing.T) {
+	t.Parallel()
+	elsewhere := []string{ // compared with the routes' answers, or by another test
+		"Catalogue", "Problem", "ScriptOptions",
+	}
+	for name, ref := range description(t).Components.Schemas {
+		_, asked := requests[name]
+		_, answered := answers[name]
+		_, part := both[name]
+		if !asked && !answered && !part && !strings.HasPrefix(name, "PVC") && !slices.Contains(elsewhere, name) && schemaKind(ref.Value) == "object" && len(ref.Value.Properties) > 0 {
+			t.Errorf("%s is compared with no type", name)
+		}
+	}
+}

@@ -72,11 +72,11 @@ labctl:
 	@mkdir -p bin
 	@CGO_ENABLED=0 go build -o bin/ ./internal/lab/labctl
 
-bench-metadata: ## how fast guests are answered, beside a constant server: nine figures, in four minutes at most (root; docs/benchmarks.md)
+bench-metadata: ## how fast guests are answered, beside a constant server: nine figures, in four minutes at most (root; docs/reference/benchmarks.md)
 	@$(MAKE) --no-print-directory bench-programs
 	@bin/bench/metadata -daemon bin/bench/seedbed-metadata
 
-bench-webhook: ## how fast webhooks are accepted, beside bare commits: eight figures, in two minutes (root; docs/benchmarks.md)
+bench-webhook: ## how fast webhooks are accepted, beside bare commits: eight figures, in two minutes (root; docs/reference/benchmarks.md)
 	@internal/lab/packages.sh bench
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/webhook
@@ -89,7 +89,7 @@ bench-api: ## how fast the REST API answers over 100,000 instances, and how the 
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed
 	@bin/bench/api
 
-bench-scripts: ## what the sandbox adds to a provisioning script, beside the bare interpreter: one figure, in a minute (root; docs/benchmarks.md)
+bench-scripts: ## what the sandbox adds to a provisioning script, beside the bare interpreter: one figure, in a minute (root; docs/reference/benchmarks.md)
 	@internal/lab/packages.sh bench script
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/scripts
@@ -112,7 +112,7 @@ bench-programs:
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(filter-out -s -w,$(LDFLAGS))' -o bin/bench/ ./cmd/seedbed-metadata ./internal/bench/metadata
 
-deb: ## the four Debian packages, in dist/ (docs/install.md)
+deb: ## the four Debian packages, in dist/ (docs/how-to/install.md)
 	@internal/lab/packages.sh deb
 	@packaging/build-debs.sh dist
 

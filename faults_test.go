@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// TestFaultsAreTested holds that docs/faults.md has every case that it is to
+// TestFaultsAreTested holds that docs/reference/faults.md has every case that it is to
 // have, once, and that the tests that it names are there.
 func TestFaultsAreTested(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("docs/faults.md")
+	doc, err := os.ReadFile("docs/reference/faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}

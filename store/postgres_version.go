@@ -53,7 +53,7 @@ func (db *DB) checkPostgres(ctx context.Context, name string) error {
 	case !found:
 		return seedbed.Errorf(seedbed.ErrVersion, "database %s is empty: run \"seedbedd migrate\" once, or \"seedbedd store copy\" after it to bring an SQLite file's content", name)
 	case have < schema:
-		return seedbed.Errorf(seedbed.ErrVersion, "database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once (docs/install.md)", name, have, schema)
+		return seedbed.Errorf(seedbed.ErrVersion, "database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once (docs/how-to/install.md)", name, have, schema)
 	}
 	return checkVersion(name, have, need)
 }

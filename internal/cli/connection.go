@@ -61,7 +61,7 @@ or once from the standard input (--token), and is then kept.`,
 				return err
 			}
 			if strings.HasPrefix(o.URL, "http:") && o.Token != "" && !IsLocal(o) {
-				fmt.Fprintln(a.Err, "seedbed: whoever is on the way there can read the token: an https URL keeps it to itself (docs/access.md)")
+				fmt.Fprintln(a.Err, "seedbed: whoever is on the way there can read the token: an https URL keeps it to itself (docs/how-to/access.md)")
 			}
 			err = a.changeSettings(func(s *settings) error { return s.add(name, made, replace, use) })
 			if err != nil {

@@ -46,11 +46,11 @@ func (k *checker) cluster(c Config) {
 	}
 	if l := c.Worker.ClusterListen; l != "" {
 		k.tcp("worker.cluster_listen", l)
-		k.need(c.Cluster.Worker.Given(), "worker.cluster_listen", l, "cluster.worker with it (docs/cluster.md)")
+		k.need(c.Cluster.Worker.Given(), "worker.cluster_listen", l, "cluster.worker with it (docs/how-to/cluster.md)")
 	}
 	if l := c.Feed.ClusterListen; l != "" {
 		k.tcp("feed.cluster_listen", l)
-		k.need(c.Cluster.Control.Given(), "feed.cluster_listen", l, "cluster.control with it (docs/cluster.md)")
+		k.need(c.Cluster.Control.Given(), "feed.cluster_listen", l, "cluster.control with it (docs/how-to/cluster.md)")
 	}
 	seen := map[string]bool{}
 	for i, server := range c.Feed.Servers {
@@ -59,5 +59,5 @@ func (k *checker) cluster(c Config) {
 		k.need(!seen[server], key, server, "a control host that is not named twice")
 		seen[server] = true
 	}
-	k.need(len(c.Feed.Servers) == 0 || c.Cluster.Metadata.Given(), "feed.servers", "["+strings.Join(c.Feed.Servers, ", ")+"]", "cluster.metadata with it (docs/cluster.md)")
+	k.need(len(c.Feed.Servers) == 0 || c.Cluster.Metadata.Given(), "feed.servers", "["+strings.Join(c.Feed.Servers, ", ")+"]", "cluster.metadata with it (docs/how-to/cluster.md)")
 }

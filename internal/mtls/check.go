@@ -23,7 +23,7 @@ func (i *Identity) Checks(context.Context) []seedbed.Check {
 // no key, and checks no more than dates.
 func CheckFiles(name, ca, cert string) seedbed.Check {
 	problem := func(err error) seedbed.Check {
-		return seedbed.Check{Name: name, Detail: err.Error(), Hint: "see docs/cluster.md"}
+		return seedbed.Check{Name: name, Detail: err.Error(), Hint: "see docs/how-to/cluster.md"}
 	}
 	var ends time.Time
 	for n, file := range []string{cert, ca} {

@@ -35,7 +35,7 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: role.usages(),
 	}
 	if !template.NotAfter.After(now) {
-		return made, seedbed.Errorf(seedbed.ErrInvalid, "the authority has expired on %s: make another in another directory (docs/cluster.md)", a.cert.NotAfter.UTC().Format(time.RFC3339))
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "the authority has expired on %s: make another in another directory (docs/how-to/cluster.md)", a.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if role != Metadata { // which nobody connects to
 		if err := addHosts(template, node, hosts); err != nil {

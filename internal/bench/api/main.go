@@ -1,7 +1,7 @@
 // Command api measures the REST API over a large installation: 10,000 profiles
 // and 100,000 instances, in SQLite and in PostgreSQL, served by a process of its
 // own and asked over loopback with a token that the database holds; and how the
-// command-line client starts. docs/benchmarks.md says what each figure is. It
+// command-line client starts. docs/reference/benchmarks.md says what each figure is. It
 // needs root, for PostgreSQL, and changes nothing outside of a temporary directory.
 package main
 

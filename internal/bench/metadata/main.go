@@ -1,6 +1,6 @@
 // Command metadata measures the guest plane: seedbed-metadata as it is
 // installed, on a bridge that it made itself, asked by guests in network
-// namespaces, beside a server that answers with a constant. docs/benchmarks.md
+// namespaces, beside a server that answers with a constant. docs/reference/benchmarks.md
 // says what each figure is. It needs root and changes nothing outside of its
 // own namespaces but a few limits of the host (hostLimits), which it puts back.
 //

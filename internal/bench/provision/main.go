@@ -3,7 +3,7 @@
 // Command provision measures how much the engine adds to what an instance takes:
 // on a real Ceph cluster and the real libvirt, with the worker as it is
 // installed, beside the same librbd and libvirt calls made by hand, in one run.
-// docs/benchmarks.md says what each figure is. It needs root and libvirtd, and
+// docs/reference/benchmarks.md says what each figure is. It needs root and libvirtd, and
 // removes what it made.
 package main
 

@@ -1,6 +1,6 @@
 // Command scripts measures what the sandbox costs a provisioning script: the
 // session of a script with five empty steps, as a worker runs it, beside the
-// same steps run bare by the same interpreter. docs/benchmarks.md says what the
+// same steps run bare by the same interpreter. docs/reference/benchmarks.md says what the
 // figure is. It needs root, and leaves nothing.
 package main
 

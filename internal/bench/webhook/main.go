@@ -1,7 +1,7 @@
 // Command webhook measures how fast deliveries are accepted: the receiver with
 // intake and store, in a process of its own, asked by 64 senders over loopback,
 // beside as many clients that each insert one row and commit it, on the same
-// kind of store. docs/benchmarks.md says what each figure is. It needs root,
+// kind of store. docs/reference/benchmarks.md says what each figure is. It needs root,
 // for PostgreSQL, and changes nothing outside of a temporary directory.
 package main
 

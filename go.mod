@@ -32,6 +32,7 @@ require (
 	libvirt.org/go/libvirtxml v1.11010.0
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.2.0
+	golang.org/x/time v0.16.0
 )
 
 require (

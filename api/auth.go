@@ -9,10 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/time/rate"
+
 	"seedbed"
 	"seedbed/internal/httpserve"
-
-	"github.com/gofiber/fiber/v2"
 )
 
 // authenticate lets a request pass that holds a token, as "Authorization:
@@ -108,8 +109,7 @@ func (r *router) tokenOf(sum [sha256.Size]byte) (seedbed.Token, error) {
 // and at once, but with 429, when too many are waiting already. Right ones never wait.
 type guesses struct {
 	mu      sync.Mutex
-	left    float64
-	at      time.Time
+	bucket  *rate.Limiter
 	waiting int
 }
 
@@ -122,14 +122,10 @@ const (
 // wait returns after the guess has cost its time; false when too many wait.
 func (g *guesses) wait(stopping <-chan struct{}) bool {
 	g.mu.Lock()
-	now := time.Now()
-	if g.at.IsZero() {
-		g.left = guessBurst
+	if g.bucket == nil {
+		g.bucket = rate.NewLimiter(rate.Every(guessEvery), guessBurst)
 	}
-	g.left = min(guessBurst, g.left+float64(now.Sub(g.at))/float64(guessEvery))
-	g.at = now
-	if g.left >= 1 {
-		g.left--
+	if g.bucket.Allow() {
 		g.mu.Unlock()
 		return true
 	}

@@ -1,53 +1,55 @@
 package webhook
 
 import (
-	"math"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"seedbed"
 )
 
-// gauges hold what each hook with a limit is doing.
-type gauges struct {
+// rateLimiters hold the state of each hook that has a rate or concurrency limit.
+type rateLimiters struct {
 	mu sync.Mutex
-	of map[string]*gauge
+	of map[string]*rateLimiter
 }
 
-// gauge is one hook's bucket of deliveries, and how many it works on.
-type gauge struct {
-	left float64
-	seen time.Time
-	busy int
+// rateLimiter is one hook's token bucket, and the number of deliveries in progress.
+type rateLimiter struct {
+	bucket *rate.Limiter
+	busy   int
 }
 
-// enter takes a place for one verified delivery of h, to be left with the
-// function that it returns; or none, and how long to wait for one.
-func (g *gauges) enter(h seedbed.Hook, now time.Time) (leave func(), wait time.Duration) {
+// enter admits one verified delivery of h, whose end is reported by calling leave. If the hook is at a
+// limit, leave is nil and wait says when to try again.
+func (g *rateLimiters) enter(h seedbed.Hook, now time.Time) (leave func(), wait time.Duration) {
 	if h.Rate == 0 && h.Concurrency == 0 {
 		return func() {}, 0
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of == nil {
-		g.of = map[string]*gauge{}
+		g.of = map[string]*rateLimiter{}
 	}
-	most := math.Max(1, h.Rate)
 	x := g.of[h.Name]
 	if x == nil {
-		x = &gauge{left: most, seen: now}
+		x = &rateLimiter{bucket: rate.NewLimiter(limitOf(h), burstOf(h))}
 		g.of[h.Name] = x
 	}
 	if h.Concurrency > 0 && x.busy >= h.Concurrency {
 		return nil, time.Second
 	}
 	if h.Rate > 0 {
-		x.left = math.Min(most, x.left+math.Max(0, now.Sub(x.seen).Seconds())*h.Rate)
-		x.seen = now
-		if x.left < 1 {
-			return nil, time.Duration((1 - x.left) / h.Rate * float64(time.Second))
+		if x.bucket.Limit() != limitOf(h) { // the hook was changed
+			x.bucket.SetLimitAt(now, limitOf(h))
+			x.bucket.SetBurstAt(now, burstOf(h))
 		}
-		x.left--
+		r := x.bucket.ReserveN(now, 1)
+		if wait := r.DelayFrom(now); wait > 0 {
+			r.CancelAt(now)
+			return nil, wait
+		}
 	}
 	x.busy++
 	return func() {
@@ -56,3 +58,8 @@ func (g *gauges) enter(h seedbed.Hook, now time.Time) (leave func(), wait time.D
 		x.busy--
 	}, 0
 }
+
+func limitOf(h seedbed.Hook) rate.Limit { return rate.Limit(h.Rate) }
+
+// burstOf is the deliveries of one second, and at least one.
+func burstOf(h seedbed.Hook) int { return max(1, int(h.Rate)) }

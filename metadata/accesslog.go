@@ -18,17 +18,17 @@ const (
 	recordEvery = 500 * time.Millisecond
 )
 
-// budget bounds the access records of one instance: a token bucket, full at
-// first. What is over is counted.
+// budget bounds the access records of one instance. Requests beyond it are counted. It is a token bucket
+// of its own, because one of x/time/rate is twice as large and stays empty after the clock was set back.
 type budget struct {
 	mu   sync.Mutex
-	used float64 // tokens; recordBurst is empty
+	used float64 // tokens; the bucket is empty at recordBurst
 	at   time.Time
 	over int64
 }
 
-// take tells whether a request at now gets a record of its own. If not, it is
-// counted; first is true when it is the first since the last sum.
+// take reports whether a request at now gets a record of its own. If not, the request is counted, and
+// first is true if it is the first since the last sum.
 func (b *budget) take(now time.Time) (single, first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,8 +39,8 @@ func (b *budget) take(now time.Time) (single, first bool) {
 	return false, b.over == 1
 }
 
-// settle takes the sum of what was counted, once there is room for its record
-// or at the end; done is false while there is none.
+// settle returns and resets the number of counted requests, if the budget has room for their record or
+// at the end. Otherwise done is false.
 func (b *budget) settle(now time.Time, end bool) (over int64, done bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,7 +61,7 @@ func (b *budget) token(now time.Time) bool {
 	return true
 }
 
-// overdrawn are the instances with requests that no record tells of yet.
+// overdrawn holds the instances with counted requests that were not yet recorded.
 type overdrawn struct {
 	mu    sync.Mutex
 	lives map[*life]seedbed.InstanceID
@@ -76,7 +76,7 @@ func (o *overdrawn) add(l *life, id seedbed.InstanceID) {
 	o.lives[l] = id
 }
 
-// settle takes the sums for which there is room, or all at the end.
+// settle returns the sums that the budgets have room for, or all at the end.
 func (o *overdrawn) settle(now time.Time, end bool) map[seedbed.InstanceID]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +93,7 @@ func (o *overdrawn) settle(now time.Time, end bool) map[seedbed.InstanceID]int64
 	return sums
 }
 
-// record tells of the answer, singly while the instance's budget lasts.
+// record reports an answer, with a record of its own while the instance's budget lasts.
 func (s *Server) record(ctx *fasthttp.RequestCtx, who *conn) {
 	status, now := ctx.Response.StatusCode(), s.now()
 	life, id := who.life, who.who
@@ -110,8 +110,7 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, who *conn) {
 	})
 }
 
-// recordSums tells of the requests that have no record of their own until ctx
-// ends, and then of those that are left.
+// recordSums reports the requests that have no record of their own until ctx ends, and then the rest.
 func (s *Server) recordSums(ctx context.Context) {
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()
@@ -119,14 +118,14 @@ func (s *Server) recordSums(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			s.tellSums(false)
+			s.reportSums(false)
 			s.dir.lives.unpin(s.now())
 		}
 	}
-	s.tellSums(true)
+	s.reportSums(true)
 }
 
-func (s *Server) tellSums(end bool) {
+func (s *Server) reportSums(end bool) {
 	now := s.now()
 	for id, n := range s.overdrawn.settle(now, end) {
 		path := fmt.Sprintf("(%d more requests)", n)

@@ -30,7 +30,7 @@ func (r *Server) Try(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (see
 	if d.kind == "" || h.Mapping == "" && d.kind != kindJSON {
 		return seedbed.Trial{Problem: "a body of that content type is not taken"}, nil
 	}
-	req, matched, err := r.judge(ctx, d)
+	req, matched, err := r.evaluate(ctx, d)
 	t := seedbed.Trial{Matched: matched}
 	if err != nil {
 		t.Problem = err.Error()

@@ -8,30 +8,29 @@ import (
 	"sync/atomic"
 )
 
-// crowd is a listener that has at most so many connections open at a time. The
-// others wait in the kernel's queue until one ends. A peer has no more than a
-// part of them: what it opens beyond is closed at once, so that one that holds
-// connections cannot keep the others out.
-type crowd struct {
+// connLimiter is a listener that bounds the number of open connections. Others wait in the kernel's
+// queue until one ends. Each peer may have only a share of them: connections beyond it are closed at
+// once, so that a peer that holds connections open cannot keep the others out.
+type connLimiter struct {
 	net.Listener
 	room   chan struct{}
 	open   atomic.Int64
 	closed chan struct{}
 	once   sync.Once
-	// share is what one peer may have, unless it is this host or a trusted proxy,
-	// which come on behalf of many.
+	// share is the most connections of one peer. This host and trusted proxies are exempt, because
+	// they connect on behalf of many.
 	share   int
 	trusted []netip.Prefix
 	mu      sync.Mutex
 	peers   map[netip.Prefix]int
 }
 
-func newCrowd(ln net.Listener, most, share int, trusted []netip.Prefix) *crowd {
-	return &crowd{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share, trusted: trusted, peers: map[netip.Prefix]int{}}
+func newConnLimiter(ln net.Listener, most, share int, trusted []netip.Prefix) *connLimiter {
+	return &connLimiter{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share, trusted: trusted, peers: map[netip.Prefix]int{}}
 }
 
 // Accept implements net.Listener.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *connLimiter) Accept() (net.Conn, error) {
 	select {
 	case c.room <- struct{}{}:
 	case <-c.closed:
@@ -49,13 +48,13 @@ func (c *crowd) Accept() (net.Conn, error) {
 			continue
 		}
 		c.open.Add(1)
-		return &crowded{Conn: conn, crowd: c, peer: peer}, nil
+		return &limitedConn{Conn: conn, limiter: c, peer: peer}, nil
 	}
 }
 
-// peer is whom a connection counts for: an IPv4 address, or the network of 64
-// bits that one IPv6 host has to itself. The zero one is not counted.
-func (c *crowd) peer(conn net.Conn) netip.Prefix {
+// peer returns the prefix that a connection is counted under: an IPv4 address, or the /64 of an IPv6
+// host. The zero prefix is not counted.
+func (c *connLimiter) peer(conn net.Conn) netip.Prefix {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	a := at.Addr().Unmap().WithZone("")
 	if err != nil || a.IsLoopback() || within(c.trusted, a) {
@@ -69,8 +68,8 @@ func (c *crowd) peer(conn net.Conn) netip.Prefix {
 	return p
 }
 
-// enter counts a connection of the peer, unless it has its share.
-func (c *crowd) enter(peer netip.Prefix) bool {
+// enter counts a connection of the peer. It returns false if the peer already has its share.
+func (c *connLimiter) enter(peer netip.Prefix) bool {
 	if !peer.IsValid() {
 		return true
 	}
@@ -83,7 +82,7 @@ func (c *crowd) enter(peer netip.Prefix) bool {
 	return true
 }
 
-func (c *crowd) leave(peer netip.Prefix) {
+func (c *connLimiter) leave(peer netip.Prefix) {
 	if !peer.IsValid() {
 		return
 	}
@@ -94,39 +93,40 @@ func (c *crowd) leave(peer netip.Prefix) {
 	}
 }
 
-// metadata are the addresses at which guests find their metadata.
+// metadata are the addresses that guests get their metadata from.
 var metadata = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254")}
 
-// atMetadata tells whether a connection came in at one of them, which a listener
-// on all addresses has: there guests find nothing but their metadata.
+// atMetadata reports whether a connection was made to a metadata address. A listener on all addresses
+// gets those too, but guests must find only their metadata there.
 func atMetadata(conn net.Conn) bool {
 	at, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	return err == nil && slices.Contains(metadata, at.Addr().Unmap().WithZone(""))
 }
 
 // Close implements net.Listener.
-func (c *crowd) Close() error {
+func (c *connLimiter) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Listener.Close()
 }
 
-// dense tells whether connections should not be kept for a next request:
-// others may be waiting for the room.
-func (c *crowd) dense() bool { return c.open.Load() > int64(cap(c.room))/2 }
+// dense reports whether connections must be closed after their request, because others may be waiting
+// to be accepted.
+func (c *connLimiter) dense() bool { return c.open.Load() > int64(cap(c.room))/2 }
 
-type crowded struct {
+// limitedConn is a connection that its limiter counts until it is closed.
+type limitedConn struct {
 	net.Conn
-	crowd *crowd
-	peer  netip.Prefix
-	once  sync.Once
+	limiter *connLimiter
+	peer    netip.Prefix
+	once    sync.Once
 }
 
 // Close implements net.Conn.
-func (c *crowded) Close() error {
+func (c *limitedConn) Close() error {
 	c.once.Do(func() {
-		c.crowd.open.Add(-1)
-		c.crowd.leave(c.peer)
-		<-c.crowd.room
+		c.limiter.open.Add(-1)
+		c.limiter.leave(c.peer)
+		<-c.limiter.room
 	})
 	return c.Conn.Close()
 }

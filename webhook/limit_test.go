@@ -13,9 +13,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-func TestGauge(t *testing.T) {
+func TestRateLimiters(t *testing.T) {
 	t.Parallel()
-	var g gauges
+	var g rateLimiters
 	now := time.Unix(1000, 0)
 	limited := seedbed.Hook{Name: "h", HookSettings: seedbed.HookSettings{Rate: 2}}
 	for k := range 3 {
@@ -122,7 +122,7 @@ func TestCrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCrowd(ln, 2, 2, nil)
+	c := newConnLimiter(ln, 2, 2, nil)
 	accepted := make(chan net.Conn, 3)
 	done := make(chan error, 1)
 	go func() {
@@ -156,14 +156,14 @@ func TestCrowd(t *testing.T) {
 	}
 	c.Close()
 	if err := <-done; err == nil {
-		t.Error("a closed crowd takes more")
+		t.Error("a closed limiter accepts another connection")
 	}
 }
 
 // One peer has its share of the connections, and this host and proxies have any number.
 func TestCrowdShares(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(nil, 8, 2, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	c := newConnLimiter(nil, 8, 2, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
 	from := func(addr string) netip.Prefix {
 		return c.peer(remoteAddr{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))})
 	}
@@ -221,8 +221,8 @@ func TestOverheard(t *testing.T) {
 		c := &fasthttp.RequestCtx{}
 		c.Init(&fasthttp.Request{}, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(test.remote)), nil)
 		h := seedbed.Hook{HookSettings: of(test.scheme)}
-		if got := overheard(c, h, trusted); got != test.want {
-			t.Errorf("%s: overheard %t, want %t", name, got, test.want)
+		if got := insecureTransport(c, h, trusted); got != test.want {
+			t.Errorf("%s: insecureTransport %t, want %t", name, got, test.want)
 		}
 	}
 }

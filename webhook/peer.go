@@ -47,10 +47,10 @@ func within(all []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// overheard tells whether others on the way can read what h's senders prove
+// insecureTransport tells whether others on the way can read what h's senders prove
 // themselves with: a secret itself, over a connection that is neither encrypted nor
 // of this host, nor of a proxy that is trusted to have it encrypted.
-func overheard(c *fasthttp.RequestCtx, h seedbed.Hook, trusted []netip.Prefix) bool {
+func insecureTransport(c *fasthttp.RequestCtx, h seedbed.Hook, trusted []netip.Prefix) bool {
 	if h.Scheme != seedbed.SchemeGitLab && h.Scheme != seedbed.SchemeAlertmanager || c.IsTLS() {
 		return false
 	}

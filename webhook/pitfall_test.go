@@ -255,7 +255,7 @@ func TestPitfall16SameWorkForUnknownHooks(t *testing.T) {
 			verified.Add(1)
 		}
 		return seedbed.Hook{}, seedbed.ErrNotFound
-	}}, func(s *Server) { s.stranger.Name, s.stranger.Keys = nobodys, keys(key) })
+	}}, func(s *Server) { s.dummyHook.Name, s.dummyHook.Keys = nobodys, keys(key) })
 	good, gzipped := signed(key, "msg_1", time.Now(), create), signed(key, "msg_1", time.Now(), create)
 	gzipped["Content-Encoding"] = "gzip"
 	forged := signed(bytes.Repeat([]byte{9}, 32), "msg_1", time.Now(), create)
@@ -274,7 +274,7 @@ func TestPitfall16SameWorkForUnknownHooks(t *testing.T) {
 		{"signed by another", forged, create, 404, 1},
 		{"another body", good, altered, 404, 1},
 	} {
-		s.server.rereads.forget(nobodys)
+		s.server.refreshes.forget(nobodys)
 		before := verified.Load()
 		got := deliver(t, s, "unknown", test.header, test.body)
 		if got.status != test.status || verified.Load()-before != test.verified {
@@ -287,7 +287,7 @@ func TestPitfall16SameWorkForUnknownHooks(t *testing.T) {
 }
 
 // forget lets a hook be read again at once.
-func (r *rereads) forget(hook string) {
+func (r *refreshes) forget(hook string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.at, hook)
@@ -308,7 +308,7 @@ func TestPitfall20NotOnTheMetadataAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		waiting := make(queued, 2)
-		c := newCrowd(waiting, 1, 1, nil)
+		c := newConnLimiter(waiting, 1, 1, nil)
 		guest, guests := net.Pipe()
 		other, others := net.Pipe()
 		first, second := &from{Conn: guests, local: addr}, &from{Conn: others, local: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7371}}
@@ -318,7 +318,7 @@ func TestPitfall20NotOnTheMetadataAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := taken.(*crowded).Conn == net.Conn(first); got != want {
+		if got := taken.(*limitedConn).Conn == net.Conn(first); got != want {
 			t.Errorf("%s: taken %t, want %t", at, got, want)
 		}
 		if !want {

@@ -20,7 +20,7 @@ type receiver struct {
 	*Server
 	gate  httpserve.Gate
 	base  context.Context
-	crowd *crowd
+	conns *connLimiter
 	// bodies bounds what all requests together have in memory.
 	bodies *httpserve.Budget
 	// stopping ends waits for jobs.
@@ -56,7 +56,7 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 		return refuse(fiber.StatusServiceUnavailable, "the server is stopping")
 	}
 	defer r.gate.Leave()
-	if r.crowd.dense() {
+	if r.conns.dense() {
 		c.Context().SetConnectionClose()
 	}
 	began := time.Now()
@@ -70,9 +70,9 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	if err := r.prove(ctx, c, d, f, from); err != nil {
 		return r.counts.refused(d, err)
 	}
-	leave, wait := r.gauges.enter(d.hook, d.Received)
+	leave, wait := r.rateLimiters.enter(d.hook, d.Received)
 	if leave == nil {
-		d.log().Warn("webhook put off", "err", "the hook is at its limit")
+		d.log().Warn("webhook throttled", "err", "the hook is at its limit")
 		return r.counts.refused(d, busy(c, wait))
 	}
 	defer leave()
@@ -86,8 +86,8 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	return r.answer(c, f, a)
 }
 
-// prove reads the request and checks that it is from whom the hook listens to.
-// For a hook that does not exist the same work is done with a key that nobody has.
+// prove reads the request and checks that the hook accepts its sender. For an unknown hook it does the
+// same work with a random key, so that the time taken does not reveal which hooks exist.
 func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f httpserve.Fields, from peer) error {
 	err := seedbed.CheckName("hook", d.Hook)
 	if err == nil {
@@ -96,14 +96,14 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	unknown := errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid)
 	switch {
 	case unknown:
-		d.hook = r.stranger
+		d.hook = r.dummyHook
 	case err != nil:
 		d.log().Error("webhook not accepted: its hook cannot be read", "err", err)
 		return problemOf(seedbed.ErrUnavailable)
 	case !from.admits(d.hook):
 		d.log().Warn("webhook refused", "err", "the hook takes nothing from there")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook takes nothing from this address"}
-	case overheard(c.Context(), d.hook, r.TrustedProxies):
+	case insecureTransport(c.Context(), d.hook, r.TrustedProxies):
 		d.log().Warn("webhook refused", "err", "its secret came unencrypted")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}
 	}
@@ -175,7 +175,7 @@ var (
 // process decides what a verified delivery means, does it, and logs how it
 // ended: never the body, a signature or a key, but the body's digest.
 func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
-	req, matched, err := r.judge(ctx, d)
+	req, matched, err := r.evaluate(ctx, d)
 	if err != nil || !matched { // by rules that may be newer than its job
 		if receipt := r.before(ctx, d); receipt != nil {
 			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: *receipt}, nil
@@ -250,9 +250,9 @@ func (r *Server) refused(ctx context.Context, d *delivered, err error) error {
 	return p
 }
 
-// judge decodes a verified body, and asks the hook's rules what it means and
+// evaluate decodes a verified body, and asks the hook's rules what it means and
 // whether that is allowed.
-func (r *Server) judge(ctx context.Context, d *delivered) (req seedbed.Request, matched bool, err error) {
+func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Request, matched bool, err error) {
 	rules, err := r.compiled.of(d.hook)
 	if err != nil {
 		return req, false, err

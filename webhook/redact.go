@@ -10,47 +10,46 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// The bounds of what is kept of headers and query.
+// Limits of the headers and query parameters that the history keeps.
 const (
 	maxKept      = 64
 	maxKeptValue = 512
 )
 
-// telling are parts of names whose values may prove who sent something.
-var telling = []string{"auth", "cookie", "signature", "token", "secret", "passw", "passphrase", "credential", "apikey", "hmac", "digest", "jwt"}
+// secretParts are the parts of a name that mark its value as a credential.
+var secretParts = []string{"auth", "cookie", "signature", "token", "secret", "passw", "passphrase", "credential", "apikey", "hmac", "digest", "jwt"}
 
-// tellingWords are those that count as words of a name alone.
-var tellingWords = []string{"key", "sig", "sign", "pwd"}
+// secretWords mark a credential only as whole words of a name.
+var secretWords = []string{"key", "sig", "sign", "pwd"}
 
-// common are names that most deliveries have, which need not be looked through each
-// time, and whether they tell. The key of idempotency-key names the delivery.
+// common caches the answer for headers that most deliveries have. The key of idempotency-key names
+// the delivery, so it is not a credential.
 var common = map[string]bool{
 	"host": false, "content-type": false, "content-length": false, "user-agent": false, "accept": false, "accept-encoding": false, "connection": false,
 	"webhook-id": false, "webhook-timestamp": false, "svix-id": false, "svix-timestamp": false, "idempotency-key": false,
 	"webhook-signature": true, "svix-signature": true, "x-hub-signature": true, "x-hub-signature-256": true, "authorization": true,
 }
 
-// tells tells whether the value of that name, in lower case, may be such a proof.
-func tells(name string) bool {
+// isSecretHeader reports whether the header's value may be a credential. name must be lower case.
+func isSecretHeader(name string) bool {
 	if known, ok := common[name]; ok {
 		return known
 	}
-	return sounds(name)
+	return looksSecret(name)
 }
 
-// sounds tells it by the name alone.
-func sounds(name string) bool {
+// looksSecret guesses from the name whether its value is a credential.
+func looksSecret(name string) bool {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
-	return slices.ContainsFunc(telling, func(part string) bool { return strings.Contains(name, part) }) ||
-		slices.ContainsFunc(words, func(word string) bool { return slices.Contains(tellingWords, word) })
+	return slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(name, part) }) ||
+		slices.ContainsFunc(words, func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
-// shown are the headers of a delivery as rules and the history see them:
-// without what may prove who sent it.
+// shown returns the headers of a delivery as rules and the history see them: without credentials.
 func shown(f httpserve.Fields, h seedbed.Hook) map[string]string {
 	m := make(map[string]string, len(f))
 	for name, values := range f {
-		if tells(name) || h.Form != nil && strings.EqualFold(name, h.Form.SignatureHeader) {
+		if isSecretHeader(name) || h.Form != nil && strings.EqualFold(name, h.Form.SignatureHeader) {
 			continue
 		}
 		m[name] = strings.ToValidUTF8(strings.Join(values, ", "), "\ufffd")
@@ -58,7 +57,7 @@ func shown(f httpserve.Fields, h seedbed.Hook) map[string]string {
 	return m
 }
 
-// queryOf reads the query; a name that comes twice counts the first time.
+// queryOf parses a query string. Of a repeated name the first value counts.
 func queryOf(text string) map[string]string {
 	if text == "" {
 		return map[string]string{}
@@ -71,11 +70,10 @@ func queryOf(text string) map[string]string {
 	return m
 }
 
-// queryMark is before the name of what the query had, among the headers that
-// are kept: no header begins with it.
+// queryMark is the prefix of query parameters among the kept headers. No header name begins with it.
 const queryMark = "?"
 
-// kept bounds what goes into the history. The headers are shown ones.
+// kept returns what the history keeps of headers, as returned by shown, and query parameters.
 func kept(headers, query map[string]string) map[string]string {
 	m := make(map[string]string, len(headers)+len(query))
 	add := func(mark string, from map[string]string) {
@@ -84,7 +82,7 @@ func kept(headers, query map[string]string) map[string]string {
 			names = slices.Values(slices.Sorted(names))
 		}
 		for name := range names {
-			if len(m) < maxKept && len(name) <= maxKeptValue && (mark == "" || !tells(strings.ToLower(name))) {
+			if len(m) < maxKept && len(name) <= maxKeptValue && (mark == "" || !isSecretHeader(strings.ToLower(name))) {
 				m[mark+strings.ToValidUTF8(name, "\ufffd")] = seedbed.ClipTo(from[name], maxKeptValue)
 			}
 		}
@@ -94,7 +92,7 @@ func kept(headers, query map[string]string) map[string]string {
 	return m
 }
 
-// unkept takes apart what kept has put together.
+// unkept separates what kept has joined.
 func unkept(m map[string]string) (headers, query map[string]string) {
 	headers, query = map[string]string{}, map[string]string{}
 	for name, v := range m {

@@ -71,7 +71,7 @@ func TestReadAgain(t *testing.T) {
 
 func TestRereads(t *testing.T) {
 	t.Parallel()
-	var r rereads
+	var r refreshes
 	at := time.Now()
 	for _, step := range []struct {
 		hook  string

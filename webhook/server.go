@@ -104,14 +104,14 @@ type Config struct {
 type Server struct {
 	Config
 	maxBody int
-	// stranger stands in for a hook that does not exist.
-	stranger seedbed.Hook
-	gauges   gauges
-	compiled compiled
-	backlog  backlog
-	rereads  rereads
-	counts   counts
-	bounds   bounds
+	// dummyHook stands in for a hook that does not exist.
+	dummyHook    seedbed.Hook
+	rateLimiters rateLimiters
+	compiled     compiled
+	backlog      backlog
+	refreshes    refreshes
+	counts       counts
+	bounds       bounds
 	// waits bounds how many requests wait for a job's end.
 	waits chan struct{}
 }
@@ -125,7 +125,7 @@ type bounds struct {
 // New is a Server that is not serving yet.
 func New(c Config) *Server {
 	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), waits: make(chan struct{}, connections/4)}
-	s.stranger.Scheme, s.stranger.Keys = seedbed.SchemeStandard, []seedbed.HookKey{{ID: "none", Secret: signature.NewSecret()}}
+	s.dummyHook.Scheme, s.dummyHook.Keys = seedbed.SchemeStandard, []seedbed.HookKey{{ID: "none", Secret: signature.NewSecret()}}
 	s.counts.make()
 	s.bounds = bounds{connections: connections, share: share, bodies: max(bodies, 4*s.maxBody), read: readTimeout}
 	if s.Now == nil {
@@ -138,8 +138,12 @@ func New(c Config) *Server {
 // new requests with 503, and returns when those in hand are answered.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Requests in hand outlive ctx: each has a deadline of its own.
-	r := &receiver{Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(), crowd: newCrowd(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies), bodies: httpserve.NewBudget(s.bounds.bodies)}
-	served := net.Listener(r.crowd)
+	r := &receiver{
+		Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(),
+		conns:  newConnLimiter(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies),
+		bodies: httpserve.NewBudget(s.bounds.bodies),
+	}
+	served := net.Listener(r.conns)
 	if s.TLS != nil {
 		served = tls.NewListener(served, s.TLS)
 	}

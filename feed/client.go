@@ -242,7 +242,8 @@ func (c *Client) contact(held string) {
 		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", c.now.guests.size)
 	}
 	c.told = nil
-	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked, InSync: c.synced, Guests: c.now.guests.size}
+	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked,
+		InSync: c.synced, Guests: c.now.guests.size}
 }
 
 // maxTold is how many errors are logged without a contact between them.

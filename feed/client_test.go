@@ -300,7 +300,8 @@ func TestDamagedDisk(t *testing.T) {
 			tt.damage(t, dir)
 
 			r := &recorder{}
-			c := NewClient(ClientConfig{Socket: socketIn(dir), Remotes: remotes(t, tt.node, socketIn(dir)), Node: tt.node, Dir: dir, Applier: r, Log: quiet})
+			c := NewClient(ClientConfig{Socket: socketIn(dir), Remotes: remotes(t, tt.node, socketIn(dir)), Node: tt.node,
+				Dir: dir, Applier: r, Log: quiet})
 			background(t, c.Run)
 			eventually(t, "the outage is noticed", func() bool { return c.Status().Problem != "" })
 			if got := r.count(); (got == 0) != (tt.offline < 0) {
@@ -370,8 +371,10 @@ func TestPageRefused(t *testing.T) {
 	for name, page := range map[string]seedbed.FeedPage{
 		"other generation": {Generation: "g2", Revision: 6},
 		"older":            {Generation: "g1", Revision: 4},
-		"document name":    {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Record: recordOf(bad)}}},
-		"other instance":   {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID, Record: recordOf(other)}}},
+		"document name": {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID,
+			Record: recordOf(bad)}}},
+		"other instance": {Generation: "g1", Revision: 6, Changes: []seedbed.FeedChange{{Revision: 6, Instance: bad.ID,
+			Record: recordOf(other)}}},
 	} {
 		packed, err := packPage(page)
 		if err == nil {

@@ -87,7 +87,8 @@ type seen struct {
 }
 
 func newMemory() *memory {
-	return &memory{hint: make(chan struct{}), news: make(chan struct{}), generation: "g1", live: map[seedbed.InstanceID]seedbed.Guest{}, blobs: map[string][]byte{},
+	return &memory{hint: make(chan struct{}), news: make(chan struct{}), generation: "g1",
+		live: map[seedbed.InstanceID]seedbed.Guest{}, blobs: map[string][]byte{},
 		networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, rows: map[string]int{}}
 }
 
@@ -279,7 +280,8 @@ func (r *recorder) count() int {
 
 func newClient(t *testing.T, socket, dir string, r *recorder) *Client {
 	t.Helper()
-	return NewClient(ClientConfig{Socket: socket, Remotes: remotes(t, "node1", socket), Node: "node1", Dir: dir, Applier: r, Log: quiet, Wait: 5 * time.Second})
+	return NewClient(ClientConfig{Socket: socket, Remotes: remotes(t, "node1", socket), Node: "node1", Dir: dir, Applier: r,
+		Log: quiet, Wait: 5 * time.Second})
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

@@ -89,9 +89,11 @@ func (who caller) about(node string) error {
 	case who.node == node:
 		return nil
 	case who.here:
-		return seedbed.Errorf(seedbed.ErrForbidden, "this host is node %s, and the request about %.80q: set node alike for seedbedd and seedbed-metadata", who.node, node)
+		return seedbed.Errorf(seedbed.ErrForbidden,
+			"this host is node %s, and the request about %.80q: set node alike for seedbedd and seedbed-metadata", who.node, node)
 	}
-	return seedbed.Errorf(seedbed.ErrForbidden, "the certificate is of node %s, and the request about %.80q: set node to what the certificate says, or issue another", who.node, node)
+	return seedbed.Errorf(seedbed.ErrForbidden,
+		"the certificate is of node %s, and the request about %.80q: set node to what the certificate says, or issue another", who.node, node)
 }
 
 // ownEvents are those of events that are of the caller's guests. The others are

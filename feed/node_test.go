@@ -84,7 +84,8 @@ func TestThisNode(t *testing.T) {
 	background(t, func(ctx context.Context) error { return NewServer(m, quiet).ServeNode(ctx, ln, "node1", m) })
 	up := newUpstream(socket, nil)
 	t.Cleanup(up.close)
-	if _, err := up.page(t.Context(), "node2", 0, "", 0); !errors.Is(err, seedbed.ErrForbidden) || !strings.Contains(err.Error(), "this host is node node1") {
+	if _, err := up.page(t.Context(), "node2", 0, "", 0); !errors.Is(err, seedbed.ErrForbidden) ||
+		!strings.Contains(err.Error(), "this host is node node1") {
 		t.Errorf("another's feed: %v", err)
 	}
 	if page, err := up.page(t.Context(), "node1", 0, "", 0); err != nil || len(page.changes) != 2 {
@@ -180,7 +181,8 @@ func TestRolesOfTheFeed(t *testing.T) {
 	} {
 		up := newUpstream("", tt.remotes)
 		_, err := up.page(t.Context(), "node1", 0, "", 0)
-		if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), tt.remotes[0].Addr) {
+		if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(),
+			tt.remotes[0].Addr) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 		up.close()
@@ -252,8 +254,9 @@ func TestEachOutageIsToldOnce(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "1"), filepath.Join(dir, "2")
 	log := &lines{}
-	c := NewClient(ClientConfig{Remotes: remotesAs(identity(t, mtls.Metadata, "node1"), one, two), Node: "node1", Dir: dir, Applier: &recorder{},
-		Log: slog.New(slog.NewTextHandler(log, nil)), Wait: 5 * time.Second})
+	c := NewClient(ClientConfig{Remotes: remotesAs(identity(t, mtls.Metadata, "node1"), one, two), Node: "node1", Dir: dir,
+		Applier: &recorder{},
+		Log:     slog.New(slog.NewTextHandler(log, nil)), Wait: 5 * time.Second})
 	var problems []string
 	background(t, c.Run)
 	eventually(t, "both were tried again and again", func() bool {
@@ -302,7 +305,8 @@ func TestRefusedIsNotLost(t *testing.T) {
 	dir, m := t.TempDir(), newMemory()
 	socket := socketIn(dir)
 	stop := runNodeServer(t, m, socket)
-	s, err := OpenSpool(SpoolConfig{Remotes: remotesAs(identity(t, mtls.Metadata, "stranger"), socket), Node: "stranger", Dir: dir, Log: quiet})
+	s, err := OpenSpool(SpoolConfig{Remotes: remotesAs(identity(t, mtls.Metadata, "stranger"), socket), Node: "stranger",
+		Dir: dir, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

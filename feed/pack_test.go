@@ -38,7 +38,8 @@ func fullGuest(n int) seedbed.Guest {
 func TestPack(t *testing.T) {
 	t.Parallel()
 	v6 := guest(3)
-	v6.NICs = append(v6.NICs, seedbed.GuestNIC{ID: 1<<31 - 1, Network: "other", Addr: netip.MustParseAddr("fd00::1")}, seedbed.GuestNIC{Network: "none"})
+	v6.NICs = append(v6.NICs, seedbed.GuestNIC{ID: 1<<31 - 1, Network: "other", Addr: netip.MustParseAddr("fd00::1")},
+		seedbed.GuestNIC{Network: "none"})
 	for name, g := range map[string]seedbed.Guest{
 		"full": fullGuest(1), "usual": guest(2), "addresses": v6, "nothing": {ID: instance(4)},
 	} {

@@ -49,10 +49,13 @@ func TestServerAnswers(t *testing.T) {
 		{"applied huge", "POST", "/v1/applied", strings.Repeat(" ", 5000), 422, "invalid"},
 		{"negative applied", "POST", "/v1/applied", `{"node":"node1","revision":-1}`, 422, "invalid"},
 		{"events", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + event + `]}`, 204, ""},
-		{"password", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Replace(event, "access", "password", 1) + `]}`, 204, ""},
+		{"password", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Replace(event,
+			"access", "password", 1) + `]}`, 204, ""},
 		{"odd spool", "POST", "/v1/events", `{"node":"node1","spool":"x","events":[]}`, 422, "invalid"},
-		{"odd kind", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Replace(event, "access", "x", 1) + `]}`, 422, "invalid"},
-		{"too many", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Repeat("1,", 300) + `1]}`, 422, "invalid"},
+		{"odd kind", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Replace(event,
+			"access", "x", 1) + `]}`, 422, "invalid"},
+		{"too many", "POST", "/v1/events", `{"node":"node1","spool":"` + spool + `","events":[` + strings.Repeat("1,",
+			300) + `1]}`, 422, "invalid"},
 		{"elsewhere", "GET", "/v2", "", 404, "internal"},
 		{"other method", "DELETE", "/v1/feed", "", 405, "internal"},
 	} {
@@ -263,8 +266,10 @@ func TestLargeSnapshot(t *testing.T) {
 }
 
 func FuzzEvents(f *testing.F) {
-	f.Add([]byte(`{"node":"n","spool":"` + strings.Repeat("a", 32) + `","events":[{"seq":1,"instance":"` + string(instance(1)) + `","kind":"lease"}]}`))
-	f.Add([]byte(`{"node":"n","spool":"` + strings.Repeat("b", 32) + `","events":[{"seq":2,"instance":"` + string(instance(1)) + `","kind":"password","fields":{"password":"x"}}]}`))
+	f.Add([]byte(`{"node":"n","spool":"` + strings.Repeat("a",
+		32) + `","events":[{"seq":1,"instance":"` + string(instance(1)) + `","kind":"lease"}]}`))
+	f.Add([]byte(`{"node":"n","spool":"` + strings.Repeat("b",
+		32) + `","events":[{"seq":2,"instance":"` + string(instance(1)) + `","kind":"password","fields":{"password":"x"}}]}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		node, spool, events, err := decodeEvents(body)

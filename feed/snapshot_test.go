@@ -19,7 +19,8 @@ import (
 // TestSnapshotFile: what is stored is loaded.
 func TestSnapshotFile(t *testing.T) {
 	t.Parallel()
-	for name, guests := range map[string][]seedbed.Guest{"none": nil, "one": {fullGuest(1)}, "several": {fullGuest(1), fullGuest(2), guest(3), {ID: instance(600)}}} {
+	for name, guests := range map[string][]seedbed.Guest{"none": nil, "one": {fullGuest(1)}, "several": {fullGuest(1),
+		fullGuest(2), guest(3), {ID: instance(600)}}} {
 		page := seedbed.FeedPage{Snapshot: true, Generation: "g", Revision: 7, TokenKey: bytes.Repeat([]byte{1}, 32),
 			Networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, Site: seedbed.Site{Domain: "d", Certificate: []byte{1}},
 			Maintenance: []seedbed.Maintenance{{ID: "instance-event-1", NotBefore: time.Unix(1, 0).UTC()}}}
@@ -81,7 +82,8 @@ func TestFirstForm(t *testing.T) {
 	check := func(p *picture) {
 		t.Helper()
 		s := p.state(false)
-		if len(all(s)) != 2 || s.Revision != 5 || len(s.TokenKey) != 32 || len(s.Networks) != 1 || userData(t, s, instance(1)) != string(document) {
+		if len(all(s)) != 2 || s.Revision != 5 || len(s.TokenKey) != 32 || len(s.Networks) != 1 || userData(t, s,
+			instance(1)) != string(document) {
 			t.Errorf("state %+v of %d guests", s, len(all(s)))
 		}
 	}
@@ -141,7 +143,8 @@ func FuzzSnapshot(f *testing.F) {
 // FuzzPage: no page makes the reader panic, and each record that it takes is whole.
 func FuzzPage(f *testing.F) {
 	g := fullGuest(1)
-	b, err := json.Marshal(seedbed.FeedPage{Snapshot: true, Revision: 1, Changes: []seedbed.FeedChange{{Instance: g.ID, Record: recordOf(g)}, {Instance: instance(2)}}})
+	b, err := json.Marshal(seedbed.FeedPage{Snapshot: true, Revision: 1, Changes: []seedbed.FeedChange{{Instance: g.ID,
+		Record: recordOf(g)}, {Instance: instance(2)}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -15,7 +15,8 @@ import (
 
 func openTestSpool(t *testing.T, dir string, most seedbed.Bytes) *Spool {
 	t.Helper()
-	s, err := OpenSpool(SpoolConfig{Socket: socketIn(dir), Remotes: remotes(t, "node1", socketIn(dir)), Node: "node1", Dir: dir, MaxBytes: most, Log: quiet})
+	s, err := OpenSpool(SpoolConfig{Socket: socketIn(dir), Remotes: remotes(t, "node1", socketIn(dir)), Node: "node1",
+		Dir: dir, MaxBytes: most, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

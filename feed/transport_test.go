@@ -71,7 +71,8 @@ func identityBy(t *testing.T, dir string, role mtls.Role, node string) *mtls.Ide
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, err := mtls.Open(mtls.Files{Name: "cluster", CA: filepath.Join(out, "ca.pem"), Cert: made.Cert, Key: made.Key}, role, node, slog.New(slog.DiscardHandler))
+	i, err := mtls.Open(mtls.Files{Name: "cluster", CA: filepath.Join(out, "ca.pem"), Cert: made.Cert, Key: made.Key}, role,
+		node, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

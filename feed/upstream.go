@@ -137,7 +137,8 @@ func (u *upstream) call(ctx context.Context, limit time.Duration, method, path s
 }
 
 // call makes one request. passOn tells that another server may do better.
-func (d door) call(ctx context.Context, limit time.Duration, method, path string, send any, receive func(io.Reader) error) (passOn bool, err error) {
+func (d door) call(ctx context.Context, limit time.Duration, method, path string, send any,
+	receive func(io.Reader) error) (passOn bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var body io.Reader

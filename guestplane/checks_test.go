@@ -19,9 +19,11 @@ func TestFeedChecks(t *testing.T) {
 	}{
 		{"at the start", feed.Status{}, []string{"feed: false: seedbedd has not answered yet"}},
 		{"away", feed.Status{Problem: "no such file"}, []string{"feed: false: no such file"}},
-		{"followed", feed.Status{Connected: true, Revision: 7, Guests: 2}, []string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied"}},
+		{"followed", feed.Status{Connected: true, Revision: 7, Guests: 2},
+			[]string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied"}},
 		{"held", feed.Status{Connected: true, Revision: 7, Guests: 2, Held: "instance x is on network lab"},
-			[]string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied", "acknowledgement: false: instance x is on network lab"}},
+			[]string{"feed: true: seedbedd answers; revision 7 with 2 instance(s) is applied",
+				"acknowledgement: false: instance x is on network lab"}},
 	} {
 		var have []string
 		for _, c := range FeedChecks(tt.status) {

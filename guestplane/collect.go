@@ -22,7 +22,8 @@ type collector struct {
 	state   string // the directory of the feed's snapshot
 }
 
-func NewCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager, state string) prometheus.Collector {
+func NewCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager,
+	state string) prometheus.Collector {
 	return collector{guests, client, spool, network, state}
 }
 
@@ -31,24 +32,29 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	requestsDesc  = describe("metadata_requests_total", "Answers to guests by dialect, version and HTTP status.", "dialect", "version", "status")
-	noTokenDesc   = describe("metadata_requests_without_token_total", "Requests without a session token, by whether they were answered.", "result")
-	delayedDesc   = describe("metadata_requests_delayed_total", "Requests that were answered later because of the instance's rate limit.")
-	latencyDesc   = describe("metadata_request_seconds", "Time from a request's header to its answer.")
-	callersDesc   = describe("metadata_callers_total", "Requests of callers that are nobody's, by what became of them.", "result")
-	connsDesc     = describe("metadata_connections", "Connections of guests that are open.")
-	unknownDesc   = describe("metadata_connections_unknown", "Those of them whose caller is unknown.")
-	guestsDesc    = describe("metadata_instances", "Instances that are served.")
-	revisionDesc  = describe("feed_revision", "Revision of the feed that is applied.")
-	syncDesc      = describe("feed_in_sync", "1 once everything that seedbedd had at the last contact is applied.")
-	ageDesc       = describe("feed_contact_age_seconds", "Seconds since seedbedd last answered; before it has, since the snapshot on disk was written, and -1 without one.")
-	sentDesc      = describe("spool_sent_total", "Guest events that seedbedd has acknowledged.")
-	lostDesc      = describe("spool_lost_total", "Guest events that were dropped under overload.")
-	droppedDesc   = describe("spool_dropped_bytes_total", "Bytes of guest events that were dropped from the disk unsent, because there were too many.")
-	waitingDesc   = describe("spool_waiting_bytes", "Bytes of guest events that wait for seedbedd.")
-	portsDesc     = describe("filter_ports", "Ports of guests with filters in the kernel.")
-	networksDesc  = describe("filter_networks", "Networks that are applied.")
-	appliedDesc   = describe("filter_applied_age_seconds", "Seconds since the host's network was last made or found to be what the feed says; -1 before that.")
+	requestsDesc = describe("metadata_requests_total", "Answers to guests by dialect, version and HTTP status.", "dialect",
+		"version", "status")
+	noTokenDesc = describe("metadata_requests_without_token_total",
+		"Requests without a session token, by whether they were answered.", "result")
+	delayedDesc  = describe("metadata_requests_delayed_total", "Requests that were answered later because of the instance's rate limit.")
+	latencyDesc  = describe("metadata_request_seconds", "Time from a request's header to its answer.")
+	callersDesc  = describe("metadata_callers_total", "Requests of callers that are nobody's, by what became of them.", "result")
+	connsDesc    = describe("metadata_connections", "Connections of guests that are open.")
+	unknownDesc  = describe("metadata_connections_unknown", "Those of them whose caller is unknown.")
+	guestsDesc   = describe("metadata_instances", "Instances that are served.")
+	revisionDesc = describe("feed_revision", "Revision of the feed that is applied.")
+	syncDesc     = describe("feed_in_sync", "1 once everything that seedbedd had at the last contact is applied.")
+	ageDesc      = describe("feed_contact_age_seconds",
+		"Seconds since seedbedd last answered; before it has, since the snapshot on disk was written, and -1 without one.")
+	sentDesc    = describe("spool_sent_total", "Guest events that seedbedd has acknowledged.")
+	lostDesc    = describe("spool_lost_total", "Guest events that were dropped under overload.")
+	droppedDesc = describe("spool_dropped_bytes_total",
+		"Bytes of guest events that were dropped from the disk unsent, because there were too many.")
+	waitingDesc  = describe("spool_waiting_bytes", "Bytes of guest events that wait for seedbedd.")
+	portsDesc    = describe("filter_ports", "Ports of guests with filters in the kernel.")
+	networksDesc = describe("filter_networks", "Networks that are applied.")
+	appliedDesc  = describe("filter_applied_age_seconds",
+		"Seconds since the host's network was last made or found to be what the feed says; -1 before that.")
 	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, guestsDesc,
 		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, portsDesc, networksDesc, appliedDesc}
 )

@@ -101,7 +101,8 @@ func TestEqualNetworksAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range []person{first, other} {
-		if out := g.ns.Run(t, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5", "-s", script); !strings.Contains(out, "10.77.0.11 "+g.Name) {
+		if out := g.ns.Run(t, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5", "-s",
+			script); !strings.Contains(out, "10.77.0.11 "+g.Name) {
 			t.Errorf("the lease of %s:\n%s", g.Name, out)
 		}
 	}
@@ -252,7 +253,8 @@ func TestRedirect(t *testing.T) {
 func TestPortIsTaken(t *testing.T) {
 	p := realPlane(t)
 	a := record(1, "default", "10.77.0.11")
-	python := netnstest.Background(t, "python3", "-c", "import socket, sys; s = socket.socket(socket.AF_INET6); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('::', 80)); s.listen(); print('ready', flush=True); sys.stdin.read()")
+	python := netnstest.Background(t, "python3", "-c",
+		"import socket, sys; s = socket.socket(socket.AF_INET6); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('::', 80)); s.listen(); print('ready', flush=True); sys.stdin.read()")
 	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{network0()}, a)); err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,8 @@ type person struct {
 func record(number byte, network string, addr string) seedbed.Guest {
 	return seedbed.Guest{
 		ID: seedbed.InstanceID(fmt.Sprintf("ec2a0b1c-2d3e-4f56-8789-0123456789%02x", number)), Name: fmt.Sprintf("guest-%d", number),
-		NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(100 + int(number)), MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, number}, Network: network, Addr: netip.MustParseAddr(addr)}},
+		NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(100 + int(number)), MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, number},
+			Network: network, Addr: netip.MustParseAddr(addr)}},
 	}
 }
 
@@ -135,7 +136,8 @@ func request(t *testing.T, from *netnstest.Namespace, wait time.Duration, method
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(wait))
-	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: metadata\r\nConnection: close\r\nContent-Length: 0\r\n%s\r\n", method, path, strings.Join(append(headers, ""), "\r\n"))
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: metadata\r\nConnection: close\r\nContent-Length: 0\r\n%s\r\n", method, path,
+		strings.Join(append(headers, ""), "\r\n"))
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return answer{}
@@ -174,7 +176,8 @@ func (p person) served(t *testing.T, when string, addrs ...string) {
 func (p person) robs(t *testing.T, when string, other person, addrs ...string) {
 	t.Helper()
 	for _, addr := range addrs {
-		for _, path := range []string{idPath, "/latest/meta-data/local-ipv4", "/latest/meta-data/mac", "/latest/dynamic/instance-identity/document"} {
+		for _, path := range []string{idPath, "/latest/meta-data/local-ipv4", "/latest/meta-data/mac",
+			"/latest/dynamic/instance-identity/document"} {
 			got := request(t, p.ns, shortly, "GET", addr, path)
 			if got.status == 0 {
 				break // and neither are the others answered

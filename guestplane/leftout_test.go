@@ -46,7 +46,8 @@ func TestLeftOut(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		err := p.Held()
-		if (err == nil) != (held == "") || err != nil && (!strings.Contains(err.Error(), held) || !strings.Contains(err.Error(), "somebody else's")) {
+		if (err == nil) != (held == "") || err != nil && (!strings.Contains(err.Error(), held) || !strings.Contains(err.Error(),
+			"somebody else's")) {
 			t.Errorf("%s: held because of %v, want %q", name, err, held)
 		}
 		for _, g := range guests {

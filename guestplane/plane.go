@@ -60,7 +60,8 @@ type Plane struct {
 	asked   chan chan<- error // by alive
 }
 
-func New(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool, c config.Metadata, log *slog.Logger) *Plane {
+func New(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool,
+	c config.Metadata, log *slog.Logger) *Plane {
 	return &Plane{
 		kernel: k, host: host, directory: directory, guests: guests, spool: spool, port: c.Port(), log: log, whole: true,
 		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), asked: make(chan chan<- error),

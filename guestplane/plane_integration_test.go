@@ -39,7 +39,8 @@ func kernelPlane(t *testing.T) *Plane {
 	})
 	dir := t.TempDir()
 	p := testPlane(k)
-	if p.spool, err = feed.OpenSpool(feed.SpoolConfig{Socket: filepath.Join(dir, "feed.sock"), Node: "node1", Dir: dir, Log: quiet}); err != nil {
+	if p.spool, err = feed.OpenSpool(feed.SpoolConfig{Socket: filepath.Join(dir, "feed.sock"), Node: "node1", Dir: dir,
+		Log: quiet}); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -169,7 +169,8 @@ func testPlane(k interface {
 	surroundings
 }) *Plane {
 	directory := metadata.NewDirectory()
-	return New(k, k, directory, metadata.New(metadata.Config{Directory: directory, Log: quiet}), nil, config.Metadata{Listen: config.MetadataAddr}, quiet)
+	return New(k, k, directory, metadata.New(metadata.Config{Directory: directory, Log: quiet}), nil,
+		config.Metadata{Listen: config.MetadataAddr}, quiet)
 }
 
 // start runs the plane until stop or the end of the test; stop gives what run returned.
@@ -264,12 +265,14 @@ func TestChangesAreWritten(t *testing.T) {
 	other.ID, other.NICs = "ec2a0b1c-2d3e-4f56-8789-0123456789ac", []seedbed.GuestNIC{
 		{ID: 202, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 2}, Network: "default", Addr: netip.MustParseAddr("10.77.0.12")}}
 	moved := other
-	moved.NICs = []seedbed.GuestNIC{{ID: 203, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 3}, Network: "default", Addr: netip.MustParseAddr("10.77.0.13")}}
+	moved.NICs = []seedbed.GuestNIC{{ID: 203, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 3}, Network: "default",
+		Addr: netip.MustParseAddr("10.77.0.13")}}
 	twice := moved
 	twice.NICs = append(slices.Clone(moved.NICs), moved.NICs[0])
 	open := network0()
 	open.Allow.Addresses = true
-	state := func(since, revision int64, changed []seedbed.InstanceID, networks []seedbed.Network, guests ...seedbed.Guest) seedbed.GuestPlaneState {
+	state := func(since, revision int64, changed []seedbed.InstanceID, networks []seedbed.Network,
+		guests ...seedbed.Guest) seedbed.GuestPlaneState {
 		s := stateWith(networks, guests...)
 		s.Since, s.Revision, s.Changed = since, revision, changed
 		return s

@@ -43,7 +43,8 @@ func newCrowd(t *testing.T, n int) *crowd {
 		c.page.Changes = append(c.page.Changes, seedbed.FeedChange{Revision: 7, Instance: id, Record: feedtest.Record(t, seedbed.Guest{
 			ID: id, Name: fmt.Sprintf("web-%d", i), Profile: "web", Image: "debian", VCPUs: 2, Memory: 2 << 30, UserData: blob,
 			SSHKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPxx op"}, Created: time.Unix(1_700_000_000, 0), Node: "node1",
-			NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(i + 1), MAC: seedbed.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}, Network: "default", Addr: addr}},
+			NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(i + 1), MAC: seedbed.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)},
+				Network: "default", Addr: addr}},
 		})})
 	}
 	return c

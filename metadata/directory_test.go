@@ -187,7 +187,8 @@ func TestSmallChanges(t *testing.T) {
 				g := seedbed.Guest{ID: id, Name: fmt.Sprint("r", revision)}
 				for range rapid.IntRange(0, 2).Draw(t, "NICs") {
 					nic := rapid.IntRange(1, 8).Draw(t, "NIC") // may be another's: refused then
-					g.NICs = append(g.NICs, seedbed.GuestNIC{ID: seedbed.NICID(nic), MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, byte(rapid.IntRange(1, 8).Draw(t, "MAC"))},
+					g.NICs = append(g.NICs, seedbed.GuestNIC{ID: seedbed.NICID(nic), MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0,
+						byte(rapid.IntRange(1, 8).Draw(t, "MAC"))},
 						Network: rapid.SampledFrom([]string{"default", "other"}).Draw(t, "network")})
 				}
 				next[id] = g

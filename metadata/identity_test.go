@@ -97,7 +97,8 @@ func TestStranger(t *testing.T) {
 
 	s.InSync = false
 	l.apply(s)
-	for _, request := range []string{"PUT /latest/api/token HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "GET /2009-04-04/meta-data/instance-id HTTP/1.1\r\nHost: x\r\n\r\n"} {
+	for _, request := range []string{"PUT /latest/api/token HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"GET /2009-04-04/meta-data/instance-id HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		if got := l.raw(stranger, request); got != "" {
 			t.Errorf("not in sync: answer %q", got)
 		}

@@ -99,7 +99,8 @@ func stateWith(docs map[seedbed.InstanceID]seedbed.Documents, guests ...seedbed.
 		Guest:  func(id seedbed.InstanceID) (seedbed.Guest, bool) { g, ok := held[id]; return g, ok },
 		Blob:   func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
 		Networks: []seedbed.Network{
-			{Name: "default", Bridge: "seedbed0", Prefix: netip.MustParsePrefix("127.0.1.1/24"), Gateway: netip.MustParseAddr("127.0.1.1"), DHCP: true},
+			{Name: "default", Bridge: "seedbed0", Prefix: netip.MustParsePrefix("127.0.1.1/24"),
+				Gateway: netip.MustParseAddr("127.0.1.1"), DHCP: true},
 			{Name: "other", Bridge: "seedbed1", Prefix: netip.MustParsePrefix("10.9.0.0/16"), Gateway: netip.MustParseAddr("10.9.0.1"),
 				DNS: []netip.Addr{netip.MustParseAddr("10.9.0.53")}, Identity: seedbed.IdentityMAC},
 		},

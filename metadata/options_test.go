@@ -28,7 +28,8 @@ func TestOptions(t *testing.T) {
 		{"required, HEAD", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "HEAD", leaf, 200, 401, 1, 0},
 		{"required, nothing there", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "GET", "/x", 404, 401, 1, 0},
 		{"required, versions", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "GET", "/", 200, 401, 1, 0},
-		{"required, openstack", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "GET", "/openstack/latest/meta_data.json", 200, 401, 1, 0},
+		{"required, openstack", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "GET",
+			"/openstack/latest/meta_data.json", 200, 401, 1, 0},
 		{"required, nocloud", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "GET", "/nocloud/meta-data", 200, 401, 1, 0},
 		{"required, password", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "POST", "/openstack/latest/password", 400, 401, 1, 0},
 		{"required, report", seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, "POST", report, 200, 200, 0, 0},
@@ -88,7 +89,8 @@ func TestHopLimitOption(t *testing.T) {
 		name, network, addr string
 		limit, want         int
 	}{
-		{"default", "tcp4", "127.0.0.1:0", 0, 1}, {"three", "tcp4", "127.0.0.1:0", 3, 3}, {"most", "tcp4", "127.0.0.1:0", seedbed.MaxHopLimit, 64},
+		{"default", "tcp4", "127.0.0.1:0", 0, 1}, {"three", "tcp4", "127.0.0.1:0", 3, 3}, {"most", "tcp4", "127.0.0.1:0",
+			seedbed.MaxHopLimit, 64},
 		{"IPv6", "tcp6", "[::1]:0", 2, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,7 +27,8 @@ func TestOpenSSLVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(0x7fff_1234_5678), Subject: pkix.Name{CommonName: "seedbed identity", Organization: []string{"Ü"}},
+	template := &x509.Certificate{SerialNumber: big.NewInt(0x7fff_1234_5678),
+		Subject:   pkix.Name{CommonName: "seedbed identity", Organization: []string{"Ü"}},
 		NotBefore: now, NotAfter: now.Add(time.Hour)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

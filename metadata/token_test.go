@@ -128,7 +128,8 @@ func TestTokenHops(t *testing.T) {
 	if err != nil || before < 2 {
 		t.Fatalf("time to live %d, %v", before, err)
 	}
-	for _, tt := range []struct{ method, path string }{{"PUT", tokenPath}, {"PUT", tokenPath}, {"GET", "/latest/meta-data/mac"}, {"PUT", tokenPath}} {
+	for _, tt := range []struct{ method, path string }{{"PUT", tokenPath}, {"PUT", tokenPath}, {"GET",
+		"/latest/meta-data/mac"}, {"PUT", tokenPath}} {
 		l.want(c, 200, tt.method, tt.path, ttlHeader, "60")
 		if got, err := hops(inner.Load()); err != nil || got != 1 {
 			t.Errorf("after %s: time to live %d, %v, want 1", tt.method, got, err)

@@ -38,7 +38,8 @@ var goldenPaths = []string{
 	"/latest/meta-data/tags/instance/no%2Fpath", "/latest/meta-data/network/interfaces/macs/52%3A54%3A00%3A00%3A00%3A0a/mac",
 	"/latest/meta-data/spot", "/latest/meta-data/public-ipv4", "/latest/meta-data/iam/info",
 	"/openstack", "/openstack/", "/openstack/2018-08-27", "/openstack/2012-08-10/meta_data.json", "/openstack/2013-04-04/password/",
-	"/openstack/1.0/meta_data.json", "/openstack/latest/meta-data", "/OpenStack", "/nocloud", "/nocloud/meta-data/", "/nocloud/latest/meta-data", "/seedbed/", "/seedbed/report/report-token-of-a",
+	"/openstack/1.0/meta_data.json", "/openstack/latest/meta-data", "/OpenStack", "/nocloud", "/nocloud/meta-data/",
+	"/nocloud/latest/meta-data", "/seedbed/", "/seedbed/report/report-token-of-a",
 }
 
 // guestC is what guestA is not: on two networks, about to be interrupted, and
@@ -46,13 +47,16 @@ var goldenPaths = []string{
 func guestC() seedbed.Guest {
 	at := time.Date(2026, 10, 1, 8, 30, 0, 0, time.UTC)
 	g := guestA()
-	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other", Addr: netip.MustParseAddr("10.9.0.7")})
+	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other",
+		Addr: netip.MustParseAddr("10.9.0.7")})
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID}
 	g.Action, g.Password = seedbed.ActionShutdown, "posted=="
 	g.Spot = &seedbed.Spot{Action: "terminate", Time: at, Rebalance: at.Add(-time.Hour)}
 	g.Maintenance = []seedbed.Maintenance{
-		{ID: "instance-event-00000000000000001", Code: "instance-stop", Description: "the disk moves", NotBefore: at, State: seedbed.MaintenanceActive},
-		{ID: "instance-event-00000000000000002", Code: "system-reboot", Description: "new kernel", NotBefore: at, NotAfter: at.Add(time.Hour), State: seedbed.MaintenanceCompleted},
+		{ID: "instance-event-00000000000000001", Code: "instance-stop", Description: "the disk moves", NotBefore: at,
+			State: seedbed.MaintenanceActive},
+		{ID: "instance-event-00000000000000002", Code: "system-reboot", Description: "new kernel", NotBefore: at,
+			NotAfter: at.Add(time.Hour), State: seedbed.MaintenanceCompleted},
 	}
 	return g
 }

@@ -51,7 +51,8 @@ func TestAllowance(t *testing.T) {
 	open := lab()
 	open.Allow = seedbed.Allowance{Addresses: true, DHCPServer: true, RouterAdvertisements: true, MetadataAddresses: true}
 	s.Networks = append(s.Networks, open)
-	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"), Mark: 103, Bridge: "seedbed1"})
+	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"),
+		Mark: 103, Bridge: "seedbed1"})
 	apply(t, m, s, Options{})
 	// Where br_netfilter looks at bridged frames, fragments are put together before guest 2 has them.
 	netnstest.Run(t, "sysctl", "-w", "net.bridge.bridge-nf-call-ip6tables=0")
@@ -105,7 +106,8 @@ func TestAllowance(t *testing.T) {
 		{"solicitation", always, icmp6From(ll1, nd(135, ll2, ndOption(1, mac1)))},
 		{"solicitation of the metadata address", always, icmp6From(ll1, nd(135, MetadataAddr6, ndOption(1, mac1)))},
 		{"solicitation with another's MAC", never, icmp6From(ll1, nd(135, ll2, ndOption(1, mac2)))},
-		{"solicitation with another's MAC behind another option", never, icmp6From(ll1, nd(135, ll2, []byte{14, 1, 0, 0, 0, 0, 0, 0}, ndOption(1, mac2)))},
+		{"solicitation with another's MAC behind another option", never, icmp6From(ll1, nd(135, ll2, []byte{14, 1, 0, 0, 0, 0,
+			0, 0}, ndOption(1, mac2)))},
 		{"solicitation behind another header", never, behind(0, hopByHop, nd(135, ll2))},
 		{"solicitation from the metadata address", "claim", icmp6From(MetadataAddr6LinkLocal, nd(135, ll2, ndOption(1, mac1)))},
 		{"duplicate address detection", always, icmp6From(zero, nd(135, ll1))},
@@ -131,7 +133,8 @@ func TestAllowance(t *testing.T) {
 		{"the rest of such a chain", never, behind(44, []byte{60, 0, 0, 8, 0, 0, 0, 9}, append(make([]byte, 16), ra...))},
 		{"a first fragment of UDP", always, behind(44, []byte{17, 0, 0, 1, 0, 0, 0, 9}, udp(1000, 2000, []byte("hello...")))},
 		{"a later fragment of UDP", always, behind(44, []byte{17, 0, 0, 17, 0, 0, 0, 9}, make([]byte, 16))},
-		{"fragments to Amazon's", never, ether(broadcast, mac1, unix.ETH_P_IPV6, ip6From(ll1, MetadataAddr6, 44, append([]byte{6, 0, 0, 1, 0, 0, 0, 9}, make([]byte, 24)...)))},
+		{"fragments to Amazon's", never, ether(broadcast, mac1, unix.ETH_P_IPV6, ip6From(ll1, MetadataAddr6, 44,
+			append([]byte{6, 0, 0, 1, 0, 0, 0, 9}, make([]byte, 24)...)))},
 		{"nothing behind the header", never, ether(broadcast, mac1, unix.ETH_P_IPV6, ip6From(ll1, all, 59, nil))},
 	}
 	for name, allow := range allowances {
@@ -260,7 +263,8 @@ func forbidden() [][]byte {
 	return [][]byte{
 		ether(broadcast, mac1, unix.ETH_P_ARP, arp(2, mac1, MetadataAddr, ip2)),
 		ether(broadcast, mac2, unix.ETH_P_IP, ip4(ip2, everybody, 17, 0, udp(7, 7, []byte("forged")))),
-		ether(broadcast, mac1, unix.ETH_P_IPV6, ip6From(linkLocalOf(mac1), netip.MustParseAddr("ff02::1"), 58, nd(136, MetadataAddr6, ndOption(2, mac1)))),
+		ether(broadcast, mac1, unix.ETH_P_IPV6, ip6From(linkLocalOf(mac1), netip.MustParseAddr("ff02::1"), 58, nd(136,
+			MetadataAddr6, ndOption(2, mac1)))),
 	}
 }
 
@@ -332,7 +336,8 @@ func TestHotPlug(t *testing.T) {
 		netnstest.Run(t, "ip", "link", "set", "sb1", "master", "seedbed0")
 		passes(true, f)
 		apply(t, m, without, Options{}) // migrated away, and the interface still there
-		until(t, "the frames on their way have arrived", func() bool { a := w.good.Load(); time.Sleep(50 * time.Millisecond); return w.good.Load() == a })
+		until(t, "the frames on their way have arrived",
+			func() bool { a := w.good.Load(); time.Sleep(50 * time.Millisecond); return w.good.Load() == a })
 		passes(false, f)
 		unplug(f)
 		_, f = plug() // not known yet

@@ -73,7 +73,8 @@ func TestApplyWritesOnlyTheDifference(t *testing.T) {
 	handles := netnstest.Run(t, "nft", "-a", "list", "chain", "bridge", "seedbed", "pre")
 
 	s.Ports[0].Mark, s.Ports[1].Addr = 555, netip.MustParseAddr("10.77.0.99")
-	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.77.0.13"), Mark: 103, Bridge: "seedbed0"})
+	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.77.0.13"),
+		Mark: 103, Bridge: "seedbed0"})
 	apply(t, m, s, Options{})
 	// nft shows marks in the wrong byte order, since the library cannot tell it the right one.
 	want := netnstest.Run(t, "nft", "list", "map", "bridge", "seedbed", "who")
@@ -82,7 +83,8 @@ func TestApplyWritesOnlyTheDifference(t *testing.T) {
 			t.Errorf("no element %s in\n%s", e, want)
 		}
 	}
-	if out := netnstest.Run(t, "nft", "list", "set", "bridge", "seedbed", "addrs"); !strings.Contains(out, `"sb2" . 10.77.0.99`) || strings.Contains(out, "10.77.0.12") {
+	if out := netnstest.Run(t, "nft", "list", "set", "bridge", "seedbed", "addrs"); !strings.Contains(out,
+		`"sb2" . 10.77.0.99`) || strings.Contains(out, "10.77.0.12") {
 		t.Errorf("addrs after a change:\n%s", out)
 	}
 
@@ -184,7 +186,8 @@ func TestApplyLeavesAnotherInstallation(t *testing.T) {
 		if !errors.Is(err, seedbed.ErrConflict) {
 			t.Fatalf("Apply gave %v, want ErrConflict", err)
 		}
-		for _, want := range []string{"seedbed0", "52:54:00:b0:00:02", "another installation of Seedbed", "seedbed-metadata --cleanup", "another bridge name"} {
+		for _, want := range []string{"seedbed0", "52:54:00:b0:00:02", "another installation of Seedbed",
+			"seedbed-metadata --cleanup", "another bridge name"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q does not say %q", err, want)
 			}
@@ -251,7 +254,8 @@ func TestManyPorts(t *testing.T) {
 	s.Networks[0].Prefix = netip.MustParsePrefix("10.77.0.0/16")
 	a := netip.MustParseAddr("10.77.1.0")
 	for i := 1; i <= 5000; i++ {
-		s.Ports = append(s.Ports, Port{Tap: seedbed.NICID(i).Tap(), MAC: seedbed.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, Addr: a, Mark: uint32(i), Bridge: "seedbed0"})
+		s.Ports = append(s.Ports, Port{Tap: seedbed.NICID(i).Tap(), MAC: seedbed.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)},
+			Addr: a, Mark: uint32(i), Bridge: "seedbed0"})
 		a = a.Next()
 	}
 	apply(t, m, s, Options{})
@@ -269,7 +273,8 @@ func TestManyPorts(t *testing.T) {
 		s.Ports[i].Mark += 10000
 	}
 	apply(t, m, s, Options{})
-	if out := netnstest.Run(t, "nft", "list", "map", "bridge", "seedbed", "who"); strings.Count(out, fmt.Sprintf(": 0x%08x", bits.ReverseBytes32(15000))) != 1 {
+	if out := netnstest.Run(t, "nft", "list", "map", "bridge", "seedbed", "who"); strings.Count(out, fmt.Sprintf(": 0x%08x",
+		bits.ReverseBytes32(15000))) != 1 {
 		t.Error("a mark did not change")
 	}
 }

@@ -114,7 +114,8 @@ func (p *plan) abandoned(links map[string]link) []link {
 	for _, name := range slices.Sorted(maps.Keys(links)) {
 		l := links[name]
 		network, _, ours := l.madeFor()
-		if ours && p.foreign[name] == nil && !slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Bridge == name && n.Name == network }) {
+		if ours && p.foreign[name] == nil && !slices.ContainsFunc(p.networks,
+			func(n seedbed.Network) bool { return n.Bridge == name && n.Name == network }) {
 			out = append(out, l)
 		}
 	}

@@ -102,7 +102,8 @@ func checkBridges(p *plan) []seedbed.Check {
 	}
 	for _, l := range p.abandoned(links) {
 		if _, mark, _ := l.madeFor(); mark != p.installation {
-			checks = append(checks, failed("bridge "+l.name, errors.New("it has no network here, and carries the mark of another installation of Seedbed, or none"),
+			checks = append(checks, failed("bridge "+l.name,
+				errors.New("it has no network here, and carries the mark of another installation of Seedbed, or none"),
 				"if nothing uses it: ip link del "+l.name))
 			continue
 		}

@@ -21,7 +21,8 @@ func checkFwmark(needed bool) seedbed.Check {
 	case v != 1 && !needed:
 		return passed(name, "%s is set to 1 with the first network", sysctlName(keyFwmarkAccept))
 	case v != 1:
-		return failed(name, fmt.Errorf("%s is %d", sysctlName(keyFwmarkAccept), v), "sysctl -w "+sysctlName(keyFwmarkAccept)+"=1, and find out what sets it back")
+		return failed(name, fmt.Errorf("%s is %d", sysctlName(keyFwmarkAccept), v),
+			"sysctl -w "+sysctlName(keyFwmarkAccept)+"=1, and find out what sets it back")
 	}
 	return passed(name, "%s is 1", sysctlName(keyFwmarkAccept))
 }

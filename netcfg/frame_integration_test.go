@@ -78,7 +78,8 @@ func rawSocket(t *testing.T) int {
 		t.Error(err)
 		return -1
 	}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16(be16(unix.ETH_P_ALL)), Ifindex: i.Index}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16(be16(unix.ETH_P_ALL)),
+		Ifindex: i.Index}); err != nil {
 		t.Error(err)
 	}
 	tv := unix.NsecToTimeval(int64(100 * time.Millisecond))
@@ -129,12 +130,14 @@ func TestFrames(t *testing.T) {
 		{"DHCP request in fragments", ipEther(ip4(ip1, everybody, 17, 0x2000, udp(68, 67, nil))), false},
 		{"ICMP redirect", ipEther(ip4(ip1, everybody, 1, 0, append([]byte{5, 1}, make([]byte, 40)...))), false},
 		{"802.1Q tag", ether(broadcast, mac1, unix.ETH_P_8021Q, append(vlan, arp(2, mac1, MetadataAddr, ip2)...)), false},
-		{"priority tag", ether(broadcast, mac1, unix.ETH_P_8021Q, append(append(be16(0), be16(unix.ETH_P_ARP)...), arp(2, mac1, MetadataAddr, ip2)...)), false},
+		{"priority tag", ether(broadcast, mac1, unix.ETH_P_8021Q, append(append(be16(0), be16(unix.ETH_P_ARP)...), arp(2, mac1,
+			MetadataAddr, ip2)...)), false},
 		{"802.1ad tag", ether(broadcast, mac1, unix.ETH_P_8021AD, append(vlan, arp(2, mac1, ip1, ip2)...)), false},
 		{"PPPoE discovery", ether(broadcast, mac1, unix.ETH_P_PPP_DISC, make([]byte, 46)), false},
 		{"spanning tree", ether(seedbed.MAC{1, 0x80, 0xc2}, mac1, 38, make([]byte, 46)), false},
 		{"router advertisement", ip6Ether(ip6(58, append([]byte{134, 0}, make([]byte, 14)...))), false},
-		{"router advertisement behind an extension header", ip6Ether(ip6(0, append([]byte{58, 0, 1, 4, 0, 0, 0, 0, 134, 0}, make([]byte, 14)...))), false},
+		{"router advertisement behind an extension header", ip6Ether(ip6(0, append([]byte{58, 0, 1, 4, 0, 0, 0, 0, 134, 0},
+			make([]byte, 14)...))), false},
 		{"ICMPv6 redirect", ip6Ether(ip6(58, append([]byte{137, 0}, make([]byte, 38)...))), false},
 		{"DHCPv6 server", ip6Ether(ip6(17, udp(547, 546, make([]byte, 20)))), false},
 		{"neighbour solicitation", ip6Ether(ip6(58, append([]byte{135, 0}, make([]byte, 22)...))), true},

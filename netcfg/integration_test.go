@@ -118,7 +118,8 @@ func guest(t *testing.T, tap string, mac seedbed.MAC, ip netip.Addr) *netnstest.
 // ruleset is our tables with their handles, without counters and what the rules note themselves.
 func ruleset(t *testing.T) string {
 	t.Helper()
-	out := netnstest.Run(t, "nft", "-a", "list", "table", "bridge", "seedbed") + netnstest.Run(t, "nft", "-a", "list", "table", "inet", "seedbed")
+	out := netnstest.Run(t, "nft", "-a", "list", "table", "bridge", "seedbed") + netnstest.Run(t, "nft", "-a", "list",
+		"table", "inet", "seedbed")
 	out = regexp.MustCompile(`(?s)\tset (sources|newcomers) \{.*?\n\t\}\n`).ReplaceAllString(out, "")
 	return regexp.MustCompile(`packets \d+ bytes \d+`).ReplaceAllString(out, "")
 }

@@ -64,12 +64,14 @@ func TestBridgeHasIPv6(t *testing.T) {
 		"nothing":        {"true"},
 		"down":           {"ip", "link", "set", "seedbed0", "down"},
 		"an address off": {"ip", "addr", "del", "fd00:ec2::254/128", "dev", "seedbed0"},
-		"switches":       {"sysctl", "-w", "net.ipv6.conf.seedbed0.accept_ra=2", "net.ipv6.conf.seedbed0.accept_redirects=1", "net.ipv6.conf.seedbed0.addr_gen_mode=0"},
+		"switches": {"sysctl", "-w", "net.ipv6.conf.seedbed0.accept_ra=2", "net.ipv6.conf.seedbed0.accept_redirects=1",
+			"net.ipv6.conf.seedbed0.addr_gen_mode=0"},
 	} {
 		netnstest.Run(t, damage[0], damage[1:]...)
 		apply(t, m, state0(), Options{})
 		out := netnstest.Run(t, "ip", "-6", "-o", "addr", "show", "seedbed0")
-		for _, want := range []string{"inet6 fd00:ec2::254/128 scope global nodad deprecated noprefixroute", "inet6 fe80::a9fe:a9fe/64 scope link nodad"} {
+		for _, want := range []string{"inet6 fd00:ec2::254/128 scope global nodad deprecated noprefixroute",
+			"inet6 fe80::a9fe:a9fe/64 scope link nodad"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s", what, want, out)
 			}
@@ -77,7 +79,8 @@ func TestBridgeHasIPv6(t *testing.T) {
 		if n := strings.Count(out, "inet6"); n != 2 {
 			t.Errorf("%s: %d addresses, want the two alone\n%s", what, n, out)
 		}
-		for name, want := range map[string]string{"accept_ra": "0", "autoconf": "0", "accept_dad": "0", "accept_redirects": "0", "addr_gen_mode": "1"} {
+		for name, want := range map[string]string{"accept_ra": "0", "autoconf": "0", "accept_dad": "0", "accept_redirects": "0",
+			"addr_gen_mode": "1"} {
 			b, err := os.ReadFile("/proc/sys/net/ipv6/conf/seedbed0/" + name)
 			if got := strings.TrimSpace(string(b)); err != nil || got != want {
 				t.Errorf("%s: %s is %s, want %s (%v)", what, name, got, want, err)
@@ -174,7 +177,8 @@ func TestThief6(t *testing.T) {
 	g1.Run(t, "ip", "-6", "addr", "del", linkLocalOf(mac1).String()+"/64", "dev", "eth0")
 	g1.Run(t, "ip", "-6", "route", "replace", "fd00:ec2::254/128", "dev", "eth0")
 	// The mark is guest 1's whatever its address says; the server compares the two.
-	netnstest.Run(t, "ip", "-6", "neigh", "replace", linkLocalOf(mac2).String(), "lladdr", mac1.String(), "dev", "seedbed0", "nud", "permanent")
+	netnstest.Run(t, "ip", "-6", "neigh", "replace", linkLocalOf(mac2).String(), "lladdr", mac1.String(), "dev", "seedbed0",
+		"nud", "permanent")
 	ask(t, "with another's address", g1, metadata6Link, said(mac2, 101))
 	// The host believes that guest 2's address is guest 1's: the answer to guest 2 goes to neither.
 	ask(t, "the owner, robbed of its neighbour entry", g2, metadata6Link, "")

@@ -114,7 +114,8 @@ func (r *route) deleteLink(l link) error {
 }
 
 // link sends one link message; flags are the interface flags to switch on.
-func (r *route) link(typ netlink.HeaderType, hf netlink.HeaderFlags, l link, flags uint32, ae *netlink.AttributeEncoder) ([]netlink.Message, error) {
+func (r *route) link(typ netlink.HeaderType, hf netlink.HeaderFlags, l link, flags uint32,
+	ae *netlink.AttributeEncoder) ([]netlink.Message, error) {
 	b := make([]byte, unix.SizeofIfInfomsg) // struct ifinfomsg
 	binary.NativeEndian.PutUint32(b[4:], l.index)
 	binary.NativeEndian.PutUint32(b[8:], flags)

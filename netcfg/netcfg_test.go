@@ -75,7 +75,8 @@ func TestFirstFree(t *testing.T) {
 	if _, err := firstFree(all, []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}); !errors.Is(err, seedbed.ErrFull) {
 		t.Errorf("with everything taken: %v, want ErrFull", err)
 	}
-	for _, popular := range []string{"10.0.0.0/16", "10.8.0.0/16", "10.42.0.0/16", "10.88.0.0/16", "10.96.0.0/12", "10.244.0.0/16", "172.17.0.0/16",
+	for _, popular := range []string{"10.0.0.0/16", "10.8.0.0/16", "10.42.0.0/16", "10.88.0.0/16", "10.96.0.0/12",
+		"10.244.0.0/16", "172.17.0.0/16",
 		"172.31.0.0/16", "192.168.0.0/23", "192.168.100.0/24", "192.168.122.0/24"} {
 		for _, c := range all {
 			if c.Overlaps(netip.MustParsePrefix(popular)) {
@@ -191,7 +192,8 @@ func TestWatch(t *testing.T) {
 		{"down and up", []netlink.Message{msg(add, 0, 5, "br0", false), msg(add, 0, 5, "br0", true)}, []bool{false, true}},
 		{"replaced while nobody looked", []netlink.Message{msg(add, 0, 6, "br0", true)}, []bool{false, true}},
 		{"replaced by somebody's own", []netlink.Message{msg(del, 0, 5, "br0", true), aliased(add, 0, 6, "br0", "", true)}, []bool{false}},
-		{"somebody's own, then one of ours", []netlink.Message{aliased(add, 0, 6, "br0", "lan", true), msg(add, 0, 7, "br0", true)}, []bool{false, true}},
+		{"somebody's own, then one of ours", []netlink.Message{aliased(add, 0, 6, "br0", "lan", true), msg(add, 0, 7, "br0",
+			true)}, []bool{false, true}},
 		{"made ours while it is up", []netlink.Message{aliased(add, 0, 6, "br0", "", true), msg(add, 0, 6, "br0", true)}, []bool{false, true}},
 		{"an older one removed", []netlink.Message{msg(del, 0, 4, "br0", true)}, nil},
 		{"renamed", []netlink.Message{msg(add, 0, 5, "br1", true)}, []bool{false}},

@@ -117,7 +117,8 @@ func TestNAT(t *testing.T) {
 	lab := seedbed.Network{Name: "lab", Bridge: "seedbed1", MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 2},
 		Prefix: netip.MustParsePrefix("10.78.0.0/24"), Gateway: netip.MustParseAddr("10.78.0.1")}
 	s.Networks = append(s.Networks, lab)
-	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"), Mark: 103, Bridge: "seedbed1"})
+	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"),
+		Mark: 103, Bridge: "seedbed1"})
 	apply(t, m, s, Options{})
 	w := world(t)
 	serveIn(t, w, "198.51.100.2:8080")

@@ -30,8 +30,10 @@ func newPlan(s State, o Options) (*plan, error) {
 		}
 		p.metadataPort = uint16(o.MetadataPort)
 	}
-	if strings.ContainsFunc(o.Installation, func(r rune) bool { return r <= ' ' || r > '~' || r == '@' || r == ':' }) || len(o.Installation) > 32 {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "installation %q is not a mark: want at most 32 printable characters without blanks, ':' or '@'", o.Installation)
+	if strings.ContainsFunc(o.Installation, func(r rune) bool { return r <= ' ' || r > '~' || r == '@' || r == ':' }) ||
+		len(o.Installation) > 32 {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"installation %q is not a mark: want at most 32 printable characters without blanks, ':' or '@'", o.Installation)
 	}
 	slices.SortFunc(p.networks, func(a, b seedbed.Network) int { return strings.Compare(a.Bridge, b.Bridge) })
 	if err := checkNetworks(p.networks); err != nil {

@@ -56,7 +56,8 @@ func TestNewPlan(t *testing.T) {
 		{"prefix with host bits", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("10.213.0.1/24") }, "not usable"},
 		{"IPv6 prefix", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("fd00::/64") }, "not usable"},
 		{"no prefix", func(s *lists) { s.Networks[0].Prefix = netip.Prefix{} }, "not usable"},
-		{"prefix with the metadata address", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("169.254.0.0/16") }, "metadata address"},
+		{"prefix with the metadata address", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("169.254.0.0/16") },
+			"metadata address"},
 		{"gateway outside", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.0.0.1") }, "gateway"},
 		{"gateway is the broadcast address", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.213.0.255") }, "gateway"},
 		{"IPv6 DNS", func(s *lists) { s.Networks[0].DNS = []netip.Addr{netip.IPv6Loopback()} }, "DNS server"},
@@ -137,7 +138,8 @@ func TestWith(t *testing.T) {
 		p.Tap, p.Mark = tap, mark
 		return p
 	}
-	p, err := newPlan(lists{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{port("sb2", 2), port("sb4", 4), port("sb6", 6)}}.state(), Options{})
+	p, err := newPlan(lists{Networks: []seedbed.Network{testNetwork()}, Ports: []Port{port("sb2", 2), port("sb4", 4),
+		port("sb6", 6)}}.state(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,8 @@ func TestNeighbourTables(t *testing.T) {
 	}
 	netnstest.Run(t, "mount", "--bind", dir+"/net/ipv4", "/proc/sys/net/ipv4")
 	t.Cleanup(func() { netnstest.Run(t, "umount", "/proc/sys/net/ipv4") })
-	for ports, want := range map[int]string{512: "", 513: "sysctl -w net.ipv4.neigh.default.gc_thresh1=1024 net.ipv4.neigh.default.gc_thresh2=2048 net.ipv4.neigh.default.gc_thresh3=4096",
+	for ports, want := range map[int]string{512: "",
+		513:     "sysctl -w net.ipv4.neigh.default.gc_thresh1=1024 net.ipv4.neigh.default.gc_thresh2=2048 net.ipv4.neigh.default.gc_thresh3=4096",
 		100_000: "sysctl -w net.ipv4.neigh.default.gc_thresh1=100000 net.ipv4.neigh.default.gc_thresh2=200000 net.ipv4.neigh.default.gc_thresh3=400000"} {
 		if c := checkNeighbours("net/ipv4", ports); c.OK != (want == "") || !strings.Contains(c.Hint, want) {
 			t.Errorf("%d ports: %+v, want the hint %q", ports, c, want)
@@ -140,7 +141,8 @@ func TestInstallations(t *testing.T) {
 	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "old0") })
 	netnstest.Run(t, "ip", "link", "set", "old0", "master", "seedbed7")
 	apply(t, m, ours, Options{Installation: "a1"})
-	if out := netnstest.Run(t, "nft", "list", "set", "inet", "seedbed", "bridges"); !strings.Contains(out, `"seedbed7"`) || strings.Contains(out, `"seedbed1"`) {
+	if out := netnstest.Run(t, "nft", "list", "set", "inet", "seedbed", "bridges"); !strings.Contains(out, `"seedbed7"`) ||
+		strings.Contains(out, `"seedbed1"`) {
 		t.Errorf("seedbed7 should be closed, and seedbed1 not:\n%s", out)
 	}
 	told := map[string]bool{}

@@ -172,7 +172,8 @@ func answerRules() []rule {
 	marked := not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
 	elsewhere := exprs{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyMARK, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "answers", Invert: true}}
-	rules := []rule{{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())}}
+	rules := []rule{{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr),
+		sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())}}
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata of another guest, from " + a.String(),
 			cat(ethertype(unix.ETH_P_IPV6), ip6Saddr(a), sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())})

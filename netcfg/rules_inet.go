@@ -92,7 +92,8 @@ func inputRules(p *plan) []rule {
 		{"neighbour discovery", cat(ipv6(), icmp6Types(neighbourSolicitation, neighbourAdvertisement), accept())},
 	}
 	for _, a := range metadata6() {
-		rules = append(rules, rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), ip6Daddr(a), dport(tcp, p.metadataPort), marked, accept())})
+		rules = append(rules, rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), ip6Daddr(a),
+			dport(tcp, p.metadataPort), marked, accept())})
 	}
 	rules = append(rules,
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
@@ -150,7 +151,8 @@ func dnatRules(p *plan) []rule {
 		}
 	}
 	bridges := in(expr.MetaKeyIIFNAME, "bridges")
-	rules := []rule{{"metadata on another port", cat(bridges, ipv4(), ipDaddr(MetadataAddr), dport(unix.IPPROTO_TCP, 80), to(MetadataAddr, unix.NFPROTO_IPV4))}}
+	rules := []rule{{"metadata on another port", cat(bridges, ipv4(), ipDaddr(MetadataAddr), dport(unix.IPPROTO_TCP, 80),
+		to(MetadataAddr, unix.NFPROTO_IPV4))}}
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata at " + a.String() + " on another port",
 			cat(bridges, ipv6(), ip6Daddr(a), dport(unix.IPPROTO_TCP, 80), to(a, unix.NFPROTO_IPV6))})

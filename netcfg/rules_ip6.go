@@ -90,7 +90,8 @@ func ndRules() []rule {
 	return []rule{
 		{"neighbour discovery behind other headers", cat(icmp6Types(routerSolicitation, icmp6Redirect), notPlain, drop())},
 		{"neighbour discovery with several options", cat(neighbours, not(ip6Length(optionAt)), not(ip6Length(optionAt+soleOptionSize)), drop())},
-		{"neighbour discovery with another's MAC", cat(neighbours, ip6Length(optionAt+soleOptionSize), isLinkLayerOption(optionAt), ndOptionMAC(optionAt), drop())},
+		{"neighbour discovery with another's MAC", cat(neighbours, ip6Length(optionAt+soleOptionSize),
+			isLinkLayerOption(optionAt), ndOptionMAC(optionAt), drop())},
 		{"router solicitation with several options", cat(solicitations, not(ip6Length(8)), not(ip6Length(8+soleOptionSize)), drop())},
 		{"router solicitation with another's MAC", cat(solicitations, ip6Length(8+soleOptionSize), isLinkLayerOption(8), ndOptionMAC(8), drop())},
 		{"a whole header chain", cat(anyProtocol(), transportRange(0, 0, 255), accept())},

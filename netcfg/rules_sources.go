@@ -40,7 +40,8 @@ func sourceRules() []rule {
 	return []rule{
 		{"an IPv6 address that was used", cat(from, exprs{&expr.Lookup{SourceRegister: 1, SetName: "sources"}}, accept())},
 		{"too many IPv6 addresses", cat(exprs{iif, tooMany}, drop())},
-		{"another IPv6 address", cat(from, exprs{&expr.Dynset{SrcRegKey: 1, SetName: "sources", Operation: unix.NFT_DYNSET_OP_ADD, Timeout: sourceTime}}, accept())},
+		{"another IPv6 address", cat(from, exprs{&expr.Dynset{SrcRegKey: 1, SetName: "sources",
+			Operation: unix.NFT_DYNSET_OP_ADD, Timeout: sourceTime}}, accept())},
 		{"no room for another IPv6 address", drop()},
 	}
 }

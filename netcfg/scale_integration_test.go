@@ -25,7 +25,8 @@ func manyState(n int) lists {
 	for i := range s.Ports {
 		a = a.Next()
 		id := seedbed.NICID(i + 1)
-		s.Ports[i] = Port{Tap: id.Tap(), MAC: seedbed.MAC{2, 0, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}, Addr: a, Mark: id.Mark(), Bridge: "seedbed0"}
+		s.Ports[i] = Port{Tap: id.Tap(), MAC: seedbed.MAC{2, 0, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)},
+			Addr: a, Mark: id.Mark(), Bridge: "seedbed0"}
 	}
 	return s
 }
@@ -64,7 +65,10 @@ func TestHundredThousandPorts(t *testing.T) {
 	}
 	has(s.Ports[n-1], true)
 	s.Ports[n-1].Addr = s.Ports[n-1].Addr.Next()
-	timed("one port changed by Change", 2*time.Second, func() error { return m.Change(t.Context(), []string{s.Ports[n-2].Tap}, s.Ports[n-1:]) })
+	timed("one port changed by Change", 2*time.Second, func() error {
+		return m.Change(t.Context(),
+			[]string{s.Ports[n-2].Tap}, s.Ports[n-1:])
+	})
 	s.Ports = append(s.Ports[:n-2], s.Ports[n-1])
 	has(s.Ports[n-2], true)
 

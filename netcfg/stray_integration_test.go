@@ -102,7 +102,8 @@ func TestBridgeNamedLikeATap(t *testing.T) {
 	ask(t, "guest to host", g, metadata, "10.77.0.11 mark 101")
 	g.Do(func() { serve(t, ip1.String()+":8000") })
 	askHere(t, "host to guest", ip1.String()+":8000", gw.String()+" mark 0")
-	if out := netnstest.Run(t, "nft", "list", "chain", "bridge", "seedbed", "pre"); !strings.Contains(out, "a guest's port that is not listed") {
+	if out := netnstest.Run(t, "nft", "list", "chain", "bridge", "seedbed", "pre"); !strings.Contains(out,
+		"a guest's port that is not listed") {
 		t.Errorf("the rule is not listed:\n%s", out)
 	} else {
 		t.Log(out)

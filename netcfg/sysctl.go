@@ -89,7 +89,8 @@ func (m *Manager) setSysctl(key string, want int, first bool) error {
 		return err
 	}
 	if err := os.WriteFile(sysctlPath(key), []byte(strconv.Itoa(want)), 0); err != nil {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "sysctl %s is %d and cannot be set to %d (%v): set it, or let this program write /proc/sys/net",
+		return seedbed.Errorf(seedbed.ErrUnavailable,
+			"sysctl %s is %d and cannot be set to %d (%v): set it, or let this program write /proc/sys/net",
 			sysctlName(key), have, want, err)
 	}
 	now, err := readSysctl(key)

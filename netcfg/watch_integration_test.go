@@ -39,7 +39,8 @@ func TestCleanup(t *testing.T) {
 	if err := m.Cleanup(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if out := netnstest.Run(t, "nft", "list", "ruleset") + netnstest.Run(t, "ip", "addr"); strings.Contains(out, "seedbed") || strings.Contains(out, "169.254") {
+	if out := netnstest.Run(t, "nft", "list", "ruleset") + netnstest.Run(t, "ip", "addr"); strings.Contains(out, "seedbed") ||
+		strings.Contains(out, "169.254") {
 		t.Errorf("left behind:\n%s", out)
 	}
 	if err := m.Cleanup(t.Context(), false); err != nil {

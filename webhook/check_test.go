@@ -35,14 +35,15 @@ func TestCheckHook(t *testing.T) {
 		"form, body first":         {form(seedbed.HookForm{SignatureHeader: "x", TimestampHeader: "t", Signed: "{body}.{timestamp}"}), "{body}"},
 		"form, time not signed":    {form(seedbed.HookForm{SignatureHeader: "x", TimestampHeader: "t", Signed: "{body}"}), "{timestamp}"},
 		"form, time without place": {form(seedbed.HookForm{SignatureHeader: "x", Signed: "{timestamp}.{body}"}), "timestamp_header"},
-		"form, movable":            {form(seedbed.HookForm{SignatureHeader: "x", TimestampHeader: "t", IDHeader: "i", Signed: "{id}{timestamp}.{body}"}), "moved"},
-		"form, movable body":       {form(seedbed.HookForm{SignatureHeader: "x", TimestampHeader: "t", Signed: "{timestamp}v{body}"}), "moved"},
-		"form, unknown mark":       {form(seedbed.HookForm{SignatureHeader: "x", Signed: "{secret}.{body}"}), "secret"},
-		"rate":                     {func(h *seedbed.Hook) { h.Rate = -1 }, "rate"},
-		"concurrency":              {func(h *seedbed.Hook) { h.Concurrency = 5000 }, "concurrency"},
-		"subject":                  {func(h *seedbed.Hook) { h.Subjects = []string{"a b"} }, "a b"},
-		"when":                     {func(h *seedbed.Hook) { h.When = "body.x ==" }, "when: line 1"},
-		"mapping":                  {func(h *seedbed.Hook) { h.Mapping = "{'action': nobody}" }, "mapping: line 1, column 12"},
+		"form, movable": {form(seedbed.HookForm{SignatureHeader: "x", TimestampHeader: "t", IDHeader: "i",
+			Signed: "{id}{timestamp}.{body}"}), "moved"},
+		"form, movable body": {form(seedbed.HookForm{SignatureHeader: "x", TimestampHeader: "t", Signed: "{timestamp}v{body}"}), "moved"},
+		"form, unknown mark": {form(seedbed.HookForm{SignatureHeader: "x", Signed: "{secret}.{body}"}), "secret"},
+		"rate":               {func(h *seedbed.Hook) { h.Rate = -1 }, "rate"},
+		"concurrency":        {func(h *seedbed.Hook) { h.Concurrency = 5000 }, "concurrency"},
+		"subject":            {func(h *seedbed.Hook) { h.Subjects = []string{"a b"} }, "a b"},
+		"when":               {func(h *seedbed.Hook) { h.When = "body.x ==" }, "when: line 1"},
+		"mapping":            {func(h *seedbed.Hook) { h.Mapping = "{'action': nobody}" }, "mapping: line 1, column 12"},
 	} {
 		h := ok
 		test.change(&h)

@@ -17,10 +17,11 @@ import (
 
 // pushHook makes an instance of a push to main, and keeps what came.
 func pushHook(t testing.TB) directory {
-	h := seedbed.Hook{Name: "forge", Keys: keys([]byte("a secret of some length")), Actions: seedbed.Actions(), HookSettings: seedbed.HookSettings{
-		Scheme: seedbed.SchemeGitHub, KeepPayload: true,
-		When:    `headers["x-github-event"] == "push" && body.ref == "refs/heads/main"`,
-		Mapping: `{"action": query.?do.orValue("create"), "name": body.name, "profile": "small"}`}}
+	h := seedbed.Hook{Name: "forge", Keys: keys([]byte("a secret of some length")), Actions: seedbed.Actions(),
+		HookSettings: seedbed.HookSettings{
+			Scheme: seedbed.SchemeGitHub, KeepPayload: true,
+			When:    `headers["x-github-event"] == "push" && body.ref == "refs/heads/main"`,
+			Mapping: `{"action": query.?do.orValue("create"), "name": body.name, "profile": "small"}`}}
 	return directory{hooks: map[string]seedbed.Hook{"forge": h}}
 }
 
@@ -52,7 +53,8 @@ func TestRulesDecide(t *testing.T) {
 		{"unknown action", "forge?do=explode", main, 403, "explode"},
 	} {
 		id := fmt.Sprint("d", len(kept.all)+len(l.requests))
-		if got := deliver(t, s, test.path, pushed(t, d, id, test.body), test.body); got.status != test.status || !strings.Contains(got.body, test.holds) {
+		if got := deliver(t, s, test.path, pushed(t, d, id, test.body), test.body); got.status != test.status ||
+			!strings.Contains(got.body, test.holds) {
 			t.Errorf("%s: %d %s, want %d with %s", test.name, got.status, got.body, test.status, test.holds)
 		}
 	}
@@ -138,7 +140,8 @@ func TestRedeliver(t *testing.T) {
 		t.Error(err)
 	}
 	kept.all[0].Payload = nil
-	if _, err := s.server.Redeliver(t.Context(), "forge", "d1"); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "keep_payload") {
+	if _, err := s.server.Redeliver(t.Context(), "forge", "d1"); !errors.Is(err, seedbed.ErrConflict) ||
+		!strings.Contains(err.Error(), "keep_payload") {
 		t.Error(err)
 	}
 }
@@ -146,7 +149,8 @@ func TestRedeliver(t *testing.T) {
 // A hook that asks for no proof listens to this host alone.
 func TestUnsignedIsLocal(t *testing.T) {
 	t.Parallel()
-	d := directory{hooks: map[string]seedbed.Hook{"open": {Name: "open", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeNone, Insecure: true}}}}
+	d := directory{hooks: map[string]seedbed.Hook{"open": {Name: "open",
+		HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeNone, Insecure: true}}}}
 	s := start(t, Config{Hooks: d, Intake: &ledger{}})
 	h := map[string]string{"Host": "x", "Content-Type": "application/json", "Content-Length": fmt.Sprint(len(create))}
 	if got := deliver(t, s, "open", h, create); got.status != 202 {

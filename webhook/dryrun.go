@@ -58,7 +58,8 @@ func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redeli
 		return seedbed.Redelivery{}, err
 	}
 	if old.Payload == nil {
-		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict, "the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", seedbed.Clip(id), hook)
+		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict,
+			"the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", seedbed.Clip(id), hook)
 	}
 	d := &delivered{body: old.Payload}
 	if d.hook, err = r.Hooks.Hook(ctx, hook); err != nil {

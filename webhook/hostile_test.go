@@ -34,11 +34,14 @@ func TestPitfall18HostileTexts(t *testing.T) {
 		return map[string]any{"params": map[string]any{name: v}}
 	}
 	for _, text := range []string{
-		"../../etc/passwd", "/dev/vda", "$(reboot)", "`reboot`", "a;b", "a b", "<name/>", "&x;", "]]>", "'\"", "a\x00b", "a\nb", "-rf", "a/b", "a..b", "UPPER", strings.Repeat("a", 64),
+		"../../etc/passwd", "/dev/vda", "$(reboot)", "`reboot`", "a;b", "a b", "<name/>", "&x;", "]]>", "'\"", "a\x00b", "a\nb",
+		"-rf", "a/b", "a..b", "UPPER", strings.Repeat("a", 64),
 	} {
 		for place, request := range map[string]map[string]any{
-			"name": {"name": text}, "profile": {"profile": text}, "node": {"node": text}, "after": {"after": text}, "on_failure": {"on_failure": text}, "priority": {"priority": text},
-			"vcpus": param("vcpus", text), "memory": param("memory", text), "disk": param("disk", text), "datasource": param("datasource", text), "unknown": param("evil", text),
+			"name": {"name": text}, "profile": {"profile": text}, "node": {"node": text}, "after": {"after": text},
+			"on_failure": {"on_failure": text}, "priority": {"priority": text},
+			"vcpus": param("vcpus", text), "memory": param("memory", text), "disk": param("disk", text),
+			"datasource": param("datasource", text), "unknown": param("evil", text),
 			"the name of a param": param(text, "x"),
 		} {
 			if status, _ := ask(request); status < 400 || status > 499 {

@@ -30,7 +30,8 @@ func (i *installation) finish(t *testing.T, id seedbed.JobID, state seedbed.Inst
 	if err != nil || job == nil || job.ID != id {
 		t.Fatalf("claimed %+v (%v), want %s", job, err, id)
 	}
-	if err := i.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: state, Drop: state == ""}); err != nil {
+	if err := i.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: state,
+		Drop: state == ""}); err != nil {
 		t.Fatal(err)
 	}
 	return *job
@@ -87,7 +88,8 @@ func TestPayloadIsKept(t *testing.T) {
 	i, client := install(t), newClient(t)
 	n := 0
 	for _, keep := range []bool{false, true} {
-		for decision, when := range map[seedbed.Decision]string{seedbed.DecisionAccepted: "", seedbed.DecisionIgnored: "false", seedbed.DecisionRefused: "1 / 0 == 1"} {
+		for decision, when := range map[seedbed.Decision]string{seedbed.DecisionAccepted: "", seedbed.DecisionIgnored: "false",
+			seedbed.DecisionRefused: "1 / 0 == 1"} {
 			n++
 			i.change(t, func(h *seedbed.Hook) { h.KeepPayload, h.When = keep, when })
 			id, body := fmt.Sprint("msg_", n), create(fmt.Sprint("web", n))
@@ -108,7 +110,8 @@ func TestPayloadIsKept(t *testing.T) {
 func TestWaitForAJob(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	for n, outcome := range []seedbed.Outcome{{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}, {State: seedbed.JobFailed, Error: "no room on the pool"}} {
+	for n, outcome := range []seedbed.Outcome{{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning},
+		{State: seedbed.JobFailed, Error: "no room on the pool"}} {
 		answered := make(chan reply, 1)
 		go func() {
 			r, err := post(t, newClient(t), i.url, fmt.Sprint("msg_", n), create(fmt.Sprint("web", n)), "Prefer", "wait=30")

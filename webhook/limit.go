@@ -26,7 +26,8 @@ type connLimiter struct {
 }
 
 func newConnLimiter(ln net.Listener, most, share int, trusted []netip.Prefix) *connLimiter {
-	return &connLimiter{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share, trusted: trusted, peers: map[netip.Prefix]int{}}
+	return &connLimiter{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share,
+		trusted: trusted, peers: map[netip.Prefix]int{}}
 }
 
 // Accept implements net.Listener.

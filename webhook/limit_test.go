@@ -184,7 +184,8 @@ func TestCrowdShares(t *testing.T) {
 	if !c.enter(from("192.0.2.1:9")) {
 		t.Error("none after one has left")
 	}
-	for _, addr := range []string{"192.0.2.1:1", "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::1]:1", "[2001:db8:0:1::1]:1", "127.0.0.1:1"} {
+	for _, addr := range []string{"192.0.2.1:1", "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::1]:1",
+		"[2001:db8:0:1::1]:1", "127.0.0.1:1"} {
 		c.leave(from(addr))
 	}
 	if len(c.peers) != 0 {

@@ -35,7 +35,11 @@ var members = []member{
 	}),
 	textMember("name", func(p *payload) *string { return &p.Name }, nil),
 	textMember("profile", func(p *payload) *string { return &p.Profile }, nil),
-	{name: "params", want: "a map", kinds: []types.Kind{types.MapKind}, set: func(p *payload, v any) (ok bool) { p.Params, ok = v.(map[string]any); return ok }},
+	{name: "params", want: "a map", kinds: []types.Kind{types.MapKind}, set: func(p *payload, v any) (ok bool) {
+		p.Params,
+			ok = v.(map[string]any)
+		return ok
+	}},
 	textMember("node", func(p *payload) *string { return &p.Node }, nil),
 	textMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
 		_, err := seedbed.ParseOnFailure(v.(string))

@@ -33,8 +33,11 @@ func TestJobOptions(t *testing.T) {
 		"held":              {"create", `, "hold": true, "protected": false`, func(r *seedbed.Request) { r.Hold, r.Protected = &yes, &no }},
 		"placed":            {"create", `, "node": "hv2"`, func(r *seedbed.Request) { r.Node = "hv2" }},
 		"nothing said":      {"create", `, "hold": null, "priority": null, "on_failure": null, "after": null`, func(*seedbed.Request) {}},
-		"plan":              {"plan", `, "hold": true, "on_failure": "keep"`, func(r *seedbed.Request) { r.Action, r.Hold, r.OnFailure.Policy = "plan", &yes, seedbed.FailKeep }},
-		"stop":              {"stop", `, "priority": "high"`, func(r *seedbed.Request) { r.Action, r.Priority = "stop", seedbed.PriorityHigh }},
+		"plan": {"plan", `, "hold": true, "on_failure": "keep"`, func(r *seedbed.Request) {
+			r.Action, r.Hold,
+				r.OnFailure.Policy = "plan", &yes, seedbed.FailKeep
+		}},
+		"stop": {"stop", `, "priority": "high"`, func(r *seedbed.Request) { r.Action, r.Priority = "stop", seedbed.PriorityHigh }},
 	} {
 		want := base
 		test.change(&want)
@@ -138,7 +141,8 @@ func TestPriorityIsBounded(t *testing.T) {
 		want        int
 		unsaid      bool
 	}{
-		{0, 0, 202, false}, {0, -10, 202, false}, {0, 1, 403, false}, {10, 10, 202, false}, {10, 11, 403, false}, {-10, 0, 403, false}, {-10, -10, 202, false},
+		{0, 0, 202, false}, {0, -10, 202, false}, {0, 1, 403, false}, {10, 10, 202, false}, {10, 11, 403, false}, {-10, 0, 403,
+			false}, {-10, -10, 202, false},
 		{10, 0, 202, true}, {-10, -10, 202, true},
 	} {
 		d, l := pushHook(t), &ledger{}

@@ -73,7 +73,8 @@ func TestCounts(t *testing.T) {
 	run.MetricsHandler(reg).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	var got []string
 	for line := range strings.Lines(w.Body.String()) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "seedbed_webhook_received_total") && !strings.HasSuffix(line, " 0") || strings.HasPrefix(line, "seedbed_webhook_seconds_count") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "seedbed_webhook_received_total") && !strings.HasSuffix(line,
+			" 0") || strings.HasPrefix(line, "seedbed_webhook_seconds_count") {
 			got = append(got, strings.TrimPrefix(line, "seedbed_webhook_"))
 		}
 	}

@@ -84,7 +84,8 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, err
 	}
 	return seedbed.Request{
-		Action: p.Action, Name: p.Name, Profile: p.Profile, Params: p.Params, Node: p.Node, Hold: p.Hold, Protected: p.Protected, JobOptions: options,
+		Action: p.Action, Name: p.Name, Profile: p.Profile, Params: p.Params, Node: p.Node, Hold: p.Hold,
+		Protected: p.Protected, JobOptions: options,
 	}, nil
 }
 

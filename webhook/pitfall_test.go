@@ -49,7 +49,8 @@ func TestPitfall01RawBytesVerifiedBeforeParsing(t *testing.T) {
 func TestPitfall02BoundsAndTimeouts(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
-	s := start(t, Config{Hooks: testDirectory(t), Intake: l, MaxBody: 2 * seedbed.KiB}, func(s *Server) { s.bounds.read = 300 * time.Millisecond })
+	s := start(t, Config{Hooks: testDirectory(t), Intake: l, MaxBody: 2 * seedbed.KiB},
+		func(s *Server) { s.bounds.read = 300 * time.Millisecond })
 	large := strings.Repeat(" ", 3000)
 	if got := deliver(t, s, "ci", signed(vectorKey(t), "msg_1", time.Now(), large), large); got.status != 413 {
 		t.Errorf("%d %s, want 413", got.status, got.body)
@@ -278,7 +279,8 @@ func TestPitfall16SameWorkForUnknownHooks(t *testing.T) {
 		before := verified.Load()
 		got := deliver(t, s, "unknown", test.header, test.body)
 		if got.status != test.status || verified.Load()-before != test.verified {
-			t.Errorf("%s: %d %s, verified and found wrong %d times; want %d and %d", test.name, got.status, got.body, verified.Load()-before, test.status, test.verified)
+			t.Errorf("%s: %d %s, verified and found wrong %d times; want %d and %d", test.name, got.status, got.body,
+				verified.Load()-before, test.status, test.verified)
 		}
 		if test.status == 404 && got.close { // a connection is kept behind a body that was read to its end
 			t.Errorf("%s: the body was not read", test.name)
@@ -302,7 +304,8 @@ func (r *refreshes) forget(hook string) {
 // 20: guests reach no hook at the address of their metadata, and keep no others out.
 func TestPitfall20NotOnTheMetadataAddress(t *testing.T) {
 	t.Parallel()
-	for at, want := range map[string]bool{"169.254.169.254:7371": false, "[fd00:ec2::254]:7371": false, "[::ffff:169.254.169.254]:7371": false, "127.0.0.1:7371": true, "10.0.0.1:80": true} {
+	for at, want := range map[string]bool{"169.254.169.254:7371": false, "[fd00:ec2::254]:7371": false,
+		"[::ffff:169.254.169.254]:7371": false, "127.0.0.1:7371": true, "10.0.0.1:80": true} {
 		addr, err := net.ResolveTCPAddr("tcp", at)
 		if err != nil {
 			t.Fatal(err)

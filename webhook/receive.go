@@ -130,7 +130,8 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	}
 	if reason != nil {
 		d.log().Warn("webhook refused", "delivery", claimed.ID(), "err", reason)
-		return httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated", Detail: "the signature or its timestamp was not accepted"}
+		return httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated",
+			Detail: "the signature or its timestamp was not accepted"}
 	}
 	d.SHA256 = sha256.Sum256(d.body)
 	if d.ID, err = s.Identify(claimed, d.body); err != nil {
@@ -150,7 +151,8 @@ func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) erro
 	case d.hook.Mapping == "" && (d.kind != kindJSON || !strings.HasPrefix(f.Get("content-type"), fiber.MIMEApplicationJSON)):
 		return refuse(fiber.StatusUnsupportedMediaType, "want Content-Type: application/json")
 	case d.kind == "":
-		return refuse(fiber.StatusUnsupportedMediaType, "want Content-Type: application/json, another that ends in +json, or application/x-www-form-urlencoded")
+		return refuse(fiber.StatusUnsupportedMediaType,
+			"want Content-Type: application/json, another that ends in +json, or application/x-www-form-urlencoded")
 	case !f.Has("content-length") && !f.Has("transfer-encoding"):
 		return refuse(fiber.StatusLengthRequired, "want Content-Length")
 	}
@@ -207,7 +209,8 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 		}
 		if err == nil {
 			if d.to.Enabled(ctx, slog.LevelInfo) {
-				d.log().Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", seedbed.Clip(req.Name), "duplicate", receipt.Duplicate)
+				d.log().Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", seedbed.Clip(req.Name),
+					"duplicate", receipt.Duplicate)
 			}
 			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: receipt}, nil
 		}

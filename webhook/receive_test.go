@@ -21,7 +21,8 @@ const create = `{"action":"create","name":"web1","profile":"small","params":{"vc
 func testDirectory(t testing.TB) directory {
 	return directory{
 		hooks: map[string]seedbed.Hook{
-			"ci":     {Name: "ci", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Actions: []string{"create", "remove"}, Profiles: []string{"small"}},
+			"ci": {Name: "ci", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Actions: []string{"create",
+				"remove"}, Profiles: []string{"small"}},
 			"open":   {Name: "open", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t))},
 			"short":  {Name: "short", HookSettings: of(seedbed.SchemeStandard), Keys: keys([]byte("short"))},
 			"slack":  {Name: "slack", HookSettings: of(seedbed.SchemeStandard), Keys: keys(vectorKey(t)), Tolerance: time.Hour},
@@ -83,7 +84,8 @@ func TestRefused(t *testing.T) {
 		{"future", message("POST", "/hooks/ci", signed(key, "msg_1", now.Add(time.Hour), create), create), 401, "not accepted"},
 		{"hook with a short key", payload("short", create), 401, "not accepted"},
 		{"unknown hook", payload("nobody", create), 404, "no such hook"},
-		{"unknown hook, bad signature", message("POST", "/hooks/nobody", with("webhook-signature", vectorSignature), create), 404, "no such hook"},
+		{"unknown hook, bad signature", message("POST", "/hooks/nobody", with("webhook-signature", vectorSignature), create),
+			404, "no such hook"},
 		{"percent in the name", payload("%63i", create), 404, "no such hook"},
 		{"huge name", payload(strings.Repeat("x", 4000), create), 404, "no such hook"},
 		{"slash in the name", payload("ci/x", create), 404, "want POST"},
@@ -206,7 +208,8 @@ func TestImpossibleNamesAreNotLookedUp(t *testing.T) {
 		}
 	}
 	h := seedbed.Hook{Name: "ci", Profiles: []string{"small"}, Actions: seedbed.Actions()}
-	err := New(Config{Hooks: directory{err: errors.New("invalid byte sequence")}}).allowed(t.Context(), h, seedbed.Request{Action: seedbed.DoStart, Name: "a\x00b"})
+	err := New(Config{Hooks: directory{err: errors.New("invalid byte sequence")}}).allowed(t.Context(), h,
+		seedbed.Request{Action: seedbed.DoStart, Name: "a\x00b"})
 	if !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("instance: %v, want ErrInvalid", err)
 	}

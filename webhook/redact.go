@@ -17,7 +17,8 @@ const (
 )
 
 // secretParts are the parts of a name that mark its value as a credential.
-var secretParts = []string{"auth", "cookie", "signature", "token", "secret", "passw", "passphrase", "credential", "apikey", "hmac", "digest", "jwt"}
+var secretParts = []string{"auth", "cookie", "signature", "token", "secret", "passw", "passphrase", "credential",
+	"apikey", "hmac", "digest", "jwt"}
 
 // secretWords mark a credential only as whole words of a name.
 var secretWords = []string{"key", "sig", "sign", "pwd"}
@@ -25,7 +26,8 @@ var secretWords = []string{"key", "sig", "sign", "pwd"}
 // common caches the answer for headers that most deliveries have. The key of idempotency-key names
 // the delivery, so it is not a credential.
 var common = map[string]bool{
-	"host": false, "content-type": false, "content-length": false, "user-agent": false, "accept": false, "accept-encoding": false, "connection": false,
+	"host": false, "content-type": false, "content-length": false, "user-agent": false, "accept": false,
+	"accept-encoding": false, "connection": false,
 	"webhook-id": false, "webhook-timestamp": false, "svix-id": false, "svix-timestamp": false, "idempotency-key": false,
 	"webhook-signature": true, "svix-signature": true, "x-hub-signature": true, "x-hub-signature-256": true, "authorization": true,
 }

@@ -50,7 +50,8 @@ func (r *receiver) answer(c *fiber.Ctx, f httpserve.Fields, a outcome) error {
 	}
 	url := r.APIBase + "/api/v1/jobs/" + string(a.receipt.Job)
 	c.Set(fiber.HeaderLocation, url)
-	status, body := fiber.StatusAccepted, accepted{Job: a.receipt.Job, State: a.receipt.State, Duplicate: a.receipt.Duplicate, Cancels: a.receipt.Cancels, URL: url}
+	status, body := fiber.StatusAccepted, accepted{Job: a.receipt.Job, State: a.receipt.State,
+		Duplicate: a.receipt.Duplicate, Cancels: a.receipt.Cancels, URL: url}
 	if d := preferred(f.Get("prefer")); d > 0 {
 		c.Set("Preference-Applied", "wait="+strconv.Itoa(int(d.Seconds())))
 		if job, ended := r.await(a.receipt.Job, d); ended {

@@ -48,7 +48,8 @@ func (r *receiver) verify(ctx context.Context, c *fiber.Ctx, d *delivered, s sig
 		return reason
 	}
 	// The checks that were made before the signature must hold for the new settings, too.
-	if !from.admits(now) || insecureTransport(c.Context(), now, r.TrustedProxies) || now.MaxBody > 0 && seedbed.Bytes(len(d.body)) > now.MaxBody ||
+	if !from.admits(now) || insecureTransport(c.Context(), now, r.TrustedProxies) || now.MaxBody > 0 &&
+		seedbed.Bytes(len(d.body)) > now.MaxBody ||
 		now.Scheme != d.hook.Scheme || !reflect.DeepEqual(now.Form, d.hook.Form) {
 		return reason
 	}

@@ -86,7 +86,8 @@ func compileOne(name, text string, check func(*cel.Ast) (int64, string)) (cel.Pr
 		at := tree.NativeRep().SourceInfo().GetStartLocation(id)
 		return nil, invalid("%s: line %d, column %d: %s", name, at.Line(), at.Column()+1, problem)
 	}
-	p, err := env.Program(tree, cel.CostTracking(charges{}), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(100), cel.EvalOptions(cel.OptOptimize))
+	p, err := env.Program(tree, cel.CostTracking(charges{}), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(100),
+		cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, invalid("%s: %v", name, err)
 	}

@@ -81,7 +81,8 @@ func TestRulesAreChecked(t *testing.T) {
 // What cannot grow beyond what the rule itself has is taken.
 func TestRulesMayReplace(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []string{`body.a.replace("/", "-") == ""`, `"vm-X".replace("X", body.a) == ""`, `body.a.split("/").join("-") == ""`, `["vm", body.a].join(body.b) == ""`} {
+	for _, rule := range []string{`body.a.replace("/", "-") == ""`, `"vm-X".replace("X", body.a) == ""`,
+		`body.a.split("/").join("-") == ""`, `["vm", body.a].join(body.b) == ""`} {
 		if _, err := compile(rule, ""); err != nil {
 			t.Errorf("%s: %v", rule, err)
 		}
@@ -90,7 +91,8 @@ func TestRulesMayReplace(t *testing.T) {
 
 func TestRulesFail(t *testing.T) {
 	t.Parallel()
-	large := event{headers: map[string]string{}, query: map[string]string{}, body: map[string]any{"list": make([]any, 3000), "text": strings.Repeat("x", 1000), "json": "[" + strings.Repeat("0,", 10_000) + "0]"}}
+	large := event{headers: map[string]string{}, query: map[string]string{}, body: map[string]any{"list": make([]any, 3000),
+		"text": strings.Repeat("x", 1000), "json": "[" + strings.Repeat("0,", 10_000) + "0]"}}
 	for name, test := range map[string]struct {
 		when, mapping string
 		e             event
@@ -136,7 +138,8 @@ func TestForm(t *testing.T) {
 			t.Errorf("%s: %v", body, v)
 		}
 	}
-	for kind, want := range map[string]string{"application/json": kindJSON, "application/cloudevents+json; charset=utf-8": kindJSON, "text/plain": "", "": "", "application/xml": ""} {
+	for kind, want := range map[string]string{"application/json": kindJSON,
+		"application/cloudevents+json; charset=utf-8": kindJSON, "text/plain": "", "": "", "application/xml": ""} {
 		if got := kindOf(kind); got != want {
 			t.Errorf("%q: %q, want %q", kind, got, want)
 		}
@@ -157,9 +160,11 @@ func TestTry(t *testing.T) {
 				Plan: &seedbed.Plan{Name: "web1", Profile: "small", VCPUs: 2, Problems: []string{}}}},
 		"not matched": {seedbed.Sample{Body: `{"go":false}`}, seedbed.Trial{}},
 		"not allowed": {seedbed.Sample{Headers: map[string]string{"x-profile": "big"}, Body: `{"go":true}`},
-			seedbed.Trial{Matched: true, Request: &seedbed.Request{Action: "create", Name: "web1", Profile: "big"}, Problem: `the hook does not allow the profile "big"`}},
+			seedbed.Trial{Matched: true, Request: &seedbed.Request{Action: "create", Name: "web1", Profile: "big"},
+				Problem: `the hook does not allow the profile "big"`}},
 		"no JSON": {seedbed.Sample{Body: `go`}, seedbed.Trial{Problem: "the body is not valid JSON near its start or end"}},
-		"no kind": {seedbed.Sample{Headers: map[string]string{"content-type": "text/plain"}}, seedbed.Trial{Problem: "a body of that content type is not taken"}},
+		"no kind": {seedbed.Sample{Headers: map[string]string{"content-type": "text/plain"}},
+			seedbed.Trial{Problem: "a body of that content type is not taken"}},
 	} {
 		got, err := s.Try(t.Context(), h, test.sample)
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {

@@ -207,7 +207,8 @@ func TestPitfall17NothingSecretInLogs(t *testing.T) {
 		"not proved": {func(h *seedbed.Hook) {
 			h.Keys, h.CIDRs = keys(bytes.Repeat([]byte{9}, 32)), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 		}, nil, 401, "webhook refused"},
-		"not from there": {func(h *seedbed.Hook) { h.CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }, nil, 403, "webhook refused"},
+		"not from there": {func(h *seedbed.Hook) { h.CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }, nil, 403,
+			"webhook refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

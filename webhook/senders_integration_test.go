@@ -76,7 +76,8 @@ func toLibraries(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, delivery{r.name, r.secret, headers, body, true}, delivery{r.name, r.secret, headers, body + " ", false}, delivery{r.name, r.other, headers, body, false})
+		all = append(all, delivery{r.name, r.secret, headers, body, true}, delivery{r.name, r.secret, headers, body + " ",
+			false}, delivery{r.name, r.other, headers, body, false})
 	}
 	for _, d := range all {
 		if err := json.NewEncoder(&in).Encode(d); err != nil {

@@ -93,7 +93,8 @@ func furnish(t *testing.T, db *store.DB, intake *provision.Intake) {
 	must(err)
 	_, err = db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"})
 	must(err)
-	_, err = db.CreateHook(ctx, seedbed.Hook{Name: "ci", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeStandard}, Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}, Actions: []string{"create", "remove"}})
+	_, err = db.CreateHook(ctx, seedbed.Hook{Name: "ci", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeStandard},
+		Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}, Actions: []string{"create", "remove"}})
 	must(err)
 }
 
@@ -180,7 +181,8 @@ func TestDeliveryIsDurableAndRepeatable(t *testing.T) {
 		t.Errorf("name in use: %+v, want 409 with the holder %s", taken, first.Job)
 	}
 	all, err := i.db.Deliveries(t.Context(), 10)
-	if err != nil || len(all) != 2 || all[1].Job != first.Job || all[1].Hook != "ci" || all[1].ID != "msg_1" || all[0].Decision != seedbed.DecisionRefused {
+	if err != nil || len(all) != 2 || all[1].Job != first.Job || all[1].Hook != "ci" || all[1].ID != "msg_1" ||
+		all[0].Decision != seedbed.DecisionRefused {
 		t.Errorf("deliveries %+v, error %v", all, err)
 	}
 }
@@ -205,7 +207,8 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 	if all, err := i.db.Jobs(t.Context(), 10); err != nil || len(all) != 1 {
 		t.Errorf("%d jobs (%v), want the import alone", len(all), err)
 	}
-	if all, err := i.db.Deliveries(t.Context(), 10); err != nil || len(all) != 1 || all[0].Decision != seedbed.DecisionRefused || all[0].Detail == "" {
+	if all, err := i.db.Deliveries(t.Context(), 10); err != nil || len(all) != 1 ||
+		all[0].Decision != seedbed.DecisionRefused || all[0].Detail == "" {
 		t.Errorf("deliveries %+v (%v), want the last refusal alone", all, err)
 	}
 	if r := i.send(t, client, "msg_1", create("web1")); r.status != 202 || r.Duplicate {

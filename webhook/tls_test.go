@@ -33,7 +33,8 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{pool: x509.NewCertPool()}
-	pair := a.issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	pair := a.issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	var err error
 	if a.cert, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
 		t.Fatal(err)
@@ -64,7 +65,8 @@ func (a *authority) issue(t *testing.T, c *x509.Certificate) tls.Certificate {
 }
 
 func server(name string) *x509.Certificate {
-	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 }
 
 func client(name string, dns ...string) *x509.Certificate {
@@ -78,7 +80,8 @@ func save(t *testing.T, files httpserve.Certificates, pair tls.Certificate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, files.Key: {Type: "EC PRIVATE KEY", Bytes: der}} {
+	for name, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		files.Key: {Type: "EC PRIVATE KEY", Bytes: der}} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +99,8 @@ func secure(t *testing.T, c *Config) (files httpserve.Certificates, a *authority
 	t.Helper()
 	dir := t.TempDir()
 	a = newAuthority(t)
-	files = httpserve.Certificates{Name: "webhook.tls", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientCA: filepath.Join(dir, "ca.pem")}
+	files = httpserve.Certificates{Name: "webhook.tls", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir,
+		"key.pem"), ClientCA: filepath.Join(dir, "ca.pem")}
 	save(t, files, a.issue(t, server("first")))
 	if err := os.WriteFile(files.ClientCA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}), 0o600); err != nil {
 		t.Fatal(err)
@@ -109,7 +113,8 @@ func secure(t *testing.T, c *Config) (files httpserve.Certificates, a *authority
 }
 
 // post sends one delivery over TLS, and tells whose certificate it saw.
-func post(t *testing.T, s *service, a *authority, path string, header map[string]string, body string, own ...tls.Certificate) (status int, seen string) {
+func post(t *testing.T, s *service, a *authority, path string, header map[string]string, body string,
+	own ...tls.Certificate) (status int, seen string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool, Certificates: own}}
 	defer transport.CloseIdleConnections()
@@ -171,9 +176,11 @@ func TestPitfall19TLSReload(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	d := testDirectory(t)
-	d.hooks["alerts"] = seedbed.Hook{Name: "alerts", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeAlertmanager, Subjects: []string{"alertmanager.example"},
-		Mapping: `{"action": "create", "name": body.groupLabels.name, "profile": "small"}`}}
-	d.hooks["open"] = seedbed.Hook{Name: "open", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeNone, Insecure: true, Subjects: []string{"common"}}}
+	d.hooks["alerts"] = seedbed.Hook{Name: "alerts", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeAlertmanager,
+		Subjects: []string{"alertmanager.example"},
+		Mapping:  `{"action": "create", "name": body.groupLabels.name, "profile": "small"}`}}
+	d.hooks["open"] = seedbed.Hook{Name: "open", HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeNone,
+		Insecure: true, Subjects: []string{"common"}}}
 	l := &ledger{}
 	s, _, a := secured(t, Config{Hooks: d, Intake: l})
 	stranger := newAuthority(t)
@@ -197,7 +204,8 @@ func TestCertificates(t *testing.T) {
 	if len(l.requests) != 2 || l.requests[0].Name != "web1" {
 		t.Errorf("requests %+v", l.requests)
 	}
-	conn, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: a.pool, MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{stranger.issue(t, client("am", "alertmanager.example"))}})
+	conn, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: a.pool, MaxVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{stranger.issue(t, client("am", "alertmanager.example"))}})
 	if err == nil {
 		conn.Close()
 		t.Error("a certificate of a stranger's authority is taken")
@@ -213,7 +221,8 @@ func TestNewTLSRefuses(t *testing.T) {
 	}
 	good := httpserve.Certificates{Name: "webhook.tls", Cert: filepath.Join(dir, "c.pem"), Key: filepath.Join(dir, "k.pem")}
 	save(t, good, newAuthority(t).issue(t, server("x")))
-	for _, files := range []httpserve.Certificates{{Name: "webhook.tls", Cert: bad, Key: bad}, {Name: "webhook.tls", Cert: dir + "/none", Key: bad}, {Name: "webhook.tls", Cert: good.Cert, Key: good.Key, ClientCA: bad}} {
+	for _, files := range []httpserve.Certificates{{Name: "webhook.tls", Cert: bad, Key: bad}, {Name: "webhook.tls",
+		Cert: dir + "/none", Key: bad}, {Name: "webhook.tls", Cert: good.Cert, Key: good.Key, ClientCA: bad}} {
 		if _, err := httpserve.NewTLS(files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "webhook.tls") {
 			t.Errorf("%+v: %v", files, err)
 		}

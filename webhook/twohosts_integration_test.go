@@ -40,7 +40,8 @@ func TestKeysOfTwoHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := webhook.New(webhook.Config{Hooks: other, HookNow: other.HookNow, History: other, Jobs: other, Intake: intake, Log: slog.New(slog.DiscardHandler)})
+	server := webhook.New(webhook.Config{Hooks: other, HookNow: other.HookNow, History: other, Jobs: other, Intake: intake,
+		Log: slog.New(slog.DiscardHandler)})
 	serving, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(serving, ln) }()

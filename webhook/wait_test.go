@@ -43,7 +43,8 @@ func TestWaitForTheResult(t *testing.T) {
 	jobs.end(job, seedbed.JobSucceeded)
 	got := <-first
 	var body accepted
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 || body.State != seedbed.JobSucceeded || got.header.Get("Preference-Applied") != "wait=60" {
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 ||
+		body.State != seedbed.JobSucceeded || got.header.Get("Preference-Applied") != "wait=60" {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	jobs.end(job, seedbed.JobRunning)

@@ -30,21 +30,22 @@ func TestWire(t *testing.T) {
 		request string
 		status  int
 	}{
-		"chunked":                 {message("POST", "/hooks/ci", chunked(good), chunk(create)), 202},
-		"expecting 100":           {message("POST", "/hooks/ci", expecting, create), 202},
-		"duplicate id":            {insert("Webhook-ID: msg_1\r\n"), 400},
-		"duplicate signature":     {insert("webhook-signature: v1,AAAA\r\n"), 400},
-		"duplicate length":        {insert(fmt.Sprintf("content-length: %d\r\n", len(create))), 400},
-		"folded header":           {insert("X-Other: a\r\n b\r\n"), 400},
-		"folded id":               {strings.Replace(block, "msg_1\r\n", "msg_1\r\n \r\n", 1), 400},
-		"bare LF":                 {insert("X-Other: a\nwebhook-id: msg_2\r\n"), 400},
-		"space before the colon":  {insert("X-Other : a\r\n"), 400},
-		"negative length":         {strings.Replace(block, "Content-Length: ", "Content-Length: -", 1), 400},
-		"unknown coding":          {strings.Replace(block, "Content-Length: ", "Transfer-Encoding: gzip\r\nX: ", 1), 400},
-		"headers too large":       {insert("X-Other: " + strings.Repeat("a", httpserve.HeaderBytes) + "\r\n"), 431},
-		"unknown method":          {strings.Replace(block, "POST", "BREW", 1), 400},
-		"no HTTP":                 {"hello\r\n\r\n", 400},
-		"trailer is not a header": {message("POST", "/hooks/ci", without(chunked(good), "webhook-id"), strings.TrimSuffix(chunk(create), "\r\n")+"webhook-id: msg_1\r\n\r\n"), 400},
+		"chunked":                {message("POST", "/hooks/ci", chunked(good), chunk(create)), 202},
+		"expecting 100":          {message("POST", "/hooks/ci", expecting, create), 202},
+		"duplicate id":           {insert("Webhook-ID: msg_1\r\n"), 400},
+		"duplicate signature":    {insert("webhook-signature: v1,AAAA\r\n"), 400},
+		"duplicate length":       {insert(fmt.Sprintf("content-length: %d\r\n", len(create))), 400},
+		"folded header":          {insert("X-Other: a\r\n b\r\n"), 400},
+		"folded id":              {strings.Replace(block, "msg_1\r\n", "msg_1\r\n \r\n", 1), 400},
+		"bare LF":                {insert("X-Other: a\nwebhook-id: msg_2\r\n"), 400},
+		"space before the colon": {insert("X-Other : a\r\n"), 400},
+		"negative length":        {strings.Replace(block, "Content-Length: ", "Content-Length: -", 1), 400},
+		"unknown coding":         {strings.Replace(block, "Content-Length: ", "Transfer-Encoding: gzip\r\nX: ", 1), 400},
+		"headers too large":      {insert("X-Other: " + strings.Repeat("a", httpserve.HeaderBytes) + "\r\n"), 431},
+		"unknown method":         {strings.Replace(block, "POST", "BREW", 1), 400},
+		"no HTTP":                {"hello\r\n\r\n", 400},
+		"trailer is not a header": {message("POST", "/hooks/ci", without(chunked(good), "webhook-id"),
+			strings.TrimSuffix(chunk(create), "\r\n")+"webhook-id: msg_1\r\n\r\n"), 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +130,8 @@ func TestDrain(t *testing.T) {
 	var got answer
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && got.status != 503; {
 		// Until the stop is noticed a request would be submitted: an unsigned one is not.
-		got = s.raw(t, message("POST", "/hooks/ci", map[string]string{"Host": "x", "Content-Length": "0", "Content-Type": "application/json"}, ""))
+		got = s.raw(t, message("POST", "/hooks/ci", map[string]string{"Host": "x", "Content-Length": "0",
+			"Content-Type": "application/json"}, ""))
 	}
 	if got.status != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("a new request got %+v, want 503 with Retry-After", got)
@@ -149,7 +151,8 @@ func TestDrain(t *testing.T) {
 
 func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Hooks: testDirectory(t), Intake: intakeFunc(func(context.Context, seedbed.Request, *seedbed.Delivery) (seedbed.Receipt, error) {
+	s := start(t, Config{Hooks: testDirectory(t), Intake: intakeFunc(func(context.Context, seedbed.Request,
+		*seedbed.Delivery) (seedbed.Receipt, error) {
 		panic("a bug")
 	})})
 	got := s.raw(t, message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create))

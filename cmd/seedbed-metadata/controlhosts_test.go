@@ -49,7 +49,8 @@ func TestControlHosts(t *testing.T) {
 		t.Errorf("checks %+v", all)
 	}
 	c.Node = "hv3"
-	if _, _, err := controlHosts(c, quiet); err == nil || !strings.Contains(err.Error(), `cluster.metadata: `+made.Cert+` is of node "hv2", and this is hv3`) {
+	if _, _, err := controlHosts(c, quiet); err == nil || !strings.Contains(err.Error(),
+		`cluster.metadata: `+made.Cert+` is of node "hv2", and this is hv3`) {
 		t.Errorf("with another node's certificate: %v", err)
 	}
 }

@@ -72,7 +72,8 @@ func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(contex
 	if len(c.Feed.Servers) == 0 {
 		return nil, func(context.Context) []seedbed.Check { return nil }, nil
 	}
-	identity, err := mtls.Open(mtls.Files{Name: "cluster.metadata", CA: c.Cluster.CA, Cert: c.Cluster.Metadata.Cert, Key: c.Cluster.Metadata.Key}, mtls.Metadata, c.Node, log)
+	identity, err := mtls.Open(mtls.Files{Name: "cluster.metadata", CA: c.Cluster.CA, Cert: c.Cluster.Metadata.Cert,
+		Key: c.Cluster.Metadata.Key}, mtls.Metadata, c.Node, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +89,8 @@ func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(contex
 }
 
 // checks is the guest plane's health: the kernel's part, the feed, and its certificate.
-func checks(p *guestplane.Plane, client *feed.Client, certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
+func checks(p *guestplane.Plane, client *feed.Client,
+	certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {
 		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()), certificate(ctx))
 	}

@@ -16,7 +16,8 @@ import (
 
 // listen opens what control hosts are served on: the socket, and with worker.cluster_listen
 // an address for those elsewhere, whose certificate has checks.
-func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.Listener, checks func(context.Context) []seedbed.Check, err error) {
+func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.Listener,
+	checks func(context.Context) []seedbed.Check, err error) {
 	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -24,7 +25,8 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.L
 	if c.Worker.ClusterListen == "" {
 		return []net.Listener{ln}, nil, nil
 	}
-	identity, err := mtls.Open(mtls.Files{Name: "cluster.worker", CA: c.Cluster.CA, Cert: c.Cluster.Worker.Cert, Key: c.Cluster.Worker.Key}, mtls.Worker, c.Node, log)
+	identity, err := mtls.Open(mtls.Files{Name: "cluster.worker", CA: c.Cluster.CA, Cert: c.Cluster.Worker.Cert,
+		Key: c.Cluster.Worker.Key}, mtls.Worker, c.Node, log)
 	if err != nil {
 		ln.Close()
 		return nil, nil, err

@@ -47,7 +47,8 @@ func TestListen(t *testing.T) {
 		t.Fatalf("%d listeners, %v", len(all), err)
 	}
 	control := pair(mtls.Control, "cp1")
-	caller, err := mtls.Open(mtls.Files{Name: "cluster.control", CA: c.Cluster.CA, Cert: control.Cert, Key: control.Key}, mtls.Control, "cp1", log)
+	caller, err := mtls.Open(mtls.Files{Name: "cluster.control", CA: c.Cluster.CA, Cert: control.Cert, Key: control.Key},
+		mtls.Control, "cp1", log)
 	if err != nil {
 		t.Fatal(err)
 	}

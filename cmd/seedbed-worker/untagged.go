@@ -12,5 +12,6 @@ import (
 
 // serve refuses: this build has no hypervisor driver.
 func serve(context.Context, config.Config, *slog.Logger) error {
-	return seedbed.Errorf(seedbed.ErrInvalid, "this seedbed-worker was built without its drivers: build it with -tags libvirt (make build does)")
+	return seedbed.Errorf(seedbed.ErrInvalid,
+		"this seedbed-worker was built without its drivers: build it with -tags libvirt (make build does)")
 }

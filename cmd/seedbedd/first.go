@@ -79,7 +79,8 @@ func adminToken(path string) ([]byte, error) {
 		return nil, fmt.Errorf("api.token_file: %w", err)
 	}
 	if token = bytes.TrimSpace(token); len(token) < 32 {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "api.token_file %s holds %d characters: want at least 32, or remove it and a new one is made", path, len(token))
+		return nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"api.token_file %s holds %d characters: want at least 32, or remove it and a new one is made", path, len(token))
 	}
 	return token, nil
 }

@@ -19,7 +19,8 @@ func openIdentity(c config.Config, log *slog.Logger) (*mtls.Identity, error) {
 	if !c.Cluster.Control.Given() {
 		return nil, nil
 	}
-	return mtls.Open(mtls.Files{Name: "cluster.control", CA: c.Cluster.CA, Cert: c.Cluster.Control.Cert, Key: c.Cluster.Control.Key}, mtls.Control, c.Node, log)
+	return mtls.Open(mtls.Files{Name: "cluster.control", CA: c.Cluster.CA, Cert: c.Cluster.Control.Cert,
+		Key: c.Cluster.Control.Key}, mtls.Control, c.Node, log)
 }
 
 // openFleet makes this host one of the hypervisors, unless no guests run on it, and
@@ -43,9 +44,11 @@ func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*flee
 	case n.Worker == "" && n.Name == c.Node:
 		return fleet.NewClient(c.Worker.Socket), nil
 	case n.Worker == "":
-		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker of node %s has no address: give it one: seedbed node set %s --worker https://HOST:7375", n.Name, n.Name)
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable,
+			"the worker of node %s has no address: give it one: seedbed node set %s --worker https://HOST:7375", n.Name, n.Name)
 	case identity == nil:
-		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker of node %s is on another host, and control host %s has no certificate to reach it with: set cluster.ca and cluster.control (docs/how-to/cluster.md)", n.Name, c.Node)
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable,
+			"the worker of node %s is on another host, and control host %s has no certificate to reach it with: set cluster.ca and cluster.control (docs/how-to/cluster.md)", n.Name, c.Node)
 	}
 	at, err := url.Parse(n.Worker)
 	if err != nil {
@@ -92,7 +95,8 @@ func guestPlaneCheck(ctx context.Context, db *store.DB, node string) seedbed.Che
 	case err != nil:
 		check.Detail = err.Error()
 	case page.Revision > applied:
-		check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d of %d, applied at %s", node, applied, page.Revision, at.Format(time.RFC3339))
+		check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d of %d, applied at %s", node, applied, page.Revision,
+			at.Format(time.RFC3339))
 	default:
 		check.OK = true
 		check.Detail = fmt.Sprintf("seedbed-metadata on %s has revision %d", node, applied)

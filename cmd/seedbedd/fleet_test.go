@@ -24,7 +24,8 @@ func TestFleetOfAHost(t *testing.T) {
 	if err != nil || len(f.Nodes()) != 0 {
 		t.Fatalf("a host without guests: %v, %v", f.Nodes(), err)
 	}
-	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "is no hypervisor") {
+	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "is no hypervisor") {
 		t.Errorf("its worker: %v", err)
 	}
 	c.Hypervisor = true
@@ -33,13 +34,15 @@ func TestFleetOfAHost(t *testing.T) {
 			t.Fatalf("a host with guests: %v, %v", f.Nodes(), err)
 		}
 	}
-	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), c.Worker.Socket) {
+	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), c.Worker.Socket) {
 		t.Errorf("its worker: %v", err)
 	}
 	checks := func() (all []seedbed.Check) {
 		return append(f.Health(ctx), guestPlaneChecks(db, f.Nodes, c.Node)(ctx)...)
 	}
-	if all := checks(); len(all) != 2 || all[0].Name != "worker" || all[0].Hint != "start seedbed-worker on this host" || all[1].Name != "guest plane" || !strings.Contains(all[1].Hint, "on this host") {
+	if all := checks(); len(all) != 2 || all[0].Name != "worker" || all[0].Hint != "start seedbed-worker on this host" ||
+		all[1].Name != "guest plane" || !strings.Contains(all[1].Hint, "on this host") {
 		t.Errorf("checks of a host that is alone: %+v", all)
 	}
 	if _, err := db.AddNode(ctx, seedbed.Node{Name: "hv2"}); err != nil {
@@ -59,7 +62,8 @@ func TestFleetOfAHost(t *testing.T) {
 	if got := strings.Join(names, ", "); got != "ctl1: worker, hv2: worker, ctl1: guest plane, hv2: guest plane" {
 		t.Errorf("checks of two nodes: %s", got)
 	}
-	if !all[3].OK || all[1].Hint != "start seedbed-worker on hv2" || !strings.Contains(all[1].Detail, "seedbed node set hv2 --worker https://") {
+	if !all[3].OK || all[1].Hint != "start seedbed-worker on hv2" || !strings.Contains(all[1].Detail,
+		"seedbed node set hv2 --worker https://") {
 		t.Errorf("checks of hv2: %+v, %+v", all[1], all[3])
 	}
 }
@@ -102,7 +106,8 @@ func TestDialWorker(t *testing.T) {
 		{"another", "hv2", "https://hv2.example:7375", some, ""},
 	} {
 		client, err := dialWorker(c, tt.identity, seedbed.Node{Name: tt.node, Worker: tt.worker})
-		if (err == nil) != (tt.says == "") || (err == nil) != (client != nil) || err != nil && (!errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.says)) {
+		if (err == nil) != (tt.says == "") || (err == nil) != (client != nil) || err != nil && (!errors.Is(err,
+			seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, %v", tt.name, client, err)
 		}
 	}

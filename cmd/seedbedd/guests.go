@@ -39,7 +39,8 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.
 	for _, p := range c.Storage.Pools {
 		s.Pools = append(s.Pools, p.Name)
 	}
-	s.Placement = placement.Config{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit, VCPUOvercommit: c.Placement.VCPUOvercommit}
+	s.Placement = placement.Config{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit,
+		VCPUOvercommit: c.Placement.VCPUOvercommit}
 	if !c.Hypervisor {
 		s.Node = ""
 	}
@@ -146,7 +147,8 @@ func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seed
 }
 
 // change changes an instance and what is served of it.
-func change(db *store.DB, renderer provision.Renderer) func(context.Context, string, func(*seedbed.Instance) error) (seedbed.Instance, error) {
+func change(db *store.DB, renderer provision.Renderer) func(context.Context, string,
+	func(*seedbed.Instance) error) (seedbed.Instance, error) {
 	return func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 		return db.ChangeInstance(ctx, name, change, renderer.Of)
 	}

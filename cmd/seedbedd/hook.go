@@ -24,7 +24,8 @@ func openHooks(c config.Config, db *store.DB, intake *provision.Intake, log *slo
 	var listener *tls.Config
 	if w := c.Webhook.TLS; w.Cert != "" {
 		var err error
-		if listener, err = httpserve.NewTLS(httpserve.Certificates{Name: "webhook.tls", Cert: w.Cert, Key: w.Key, ClientCA: w.ClientCA}, log); err != nil {
+		if listener, err = httpserve.NewTLS(httpserve.Certificates{Name: "webhook.tls", Cert: w.Cert, Key: w.Key,
+			ClientCA: w.ClientCA}, log); err != nil {
 			return nil, err
 		}
 	}

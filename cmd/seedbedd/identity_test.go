@@ -71,7 +71,8 @@ func TestIdentity(t *testing.T) {
 		return body
 	}
 	document := leaf("document")
-	if !strings.Contains(string(document), `"availabilityZone": "seedbed-local"`) || !strings.Contains(string(document), `"privateIp": "10.9.0.7"`) {
+	if !strings.Contains(string(document), `"availabilityZone": "seedbed-local"`) || !strings.Contains(string(document),
+		`"privateIp": "10.9.0.7"`) {
 		t.Errorf("document %s", document)
 	}
 	site, err := db.Site(ctx)
@@ -113,7 +114,8 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("at the second start: %v", err)
 	}
 	tampered := file("tampered", []byte(strings.Replace(string(document), "10.9.0.7", "10.9.0.8", 1)))
-	if _, err := command.Run(ctx, command.Command{Name: "openssl", Args: []string{"dgst", "-sha256", "-verify", public, "-signature", filepath.Join(dir, "signature"), tampered}, Timeout: time.Minute}); err == nil {
+	if _, err := command.Run(ctx, command.Command{Name: "openssl", Args: []string{"dgst", "-sha256", "-verify", public,
+		"-signature", filepath.Join(dir, "signature"), tampered}, Timeout: time.Minute}); err == nil {
 		t.Error("a document that was changed is verified")
 	}
 }
@@ -137,7 +139,8 @@ func TestServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Identity = config.Identity{Key: write("key.pem", string(pair)), Certificate: write("certificate.pem", string(pair[strings.Index(string(pair), "-----BEGIN CERT"):]))}
+	c.Identity = config.Identity{Key: write("key.pem", string(pair)), Certificate: write("certificate.pem",
+		string(pair[strings.Index(string(pair), "-----BEGIN CERT"):]))}
 	s, err := openServing(ctx, db, c)
 	if err != nil {
 		t.Fatal(err)
@@ -180,14 +183,16 @@ func TestRefreshRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Publish(ctx, job.Ref(), "hv1", provision.Renderer{Region: "old"}.Of(inst, seedbed.Guest{}), seedbed.Documents{UserData: []byte("x")}); err != nil {
+	if _, err := db.Publish(ctx, job.Ref(), "hv1", provision.Renderer{Region: "old"}.Of(inst, seedbed.Guest{}),
+		seedbed.Documents{UserData: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := refreshRecords(db, provision.Renderer{Region: "new"}, slog.New(slog.DiscardHandler))(ctx); err != nil {
 		t.Fatal(err)
 	}
 	page, err := db.FeedPage(ctx, "hv1", 0, "")
-	if err != nil || len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest.Region != "new" || feedtest.Changes(t, page)[0].Guest.UserData == nil {
+	if err != nil || len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest.Region != "new" || feedtest.Changes(t,
+		page)[0].Guest.UserData == nil {
 		t.Errorf("feed %+v, %v", page.Changes, err)
 	}
 }

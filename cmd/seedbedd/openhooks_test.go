@@ -47,7 +47,8 @@ func TestOpenHooks(t *testing.T) {
 	dir := t.TempDir()
 	cert, roots := lab.SelfSigned(t, dir)
 	own := []tls.Certificate{cert}
-	c.Webhook.TLS = config.WebhookTLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientCA: filepath.Join(dir, "cert.pem")}
+	c.Webhook.TLS = config.WebhookTLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"),
+		ClientCA: filepath.Join(dir, "cert.pem")}
 	c.Webhook.MaxBody, c.Webhook.TrustedProxies = seedbed.KiB, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Jobs.MaxQueued, c.API.TLS.Cert = 1, "set"
 	server, err := openHooks(c, db, provision.NewIntake(db, provision.Serving{Node: "hv1"}), log)
@@ -88,7 +89,8 @@ func TestOpenHooks(t *testing.T) {
 		{"no hook", "none", create, "", own, 404, ""},
 	} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: test.own}}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+ln.Addr().String()+"/hooks/"+test.hook, strings.NewReader(test.body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+ln.Addr().String()+"/hooks/"+test.hook,
+			strings.NewReader(test.body))
 		if err != nil {
 			t.Fatal(err)
 		}

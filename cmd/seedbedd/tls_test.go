@@ -41,7 +41,8 @@ func TestAPIListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{c.TLS.Cert: {Type: "CERTIFICATE", Bytes: der}, c.TLS.Key: {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{c.TLS.Cert: {Type: "CERTIFICATE", Bytes: der},
+		c.TLS.Key: {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	}, db, workers)
 	cleaner := provision.NewCleaner(provision.CleanupConfig{
 		Grace:      c.Cleanup.Mappings.Grace,
-		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention, Audit: c.Cleanup.Audit.Retention, Trash: workers, Log: log,
+		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention,
+		Audit: c.Cleanup.Audit.Retention, Trash: workers, Log: log,
 	}, db, workers)
 	coordination := openCoordination(c.Coordination, log)
 	cron, err := provision.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
@@ -86,12 +87,15 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	metrics.MustRegister(hooks)
-	checks := []func(context.Context) []seedbed.Check{db.Check, workers.Health, guestPlaneChecks(db, workers.Nodes, c.Node), coordination.Check, deliverer.Check, webhook.CheckClock}
+	checks := []func(context.Context) []seedbed.Check{db.Check, workers.Health, guestPlaneChecks(db, workers.Nodes, c.Node),
+		coordination.Check, deliverer.Check, webhook.CheckClock}
 	if identity != nil {
 		checks = append(checks, identity.Checks)
 	}
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, Console: workers, OVAs: intake, Uploads: workers, MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers, Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
+		Store: db, Intake: intake, Composer: intake, Console: workers, OVAs: intake, Uploads: workers,
+		MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers,
+		Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
 		Clean:      cleanup(cleaner),
 		Checks:     checks,
 		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(hooks),

@@ -53,8 +53,9 @@ func serve(t *testing.T) (guest *netnstest.Namespace, leases chan lease) {
 	})
 	o := testOffer()
 	err = m.Apply(t.Context(), netcfg.State{
-		Networks: []seedbed.Network{{Name: "default", Bridge: bridge, MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 1}, Prefix: o.Prefix, Gateway: o.Gateway}},
-		Ports:    slices.Values([]netcfg.Port{{Tap: "sb1", MAC: mac1, Addr: o.Addr, Mark: 101, Bridge: bridge}}),
+		Networks: []seedbed.Network{{Name: "default", Bridge: bridge, MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 1},
+			Prefix: o.Prefix, Gateway: o.Gateway}},
+		Ports: slices.Values([]netcfg.Port{{Tap: "sb1", MAC: mac1, Addr: o.Addr, Mark: 101, Bridge: bridge}}),
 	}, netcfg.Options{})
 	if err != nil {
 		t.Fatal(err)

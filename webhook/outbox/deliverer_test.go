@@ -44,7 +44,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	db, err := store.Open(context.Background(), store.Config{Path: filepath.Join(t.TempDir(), "seedbed.db"), Log: slog.New(slog.DiscardHandler)})
+	db, err := store.Open(context.Background(), store.Config{Path: filepath.Join(t.TempDir(), "seedbed.db"),
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +54,9 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) endpoint(name string) {
 	b.Helper()
-	_, err := b.db.CreateEndpoint(context.Background(), seedbed.Endpoint{Name: name, URL: "https://" + name + ".example/", Events: []string{"*"},
-		Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{7}, 32)}}})
+	_, err := b.db.CreateEndpoint(context.Background(), seedbed.Endpoint{Name: name, URL: "https://" + name + ".example/",
+		Events: []string{"*"},
+		Keys:   []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{7}, 32)}}})
 	b.must(err)
 }
 

@@ -39,10 +39,13 @@ func (c *counters) count(endpoint string, a seedbed.Attempt) {
 
 var (
 	pendingDesc = prometheus.NewDesc("seedbed_outbox_pending", "Deliveries that wait, by endpoint.", []string{"endpoint"}, nil)
-	deadDesc    = prometheus.NewDesc("seedbed_outbox_dead", "Deliveries that were given up and are kept, by endpoint.", []string{"endpoint"}, nil)
-	oldestDesc  = prometheus.NewDesc("seedbed_outbox_oldest_seconds", "Age of the oldest event that waits, by endpoint; 0 when none does.", []string{"endpoint"}, nil)
+	deadDesc    = prometheus.NewDesc("seedbed_outbox_dead", "Deliveries that were given up and are kept, by endpoint.",
+		[]string{"endpoint"}, nil)
+	oldestDesc = prometheus.NewDesc("seedbed_outbox_oldest_seconds",
+		"Age of the oldest event that waits, by endpoint; 0 when none does.", []string{"endpoint"}, nil)
 	enabledDesc = prometheus.NewDesc("seedbed_outbox_enabled", "1 when the endpoint is enabled.", []string{"endpoint"}, nil)
-	openDesc    = prometheus.NewDesc("seedbed_outbox_circuit_open", "1 while the endpoint is left alone because it fails.", []string{"endpoint"}, nil)
+	openDesc    = prometheus.NewDesc("seedbed_outbox_circuit_open", "1 while the endpoint is left alone because it fails.",
+		[]string{"endpoint"}, nil)
 )
 
 // scrapeTimeout bounds what one scrape asks of the store.

@@ -23,7 +23,8 @@ func TestJudge(t *testing.T) {
 		random   float64
 		want     seedbed.Attempt
 	}{
-		{name: "delivered", attempts: 3, failures: 9, result: result{status: 204}, want: seedbed.Attempt{Status: 204, State: seedbed.OutgoingSent}},
+		{name: "delivered", attempts: 3, failures: 9, result: result{status: 204}, want: seedbed.Attempt{Status: 204,
+			State: seedbed.OutgoingSent}},
 		{name: "first failure", result: result{status: 500, err: "x"}, random: 0.5,
 			want: seedbed.Attempt{Status: 500, Error: "x", State: pending, Retry: 5 * time.Second}},
 		{name: "shortest", attempts: 1, result: result{status: 500, err: "x"},
@@ -31,7 +32,8 @@ func TestJudge(t *testing.T) {
 		{name: "longest", attempts: 1, result: result{status: 500, err: "x"}, random: 1,
 			want: seedbed.Attempt{Status: 500, Error: "x", State: pending, Retry: 6 * time.Minute}},
 		{name: "last failure", attempts: 9, result: result{err: "no answer"}, want: seedbed.Attempt{Error: "no answer", State: dead}},
-		{name: "last but one", attempts: 8, result: result{err: "x"}, random: 0.5, want: seedbed.Attempt{Error: "x", State: pending, Retry: 24 * time.Hour}},
+		{name: "last but one", attempts: 8, result: result{err: "x"}, random: 0.5, want: seedbed.Attempt{Error: "x",
+			State: pending, Retry: 24 * time.Hour}},
 		{name: "asks for less", attempts: 1, result: result{status: 503, err: "x", retryAfter: time.Second},
 			want: seedbed.Attempt{Status: 503, Error: "x", State: pending, Retry: 5 * time.Minute}},
 		{name: "asks for more", attempts: 1, result: result{status: 503, err: "x", retryAfter: 7 * time.Minute},

@@ -42,7 +42,8 @@ type sender struct {
 }
 
 func newSender() *sender {
-	return &sender{resolver: net.DefaultResolver, tls: &tls.Config{MinVersion: tls.VersionTLS12}, total: totalTimeout, header: headerTimeout, body: bodyTimeout}
+	return &sender{resolver: net.DefaultResolver, tls: &tls.Config{MinVersion: tls.VersionTLS12}, total: totalTimeout,
+		header: headerTimeout, body: bodyTimeout}
 }
 
 // send makes one attempt. It follows no redirect, uses no proxy, keeps no

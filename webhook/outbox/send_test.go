@@ -21,11 +21,13 @@ import (
 	"seedbed"
 )
 
-var event = seedbed.Outgoing{ID: "msg_1", Seq: 1, Type: "job.succeeded", Subject: "web1", Data: []byte(`{}`), At: time.Unix(1_700_000_000, 0).UTC()}
+var event = seedbed.Outgoing{ID: "msg_1", Seq: 1, Type: "job.succeeded", Subject: "web1", Data: []byte(`{}`),
+	At: time.Unix(1_700_000_000, 0).UTC()}
 
 // endpointAt is an endpoint that may be on this host.
 func endpointAt(url string) seedbed.Endpoint {
-	return seedbed.Endpoint{Name: "ci", URL: url, AllowPrivate: true, Enabled: true, Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{7}, 32)}}}
+	return seedbed.Endpoint{Name: "ci", URL: url, AllowPrivate: true, Enabled: true,
+		Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{7}, 32)}}}
 }
 
 func receiver(t *testing.T, h http.HandlerFunc) string {
@@ -80,7 +82,8 @@ func TestAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := newSender().send(t.Context(), endpointAt(receiver(t, test.answer)), event)
-			if r.status != test.status || r.retryAfter != test.after || r.timeout || (r.err == "") != (test.says == "") || !strings.Contains(r.err, test.says) || r.took <= 0 {
+			if r.status != test.status || r.retryAfter != test.after || r.timeout || (r.err == "") != (test.says == "") ||
+				!strings.Contains(r.err, test.says) || r.took <= 0 {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -148,7 +151,8 @@ func TestSlow(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if name != "no end" && (!r.timeout || r.status != 0 || !strings.Contains(r.err, "in time")) || name == "no end" && (r.status != 200 || r.err != "") {
+			if name != "no end" && (!r.timeout || r.status != 0 || !strings.Contains(r.err, "in time")) || name == "no end" &&
+				(r.status != 200 || r.err != "") {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -212,7 +216,10 @@ func answer(question []byte, addrs []string) []byte {
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	touched := atomic.Bool{}
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(receiver(t, func(http.ResponseWriter, *http.Request) { touched.Store(true) }), "http://"))
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(receiver(t, func(http.ResponseWriter,
+		*http.Request) {
+		touched.Store(true)
+	}), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}

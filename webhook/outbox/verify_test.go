@@ -68,7 +68,8 @@ func TestVerified(t *testing.T) {
 	hook("old", first)
 	hook("new", second)
 	for _, name := range []string{"old", "new"} {
-		_, err := db.CreateEndpoint(ctx, seedbed.Endpoint{Name: name, URL: "http://" + ln.Addr().String() + "/hooks/" + name, Events: []string{"*"},
+		_, err := db.CreateEndpoint(ctx, seedbed.Endpoint{Name: name, URL: "http://" + ln.Addr().String() + "/hooks/" + name,
+			Events:       []string{"*"},
 			AllowPrivate: true, Keys: []seedbed.EndpointKey{{Key: first}}})
 		must(err)
 	}

@@ -36,7 +36,8 @@ func TestVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req, err := request(t.Context(), seedbed.Endpoint{URL: "https://ci.example/", Keys: test.keys}, seedbed.Outgoing{ID: "msg_1", Data: []byte(`{}`)}, at)
+			req, err := request(t.Context(), seedbed.Endpoint{URL: "https://ci.example/", Keys: test.keys},
+				seedbed.Outgoing{ID: "msg_1", Data: []byte(`{}`)}, at)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -92,7 +92,8 @@ func FuzzForm(f *testing.F) {
 	now := time.Unix(1_700_000_000, 0)
 	f.Fuzz(func(t *testing.T, sig, at, id, signed, prefix, separator, algorithm, encoding string) {
 		h := hookOf(seedbed.SchemeGeneric, key)
-		h.Form = &seedbed.HookForm{SignatureHeader: sig, TimestampHeader: at, IDHeader: id, Signed: signed, Prefix: prefix, Separator: separator, Algorithm: algorithm, Encoding: encoding}
+		h.Form = &seedbed.HookForm{SignatureHeader: sig, TimestampHeader: at, IDHeader: id, Signed: signed, Prefix: prefix,
+			Separator: separator, Algorithm: algorithm, Encoding: encoding}
 		if _, err := Of(h.HookSettings); err != nil {
 			if !errors.Is(err, seedbed.ErrInvalid) || len(err.Error()) > 400 {
 				t.Errorf("%d bytes: %v", len(err.Error()), err)

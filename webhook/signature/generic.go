@@ -43,8 +43,10 @@ var (
 // newGeneric reads a form; ErrInvalid says what is wrong with it.
 func newGeneric(f seedbed.HookForm) (Scheme, error) {
 	g := &generic{HookForm: f, hash: sha256.New, size: sha256.Size}
-	g.SignatureHeader, g.TimestampHeader, g.IDHeader = strings.ToLower(f.SignatureHeader), strings.ToLower(f.TimestampHeader), strings.ToLower(f.IDHeader)
-	for name, header := range map[string]string{"signature_header": g.SignatureHeader, "timestamp_header": g.TimestampHeader, "id_header": g.IDHeader} {
+	g.SignatureHeader, g.TimestampHeader, g.IDHeader = strings.ToLower(f.SignatureHeader),
+		strings.ToLower(f.TimestampHeader), strings.ToLower(f.IDHeader)
+	for name, header := range map[string]string{"signature_header": g.SignatureHeader, "timestamp_header": g.TimestampHeader,
+		"id_header": g.IDHeader} {
 		if header != "" && !headerForm.MatchString(header) {
 			return nil, formError("%s %q is not the name of a header", name, seedbed.Clip(header))
 		}

@@ -47,5 +47,6 @@ func parsePrivate(secret string) (ed25519.PrivateKey, error) {
 		}
 		return nil, invalid("the private key does not belong to the public one that is part of it")
 	}
-	return nil, invalid("the private key is not %q and the standard base64 of %d or %d bytes", privatePrefix, ed25519.SeedSize, ed25519.PrivateKeySize)
+	return nil, invalid("the private key is not %q and the standard base64 of %d or %d bytes", privatePrefix,
+		ed25519.SeedSize, ed25519.PrivateKeySize)
 }

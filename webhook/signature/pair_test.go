@@ -75,7 +75,8 @@ func TestEndpointKey(t *testing.T) {
 	for _, version := range seedbed.SignVersions() {
 		one, secret, err := EndpointKey(version, "")
 		two, _, _ := EndpointKey(version, "")
-		if err != nil || bytes.Equal(one.Key, two.Key) || (secret == "") != (version == seedbed.SignV1a) || (one.Public == "") != (version == seedbed.SignV1) {
+		if err != nil || bytes.Equal(one.Key, two.Key) || (secret == "") != (version == seedbed.SignV1a) ||
+			(one.Public == "") != (version == seedbed.SignV1) {
 			t.Errorf("%s: %+v, %q, %v", version, one, secret, err)
 		}
 	}

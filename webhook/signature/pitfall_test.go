@@ -50,7 +50,8 @@ func TestPitfall04EmptyKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		forged := Claim{at: vectorTime, lead: "m.1.", proofs: [][]byte{sha256MAC(nil, "m.1.", []byte("{}")), sha256MAC(nil, "", []byte("{}")), digest("")}}
+		forged := Claim{at: vectorTime, lead: "m.1.", proofs: [][]byte{sha256MAC(nil, "m.1.", []byte("{}")), sha256MAC(nil, "",
+			[]byte("{}")), digest("")}}
 		if Verify(h, s, forged, []byte("{}"), vectorTime) == nil {
 			t.Errorf("%s: a forgery with the empty key is accepted", scheme)
 		}

@@ -205,9 +205,12 @@ func TestForms(t *testing.T) {
 		"the least": {seedbed.HookForm{SignatureHeader: "X-Sig"}, map[string]string{"x-sig": hexOf(mac(sha256.New, vectorBody))}, false},
 		"with a time": {seedbed.HookForm{SignatureHeader: "X-Sig", TimestampHeader: "X-Time"},
 			map[string]string{"x-time": "1700000000", "x-sig": hexOf(mac(sha256.New, "1700000000."+vectorBody))}, true},
-		"with a prefix": {seedbed.HookForm{SignatureHeader: "X-Sig", Prefix: "sha256="}, map[string]string{"x-sig": "sha256=" + hexOf(mac(sha256.New, vectorBody))}, false},
-		"base64":        {seedbed.HookForm{SignatureHeader: "X-Sig", Encoding: "base64"}, map[string]string{"x-sig": base(mac(sha256.New, vectorBody))}, false},
-		"sha512":        {seedbed.HookForm{SignatureHeader: "X-Sig", Algorithm: "sha512"}, map[string]string{"x-sig": hexOf(mac(sha512.New, vectorBody))}, false},
+		"with a prefix": {seedbed.HookForm{SignatureHeader: "X-Sig", Prefix: "sha256="},
+			map[string]string{"x-sig": "sha256=" + hexOf(mac(sha256.New, vectorBody))}, false},
+		"base64": {seedbed.HookForm{SignatureHeader: "X-Sig", Encoding: "base64"},
+			map[string]string{"x-sig": base(mac(sha256.New, vectorBody))}, false},
+		"sha512": {seedbed.HookForm{SignatureHeader: "X-Sig", Algorithm: "sha512"},
+			map[string]string{"x-sig": hexOf(mac(sha512.New, vectorBody))}, false},
 		"several": {seedbed.HookForm{SignatureHeader: "X-Sig", Prefix: "a=", Separator: ";"},
 			map[string]string{"x-sig": "b=x;a=" + strings.Repeat("0", 64) + ";a=" + hexOf(mac(sha256.New, vectorBody))}, false},
 		"as Slack has it": {seedbed.HookForm{SignatureHeader: "X-Sig", TimestampHeader: "X-Time", Signed: "v0:{timestamp}:{body}", Prefix: "v0="},
@@ -261,15 +264,18 @@ func TestRotation(t *testing.T) {
 
 func TestIdentify(t *testing.T) {
 	t.Parallel()
-	first, err := alertmanager{}.Identify(Claim{}, []byte(`{"version":"4","groupKey":"g","alerts":[{"status":"firing","fingerprint":"a","startsAt":"1"},{"status":"firing","fingerprint":"b","startsAt":"2"}]}`))
+	first, err := alertmanager{}.Identify(Claim{},
+		[]byte(`{"version":"4","groupKey":"g","alerts":[{"status":"firing","fingerprint":"a","startsAt":"1"},{"status":"firing","fingerprint":"b","startsAt":"2"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	turned, err := alertmanager{}.Identify(Claim{}, []byte(`{"version":"4","groupKey":"g","truncatedAlerts":1,"alerts":[{"status":"firing","fingerprint":"b","startsAt":"2"},{"status":"firing","fingerprint":"a","startsAt":"1"}]}`))
+	turned, err := alertmanager{}.Identify(Claim{},
+		[]byte(`{"version":"4","groupKey":"g","truncatedAlerts":1,"alerts":[{"status":"firing","fingerprint":"b","startsAt":"2"},{"status":"firing","fingerprint":"a","startsAt":"1"}]}`))
 	if err != nil || turned != first {
 		t.Errorf("the same alerts in another order: %s, want %s (%v)", turned, first, err)
 	}
-	resolved, err := alertmanager{}.Identify(Claim{}, []byte(`{"version":"4","groupKey":"g","alerts":[{"status":"resolved","fingerprint":"a","startsAt":"1"}]}`))
+	resolved, err := alertmanager{}.Identify(Claim{},
+		[]byte(`{"version":"4","groupKey":"g","alerts":[{"status":"resolved","fingerprint":"a","startsAt":"1"}]}`))
 	if err != nil || resolved == first || !validID(resolved) {
 		t.Errorf("other alerts: %s (%v)", resolved, err)
 	}

@@ -128,7 +128,8 @@ func (standardV1a) key(text string) ([]byte, error) {
 	}
 	key, err := decodeBase64(encoded)
 	if err != nil || len(key) != ed25519.PublicKeySize {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the public key is not the standard base64 of %d bytes after %q", ed25519.PublicKeySize, publicPrefix)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the public key is not the standard base64 of %d bytes after %q",
+			ed25519.PublicKeySize, publicPrefix)
 	}
 	return key, nil
 }

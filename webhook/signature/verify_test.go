@@ -147,7 +147,8 @@ func TestVerify(t *testing.T) {
 			if !test.now.IsZero() {
 				now = test.now
 			}
-			err := verifyHeaders(hookOf(seedbed.SchemeStandard, k), standardFields(or(test.id, vectorID), or(test.ts, vectorTimestamp), or(test.signatures, vectorSignature)), or(test.body, vectorBody), now)
+			err := verifyHeaders(hookOf(seedbed.SchemeStandard, k), standardFields(or(test.id, vectorID), or(test.ts,
+				vectorTimestamp), or(test.signatures, vectorSignature)), or(test.body, vectorBody), now)
 			if (err == nil) != test.ok {
 				t.Errorf("error %v, want success %t", err, test.ok)
 			}

@@ -24,13 +24,6 @@ type Strangers interface {
 	ForeignDomain(ctx context.Context, node, name string) (seedbed.ForeignDomain, error)
 }
 
-func (r *router) adoptRoutes(app *fiber.App) {
-	app.Get(prefix+"/domains", r.within(callTimeout, r.domains))
-	app.Get(prefix+"/domains/:name", r.within(callTimeout, r.domain))
-	app.Post(prefix+"/domains/:name/adopt", r.within(callTimeout, r.adopt))
-	app.Post(prefix+"/instances/:name/forget", r.within(callTimeout, r.forget))
-}
-
 // domains are those that could be adopted, in short.
 func (r *router) domains(ctx context.Context, c *fiber.Ctx) error {
 	node, err := nodeQuery(c)

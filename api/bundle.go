@@ -23,11 +23,6 @@ type Catalogues interface {
 // maxCatalogue bounds the JSON of a catalogue.
 const maxCatalogue = 16 << 20
 
-func (r *router) catalogueRoutes(app *fiber.App) {
-	app.Get(prefix+"/catalogue", r.within(cleanTimeout, r.exportCatalogue))
-	app.Post(prefix+"/catalogue", r.within(cleanTimeout, r.importCatalogue))
-}
-
 func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	found, err := r.Store.Catalogue(ctx)
 	if err != nil {

@@ -60,50 +60,38 @@ func peerUID(ctx *fasthttp.RequestCtx) string {
 	return uid
 }
 
-// authorize lets a request pass whose caller's role is enough for it.
-func (r *router) authorize(c *fiber.Ctx) error {
-	need := needed(c.Method(), c.Path())
+// authorize refuses a request whose caller's role is less than what it needs.
+func authorize(c *fiber.Ctx, need seedbed.Role) error {
 	if who := callerOf(c); !who.role.Allows(need) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and this takes %s", who.name, who.role, need)
+	}
+	return nil
+}
+
+// authorizePVC does so for PVC's paths, which have no table.
+func (r *router) authorizePVC(c *fiber.Ctx) error {
+	if compatible(c.Path()) {
+		if err := authorize(c, neededPVC(c.Method(), c.Path())); err != nil {
+			return err
+		}
 	}
 	return c.Next()
 }
 
-// administered are the resources that only an admin changes.
-var administered = map[string]bool{
-	"hooks": true, "endpoints": true, "networks": true, "nodes": true, "maintenance": true, "cleanup": true, "tokens": true, "audit": true,
-}
-
-// reserved are those that only an admin even reads.
-var reserved = map[string]bool{"tokens": true, "audit": true}
-
-// secretive are what an instance has that may hold secrets: reading takes an operator.
-var secretive = map[string]bool{"metadata": true, "console": true}
-
-// needed is the least role for a request.
-func needed(method, path string) seedbed.Role {
-	parts := strings.Split(strings.TrimPrefix(path, prefix+"/"), "/")
+// neededPVC is the least role for a request of PVC's. Documents, scripts, metadata
+// and consoles may hold secrets.
+func neededPVC(method, path string) seedbed.Role {
 	switch {
 	case unguarded(method, path):
 		return seedbed.RoleViewer
-	case reserved[parts[0]]:
-		return seedbed.RoleAdmin
-	case method == fiber.MethodGet || method == fiber.MethodHead:
-		if parts[0] == "catalogue" && len(parts) == 1 { // it has all documents and scripts
-			return seedbed.RoleOperator
-		}
-		if parts[0] == "jobs" && len(parts) > 2 && parts[2] == "output" { // scripts put out what they like
-			return seedbed.RoleOperator
-		}
-		if parts[0] == "provisioner" && len(parts) > 1 && (parts[1] == "userdata" || parts[1] == "script") {
-			return seedbed.RoleOperator
-		}
-		if (parts[0] == "instances" || parts[0] == "vm") && len(parts) > 2 && secretive[parts[2]] || parts[0] == "hooks" && len(parts) > 3 { // a delivery's payload
-			return seedbed.RoleOperator
-		}
-		return seedbed.RoleViewer
-	case administered[parts[0]]:
-		return seedbed.RoleAdmin
+	case method != fiber.MethodGet && method != fiber.MethodHead:
+		return seedbed.RoleOperator
 	}
-	return seedbed.RoleOperator
+	parts := strings.Split(strings.TrimPrefix(path, prefix+"/"), "/")
+	switch {
+	case parts[0] == "provisioner" && len(parts) > 1 && (parts[1] == "userdata" || parts[1] == "script"),
+		parts[0] == "vm" && len(parts) > 2 && (parts[2] == "metadata" || parts[2] == "console"):
+		return seedbed.RoleOperator
+	}
+	return seedbed.RoleViewer
 }

@@ -47,22 +47,6 @@ type Receiving struct {
 	Redeliver func(ctx context.Context, hook, id string) (seedbed.Redelivery, error)
 }
 
-func (r *router) hookRoutes(app *fiber.App) {
-	on := func(method, path string, h handler) { app.Add(method, prefix+path, r.within(callTimeout, h)) }
-	on(fiber.MethodGet, "/hooks", r.hooks)
-	on(fiber.MethodPost, "/hooks", r.createHook)
-	on(fiber.MethodGet, "/hooks/:name", r.hook)
-	on(fiber.MethodPatch, "/hooks/:name", r.changeHook)
-	on(fiber.MethodDelete, "/hooks/:name", r.deleteHook)
-	on(fiber.MethodPost, "/hooks/:name/rotate", r.rotateHook)
-	on(fiber.MethodDelete, "/hooks/:name/keys/:id", r.removeHookKey)
-	on(fiber.MethodPost, "/hooks/:name/test", r.testHook)
-	on(fiber.MethodGet, "/hooks/:name/deliveries", r.hookDeliveries)
-	on(fiber.MethodGet, "/hooks/:name/deliveries/:id", r.delivery)
-	on(fiber.MethodPost, "/hooks/:name/deliveries/:id/redeliver", r.redeliver)
-	on(fiber.MethodGet, "/deliveries", r.deliveries)
-}
-
 func (r *router) hooks(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Hooks) }
 
 func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {

@@ -9,16 +9,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// powerRoutes are the jobs on an instance that is there, and what one would do.
-func (r *router) powerRoutes(app *fiber.App) {
-	app.Post(prefix+"/instances/:name/start", r.within(callTimeout, r.startInstance))
-	app.Post(prefix+"/instances/:name/stop", r.within(callTimeout, r.power(seedbed.DoStop)))
-	app.Post(prefix+"/instances/:name/reboot", r.within(callTimeout, r.power(seedbed.DoReboot)))
-	app.Post(prefix+"/instances/:name/rebuild", r.within(callTimeout, r.rebuild))
-	app.Post(prefix+"/plan", r.within(callTimeout, r.plan))
-	app.Post(prefix+"/plan/import", r.within(callTimeout, r.planImport))
-}
-
 func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) error {
 	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoStart})
 }

@@ -8,15 +8,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) profileRoutes(app *fiber.App) {
-	app.Get(prefix+"/profiles", r.within(callTimeout, r.profiles))
-	app.Post(prefix+"/profiles", r.within(callTimeout, r.createProfile))
-	app.Get(prefix+"/profiles/:name", r.within(callTimeout, r.profile))
-	app.Put(prefix+"/profiles/:name", r.within(callTimeout, r.changeProfile))
-	app.Delete(prefix+"/profiles/:name", r.within(callTimeout, r.deleteProfile))
-	app.Get(prefix+"/catalogue/profiles", r.within(callTimeout, r.profileEntries))
-}
-
 func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
 	return show(ctx, c, "profile", r.Store.Profile, profileTag)
 }

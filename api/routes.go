@@ -43,83 +43,158 @@ type router struct {
 // handler answers one request; ctx ends with its time.
 type handler func(ctx context.Context, c *fiber.Ctx) error
 
-func (r *router) routes(app *fiber.App) {
-	get := func(path string, h handler) { app.Get(prefix+path, r.within(callTimeout, h)) }
-	post := func(path string, h handler) { app.Post(prefix+path, r.within(callTimeout, h)) }
-	patch := func(path string, h handler) { app.Patch(prefix+path, r.within(callTimeout, h)) }
-	del := func(path string, h handler) { app.Delete(prefix+path, r.within(callTimeout, h)) }
+// route is one route of the native API.
+type route struct {
+	method, path string
+	// role is the least role that may take it.
+	role    seedbed.Role
+	timeout time.Duration
+	handler handler
+}
 
-	get("/health", r.health)
-	get("/openapi.yaml", r.description)
-	app.Get(prefix+"/doctor", r.within(doctorTimeout, r.doctor))
-	app.Post(prefix+"/cleanup", r.within(cleanTimeout, r.cleanup))
-	get("/networks", r.networks)
-	get("/networks/:name", r.network)
-	patch("/networks/:name", r.changeNetwork)
-	get("/certificates/identity", r.certificate)
-	get("/nodes", r.hypervisors)
-	post("/nodes", r.addNode)
-	get("/nodes/:name", r.hypervisor)
-	patch("/nodes/:name", r.changeNode)
-	del("/nodes/:name", r.removeNode)
-	get("/nodes/:name/maintenance", r.maintenance(r.nodeOf))
-	post("/nodes/:name/maintenance", r.announce(r.nodeOf))
-	post("/maintenance/:id/complete", r.endMaintenance(seedbed.MaintenanceCompleted))
-	post("/maintenance/:id/cancel", r.endMaintenance(seedbed.MaintenanceCanceled))
-	get("/leases", r.leases)
-	get("/tokens", r.tokens)
-	post("/tokens", r.createToken)
-	del("/tokens/:name", r.deleteToken)
-	app.Put(prefix+"/tokens/:name/quota", r.within(callTimeout, r.setTokenQuota))
-	get("/audit", r.auditLog)
+// routes are all of the native API. PVC's are in pvcRoutes.
+func (r *router) routes() []route {
+	const (
+		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
+		viewer, operator, admin    = seedbed.RoleViewer, seedbed.RoleOperator, seedbed.RoleAdmin
+		call                       = callTimeout
+	)
+	return []route{
+		// The installation.
+		{get, "/health", viewer, call, r.health},
+		{get, "/openapi.yaml", viewer, call, r.description},
+		{get, "/doctor", viewer, doctorTimeout, r.doctor},
+		{post, "/cleanup", admin, cleanTimeout, r.cleanup},
+		{get, "/overview", viewer, call, r.overview},
+		{get, "/events", viewer, call, r.allEvents},
+		{get, "/orphans", viewer, call, r.orphans},
+		{get, "/certificates/identity", viewer, call, r.certificate},
 
-	get("/images", r.images)
-	post("/images", r.importImage)
-	get("/images/:name", r.image)
-	app.Post(prefix+"/images/:name/content", r.within(uploadTimeout, r.uploadImage))
+		// Networks and nodes.
+		{get, "/networks", viewer, call, r.networks},
+		{get, "/networks/:name", viewer, call, r.network},
+		{patch, "/networks/:name", admin, call, r.changeNetwork},
+		{get, "/leases", viewer, call, r.leases},
+		{get, "/nodes", viewer, call, r.hypervisors},
+		{post, "/nodes", admin, call, r.addNode},
+		{get, "/nodes/:name", viewer, call, r.hypervisor},
+		{patch, "/nodes/:name", admin, call, r.changeNode},
+		{del, "/nodes/:name", admin, call, r.removeNode},
+		{get, "/nodes/:name/maintenance", viewer, call, r.maintenance(r.nodeOf)},
+		{post, "/nodes/:name/maintenance", admin, call, r.announce(r.nodeOf)},
+		{post, "/maintenance/:id/complete", admin, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
+		{post, "/maintenance/:id/cancel", admin, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
-	r.profileRoutes(app)
+		// Tokens and the audit log.
+		{get, "/tokens", admin, call, r.tokens},
+		{post, "/tokens", admin, call, r.createToken},
+		{del, "/tokens/:name", admin, call, r.deleteToken},
+		{put, "/tokens/:name/quota", admin, call, r.setTokenQuota},
+		{get, "/audit", admin, call, r.auditLog},
 
-	get("/endpoints", r.endpoints)
-	post("/endpoints", r.createEndpoint)
-	get("/endpoints/:name", r.endpoint)
-	patch("/endpoints/:name", r.changeEndpoint)
-	del("/endpoints/:name", r.deleteEndpoint)
-	post("/endpoints/:name/rotate", r.rotateEndpoint)
-	app.Post(prefix+"/endpoints/:name/test", r.within(doctorTimeout, r.testEndpoint))
-	post("/endpoints/:name/replay", r.replay)
-	get("/endpoints/:name/deliveries", r.outgoing)
-	post("/endpoints/:name/deliveries/:id/resend", r.resend)
+		// What instances are made from. The whole catalogue has all user-data and scripts.
+		{get, "/images", viewer, call, r.images},
+		{post, "/images", operator, call, r.importImage},
+		{get, "/images/:name", viewer, call, r.image},
+		{del, "/images/:name", operator, call, r.removeImage},
+		{post, "/images/:name/content", operator, uploadTimeout, r.uploadImage},
+		{get, "/profiles", viewer, call, r.profiles},
+		{post, "/profiles", operator, call, r.createProfile},
+		{get, "/profiles/:name", viewer, call, r.profile},
+		{put, "/profiles/:name", operator, call, r.changeProfile},
+		{del, "/profiles/:name", operator, call, r.deleteProfile},
+		{get, "/catalogue/profiles", viewer, call, r.profileEntries},
+		{get, "/catalogue", operator, cleanTimeout, r.exportCatalogue},
+		{post, "/catalogue", operator, cleanTimeout, r.importCatalogue},
 
-	r.hookRoutes(app)
-	r.volumeRoutes(app)
-	r.powerRoutes(app)
-	r.adoptRoutes(app)
-	r.trashRoutes(app)
-	r.pvcRoutes(app)
+		// Webhooks that come in. A delivery has its payload.
+		{get, "/hooks", viewer, call, r.hooks},
+		{post, "/hooks", admin, call, r.createHook},
+		{get, "/hooks/:name", viewer, call, r.hook},
+		{patch, "/hooks/:name", admin, call, r.changeHook},
+		{del, "/hooks/:name", admin, call, r.deleteHook},
+		{post, "/hooks/:name/rotate", admin, call, r.rotateHook},
+		{del, "/hooks/:name/keys/:id", admin, call, r.removeHookKey},
+		{post, "/hooks/:name/test", admin, call, r.testHook},
+		{get, "/hooks/:name/deliveries", viewer, call, r.hookDeliveries},
+		{get, "/hooks/:name/deliveries/:id", operator, call, r.delivery},
+		{post, "/hooks/:name/deliveries/:id/redeliver", admin, call, r.redeliver},
+		{get, "/deliveries", viewer, call, r.deliveries},
 
-	get("/instances", r.instances)
-	post("/instances", r.createInstance)
-	get("/instances/:name", r.instance)
-	patch("/instances/:name", r.changeInstance)
-	del("/instances/:name", r.removeInstance)
-	get("/instances/:name/console", r.console)
-	get("/instances/:name/access", r.access)
-	get("/instances/:name/metadata", r.metadata)
-	get("/instances/:name/maintenance", r.maintenance(r.instanceOf))
-	post("/instances/:name/maintenance", r.announce(r.instanceOf))
+		// Webhooks that go out.
+		{get, "/endpoints", viewer, call, r.endpoints},
+		{post, "/endpoints", admin, call, r.createEndpoint},
+		{get, "/endpoints/:name", viewer, call, r.endpoint},
+		{patch, "/endpoints/:name", admin, call, r.changeEndpoint},
+		{del, "/endpoints/:name", admin, call, r.deleteEndpoint},
+		{post, "/endpoints/:name/rotate", admin, call, r.rotateEndpoint},
+		{post, "/endpoints/:name/test", admin, doctorTimeout, r.testEndpoint},
+		{post, "/endpoints/:name/replay", admin, call, r.replay},
+		{get, "/endpoints/:name/deliveries", viewer, call, r.outgoing},
+		{post, "/endpoints/:name/deliveries/:id/resend", admin, call, r.resend},
 
-	get("/overview", r.overview)
-	get("/events", r.allEvents)
-	r.catalogueRoutes(app)
-	get("/jobs", r.jobs)
-	get("/jobs/:id", r.job)
-	app.Get(prefix+"/jobs/:id/events", r.within(maxWait+callTimeout, r.events))
-	app.Get(prefix+"/jobs/:id/output", r.within(maxWait+callTimeout, r.jobOutput))
-	post("/jobs/:id/cancel", r.cancelJob)
-	post("/jobs/:id/retry", r.retryJob)
-	post("/jobs/:id/undo", r.undoJob)
-	get("/orphans", r.orphans)
+		// Instances. Metadata and the console may hold secrets.
+		{get, "/instances", viewer, call, r.instances},
+		{post, "/instances", operator, call, r.createInstance},
+		{get, "/instances/:name", viewer, call, r.instance},
+		{patch, "/instances/:name", operator, call, r.changeInstance},
+		{del, "/instances/:name", operator, call, r.removeInstance},
+		{get, "/instances/:name/console", operator, call, r.console},
+		{get, "/instances/:name/access", viewer, call, r.access},
+		{get, "/instances/:name/metadata", operator, call, r.metadata},
+		{get, "/instances/:name/maintenance", viewer, call, r.maintenance(r.instanceOf)},
+		{post, "/instances/:name/maintenance", operator, call, r.announce(r.instanceOf)},
+		{post, "/instances/:name/start", operator, call, r.startInstance},
+		{post, "/instances/:name/stop", operator, call, r.power(seedbed.DoStop)},
+		{post, "/instances/:name/reboot", operator, call, r.power(seedbed.DoReboot)},
+		{post, "/instances/:name/rebuild", operator, call, r.rebuild},
+		{post, "/instances/:name/flatten", operator, call, r.flatten},
+		{post, "/instances/:name/resize", operator, call, r.resize},
+		{get, "/instances/:name/snapshots", viewer, call, r.snapshots},
+		{post, "/instances/:name/snapshots", operator, call, r.takeSnapshot},
+		{del, "/instances/:name/snapshots/:snapshot", operator, call, r.removeSnapshot},
+		{post, "/plan", operator, call, r.plan},
+		{post, "/plan/import", operator, call, r.planImport},
+
+		// Domains that can be adopted.
+		{get, "/domains", viewer, call, r.domains},
+		{get, "/domains/:name", viewer, call, r.domain},
+		{post, "/domains/:name/adopt", operator, call, r.adopt},
+		{post, "/instances/:name/forget", operator, call, r.forget},
+
+		// Jobs. Scripts put out what they like.
+		{get, "/jobs", viewer, call, r.jobs},
+		{get, "/jobs/:id", viewer, call, r.job},
+		{get, "/jobs/:id/events", viewer, maxWait + callTimeout, r.events},
+		{get, "/jobs/:id/output", operator, maxWait + callTimeout, r.jobOutput},
+		{post, "/jobs/:id/cancel", operator, call, r.cancelJob},
+		{post, "/jobs/:id/retry", operator, call, r.retryJob},
+		{post, "/jobs/:id/undo", operator, call, r.undoJob},
+
+		// The trash of the pools.
+		{get, "/trash", viewer, call, r.trash},
+		{post, "/trash", operator, binTimeout, r.discardVolume},
+		{post, "/trash/:pool/:id/restore", operator, call, r.restoreVolume},
+		{del, "/trash/:pool/:id", operator, binTimeout, r.purgeVolume},
+	}
+}
+
+// register has app serve the native routes. A GET is also a HEAD.
+func (r *router) register(app *fiber.App) {
+	for _, one := range r.routes() {
+		serve := r.within(one.timeout, one.handler)
+		h := func(c *fiber.Ctx) error {
+			if err := authorize(c, one.role); err != nil {
+				return err
+			}
+			return serve(c)
+		}
+		if one.method == fiber.MethodGet {
+			app.Get(prefix+one.path, h)
+		} else {
+			app.Add(one.method, prefix+one.path, h)
+		}
+	}
 }
 
 // within runs h under a deadline, unless the server is stopping.

@@ -169,8 +169,9 @@ func (r *router) app() *fiber.App {
 	} else {
 		app.Use(r.local)
 	}
-	app.Use(r.authorize)
-	r.routes(app)
+	r.register(app)
+	app.Use(r.authorizePVC)
+	r.pvcRoutes(app)
 	if r.Metrics != nil {
 		app.Get(metricsPath, adaptor.HTTPHandler(r.Metrics))
 	}

@@ -175,10 +175,3 @@ func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 
 // binTimeout is for what may have much to delete.
 const binTimeout = 110 * time.Second
-
-func (r *router) trashRoutes(app *fiber.App) {
-	app.Get(prefix+"/trash", r.within(callTimeout, r.trash))
-	app.Post(prefix+"/trash", r.within(binTimeout, r.discardVolume))
-	app.Post(prefix+"/trash/:pool/:id/restore", r.within(callTimeout, r.restoreVolume))
-	app.Delete(prefix+"/trash/:pool/:id", r.within(binTimeout, r.purgeVolume))
-}

@@ -33,15 +33,6 @@ type Snapshots interface {
 	Snapshots(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
 }
 
-func (r *router) volumeRoutes(app *fiber.App) {
-	app.Delete(prefix+"/images/:name", r.within(callTimeout, r.removeImage))
-	app.Post(prefix+"/instances/:name/flatten", r.within(callTimeout, r.flatten))
-	app.Post(prefix+"/instances/:name/resize", r.within(callTimeout, r.resize))
-	app.Get(prefix+"/instances/:name/snapshots", r.within(callTimeout, r.snapshots))
-	app.Post(prefix+"/instances/:name/snapshots", r.within(callTimeout, r.takeSnapshot))
-	app.Delete(prefix+"/instances/:name/snapshots/:snapshot", r.within(callTimeout, r.removeSnapshot))
-}
-
 func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "image")
 	if err != nil {

@@ -75,7 +75,8 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	i, err := s.db.InstanceByName(t.Context(), "old")
-	if err != nil || i.ID != strange.ID || i.NICs[0].Addr.String() != "10.99.0.7" || i.NICs[0].MAC != strange.NICs[0].MAC || i.Volumes[0].Pool != "default" {
+	if err != nil || i.ID != strange.ID || i.NICs[0].Addr.String() != "10.99.0.7" || i.NICs[0].MAC != strange.NICs[0].MAC ||
+		i.Volumes[0].Pool != "default" {
 		t.Errorf("%+v, %v", i, err)
 	}
 }

@@ -52,7 +52,8 @@ func TestCatalogue(t *testing.T) {
 	if r := report("", `{"profiles":[{"name":"odd","image":"debian","vcpus":1,"memory":"512MiB","network":"default","user_data":"IyMgdGVtcGxhdGU6IHNlZWRiZWQKJHt2bS5ub25lfQo="}]}`); r.Applied || r.Conflicts() != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r := report("", `{"storage_templates":[{"name":"odd","disks":[{"name":"sda","pool":"other","size":"1GiB"}]}]}`); r.Applied || r.Conflicts() != 1 || !strings.Contains(r.Changes[0].Detail, `pool "other"`) {
+	if r := report("", `{"storage_templates":[{"name":"odd","disks":[{"name":"sda","pool":"other","size":"1GiB"}]}]}`); r.Applied ||
+		r.Conflicts() != 1 || !strings.Contains(r.Changes[0].Detail, `pool "other"`) {
 		t.Errorf("%+v", r)
 	}
 	log := s.do(t, "GET", "/api/v1/audit?limit=10", "").body

@@ -54,7 +54,8 @@ func TestEndpointChange(t *testing.T) {
 			t.Errorf("a key is told: %s", got)
 		}
 	}
-	if r := s.do(t, "GET", "/api/v1/audit?limit=50", ""); strings.Contains(r.body, "AAECAwQF") || !strings.Contains(r.body, `"what":"rotate key of endpoint"`) {
+	if r := s.do(t, "GET", "/api/v1/audit?limit=50", ""); strings.Contains(r.body, "AAECAwQF") ||
+		!strings.Contains(r.body, `"what":"rotate key of endpoint"`) {
 		t.Errorf("the audit log has %s", r.body)
 	}
 }

@@ -41,7 +41,8 @@ func TestIfMatch(t *testing.T) {
 			t.Errorf("%s: %d %s, ETag %s, before %s", path, r.status, r.body, is, was)
 		}
 		for _, stale := range []string{was, "W/" + tag(path), "none", `""`} {
-			if r := s.do(t, "PATCH", "/api/v1"+path, change, "If-Match", stale); r.status != 412 || !strings.Contains(r.body, "read it again") || !strings.Contains(r.body, `"kind":"conflict"`) {
+			if r := s.do(t, "PATCH", "/api/v1"+path, change, "If-Match", stale); r.status != 412 || !strings.Contains(r.body, "read it again") ||
+				!strings.Contains(r.body, `"kind":"conflict"`) {
 				t.Errorf("%s with If-Match %s: %+v", path, stale, r)
 			}
 		}

@@ -37,7 +37,8 @@ func TestHookLife(t *testing.T) {
 	expect("POST", "/hooks", `{"name":"bad","scheme":"sha1"}`, 422, "sha1")
 	expect("PATCH", "/hooks/forge", `{"rate":0,"cidrs":[],"profiles":["small"],"tolerance":60000000000}`, 200, `"profiles":["small"]`, `"tolerance":60000000000`, `"when":"body.go == true"`)
 	expect("PATCH", "/hooks/forge", `{"profiles":["nobody"]}`, 422, "nobody")
-	if got := expect("GET", "/hooks/forge", "", 200, `"profiles":["small"]`); strings.Contains(got, "192.0.2") || strings.Contains(got, "BwcH") {
+	if got := expect("GET", "/hooks/forge", "", 200, `"profiles":["small"]`); strings.Contains(got, "192.0.2") ||
+		strings.Contains(got, "BwcH") {
 		t.Errorf("hook %s", got)
 	}
 	expect("PATCH", "/hooks/forge", `{"scheme":"slack"}`, 409, "github")

@@ -125,7 +125,8 @@ func TestJobOptions(t *testing.T) {
 		{"after=xyz", 422, "first 8 characters"},
 		{"after=00000000", 404, "does not exist"},
 	} {
-		if r := s.do(t, "POST", "/api/v1/images?"+test.query, `{"name":"web9","path":"/x.qcow2"}`); r.status != test.status || !strings.Contains(r.body, test.want) {
+		if r := s.do(t, "POST", "/api/v1/images?"+test.query, `{"name":"web9","path":"/x.qcow2"}`); r.status != test.status ||
+			!strings.Contains(r.body, test.want) {
 			t.Errorf("%s: %d %s", test.query, r.status, r.body)
 		}
 	}

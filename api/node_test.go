@@ -53,7 +53,8 @@ func TestNodes(t *testing.T) {
 		t.Error("what its worker says changes its entity tag")
 	}
 	var all []seedbed.NodeStatus
-	if err := json.Unmarshal([]byte(expect("GET", "", "", 200).body), &all); err != nil || len(all) != 2 || all[0].Name != "host1" || all[1].Name != "hv2" || all[1].Report.CPUs != 4 {
+	if err := json.Unmarshal([]byte(expect("GET", "", "", 200).body), &all); err != nil || len(all) != 2 || all[0].Name != "host1" ||
+		all[1].Name != "hv2" || all[1].Report.CPUs != 4 {
 		t.Errorf("%+v, %v", all, err)
 	}
 
@@ -85,7 +86,8 @@ func TestNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.What == "change node" && strings.Contains(string(e.Before), `"worker":"https://hv2.example:7375"`) || strings.Contains(e.What, "node hv2") || e.What == "remove node" {
+		if e.What == "change node" && strings.Contains(string(e.Before), `"worker":"https://hv2.example:7375"`) ||
+			strings.Contains(e.What, "node hv2") || e.What == "remove node" {
 			changes = append(changes, e.What)
 		}
 	}

@@ -203,7 +203,8 @@ func TestOVA(t *testing.T) {
 	if r := s.do(t, "GET", "/api/v1"+p+"/profile/vm", ""); !strings.Contains(r.body, `"type":"ova","system_template":"vm","network_template":"N/A","storage_template":"N/A","userdata":"N/A","script":"default_ova","ova":"vm"`) {
 		t.Errorf("profile: %s", r.body)
 	}
-	if r := s.do(t, "GET", "/api/v1/images/ova_vm_sda", ""); !strings.Contains(r.body, `"state":"active"`) || !strings.Contains(r.body, `"firmware":"uefi"`) {
+	if r := s.do(t, "GET", "/api/v1/images/ova_vm_sda", ""); !strings.Contains(r.body, `"state":"active"`) ||
+		!strings.Contains(r.body, `"firmware":"uefi"`) {
 		t.Errorf("image: %s", r.body)
 	}
 	if n := s.shelf.Uploads(); n != 0 {
@@ -221,13 +222,15 @@ func TestOVA(t *testing.T) {
 	if err != nil || len(inst.Volumes) != 2 || inst.Volumes[1].Image != "ova_vm_sdb" || inst.VCPUs != 2 {
 		t.Errorf("instance %+v, %v", inst, err)
 	}
-	if r := s.do(t, "GET", "/api/v1/instances/vm1/console?tail=14", ""); r.status != 409 || !strings.Contains(r.body, "instance vm1 has no serial console") {
+	if r := s.do(t, "GET", "/api/v1/instances/vm1/console?tail=14", ""); r.status != 409 ||
+		!strings.Contains(r.body, "instance vm1 has no serial console") {
 		t.Errorf("a console that is none: %d %s", r.status, r.body)
 	}
 	if r := s.do(t, "GET", "/api/v1/vm/vm1", ""); !strings.Contains(r.body, `"console":"N/A"`) {
 		t.Errorf("vm1: %s", r.body)
 	}
-	if r := s.do(t, "DELETE", "/api/v1"+p+"/ova/vm", ""); r.status != 400 || !strings.Contains(r.body, `Failed to delete entry`) || !strings.Contains(r.body, "vm1") {
+	if r := s.do(t, "DELETE", "/api/v1"+p+"/ova/vm", ""); r.status != 400 || !strings.Contains(r.body, `Failed to delete entry`) ||
+		!strings.Contains(r.body, "vm1") {
 		t.Errorf("removal in use: %d %s", r.status, r.body)
 	}
 	s.pvc(t, call{"DELETE", p + "/ova/none", "", 400, msg(`The OVA image "none" does not exist.`)})

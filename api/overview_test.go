@@ -21,13 +21,16 @@ func TestOverview(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &o); err != nil || r.status != 200 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if o.Node != "host1" || o.Version != "1.2.3" || o.Checks != 2 || len(o.Wrong) != 1 || o.Wrong[0].Name != "port 80" || o.Nodes[seedbed.NodeReady] != 1 || len(o.Nodes) != 1 {
+	if o.Node != "host1" || o.Version != "1.2.3" || o.Checks != 2 || len(o.Wrong) != 1 || o.Wrong[0].Name != "port 80" ||
+		o.Nodes[seedbed.NodeReady] != 1 || len(o.Nodes) != 1 {
 		t.Errorf("%+v", o)
 	}
-	if r := s.do(t, "GET", "/api/v1/nodes", ""); r.status != 200 || !strings.Contains(r.body, `"state":"ready","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]`) {
+	if r := s.do(t, "GET", "/api/v1/nodes", ""); r.status != 200 ||
+		!strings.Contains(r.body, `"state":"ready","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]`) {
 		t.Errorf("%+v", r)
 	}
-	if n := o.Census.Total(seedbed.InstanceRunning).Count; n != 1 || o.Census.Jobs[seedbed.JobQueued] != 1 || o.Census.Networks != 2 || len(o.Jobs) != 3 {
+	if n := o.Census.Total(seedbed.InstanceRunning).Count; n != 1 || o.Census.Jobs[seedbed.JobQueued] != 1 || o.Census.Networks != 2 ||
+		len(o.Jobs) != 3 {
 		t.Errorf("%+v", o.Census)
 	}
 }

@@ -23,17 +23,20 @@ func TestProfileChange(t *testing.T) {
 	body := func(more string) string {
 		return `{"name":"sized","image":"debian","expressions":{"memory":"$(param.gib)GiB"},"vcpus":1,` + declared + more + `}`
 	}
-	if r := s.do(t, "POST", "/api/v1/profiles", body(`,"userdata":"live","protected":true,"hold":true`)); r.status != 201 || !strings.Contains(r.body, `"default":"2"`) {
+	if r := s.do(t, "POST", "/api/v1/profiles", body(`,"userdata":"live","protected":true,"hold":true`)); r.status != 201 ||
+		!strings.Contains(r.body, `"default":"2"`) {
 		t.Fatalf("%+v", r)
 	}
 	r := s.do(t, "GET", "/api/v1/profiles/sized", "")
 	var p seedbed.Profile
-	if err := json.Unmarshal([]byte(r.body), &p); err != nil || len(p.Params) != 3 || p.Expressions["memory"] == "" || p.Follow != seedbed.FollowLive || !p.Protected || !p.Hold {
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil || len(p.Params) != 3 || p.Expressions["memory"] == "" ||
+		p.Follow != seedbed.FollowLive || !p.Protected || !p.Hold {
 		t.Fatalf("%s: %v", r.body, err)
 	}
 	was := r.header.Get("ETag")
 	r = s.do(t, "PUT", "/api/v1/profiles/sized", body(`,"userdata":"pinned"`), "If-Match", was)
-	if r.status != 200 || r.header.Get("ETag") == was || !strings.Contains(r.body, `"revision":2`) || !strings.Contains(r.body, `"hold":false`) {
+	if r.status != 200 || r.header.Get("ETag") == was || !strings.Contains(r.body, `"revision":2`) ||
+		!strings.Contains(r.body, `"hold":false`) {
 		t.Errorf("%+v", r)
 	}
 	if r := s.do(t, "PUT", "/api/v1/profiles/sized", body(``), "If-Match", was); r.status != 412 {
@@ -78,7 +81,8 @@ func TestProfileChange(t *testing.T) {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}
-	if r := s.do(t, "GET", "/api/v1/audit", ""); !strings.Contains(r.body, `"phrase":"(13 bytes)"`) || !strings.Contains(r.body, `"role":"db"`) {
+	if r := s.do(t, "GET", "/api/v1/audit", ""); !strings.Contains(r.body, `"phrase":"(13 bytes)"`) ||
+		!strings.Contains(r.body, `"role":"db"`) {
 		t.Errorf("%s", r.body)
 	}
 	if strings.Contains(s.log.String(), "horse") {
@@ -94,7 +98,8 @@ func TestProtected(t *testing.T) {
 	if r := s.do(t, "POST", "/api/v1/profiles", `{"name":"p","image":"debian","vcpus":2,"memory":"512MiB"}`); r.status != 201 {
 		t.Fatalf("%+v", r)
 	}
-	if r := s.do(t, "PATCH", "/api/v1/instances/web1", `{"protected":true,"userdata":"live"}`); r.status != 200 || !strings.Contains(r.body, `"protected":true`) || !strings.Contains(r.body, `"userdata":"live"`) {
+	if r := s.do(t, "PATCH", "/api/v1/instances/web1", `{"protected":true,"userdata":"live"}`); r.status != 200 ||
+		!strings.Contains(r.body, `"protected":true`) || !strings.Contains(r.body, `"userdata":"live"`) {
 		t.Fatalf("%+v", r)
 	}
 	if r := s.do(t, "PATCH", "/api/v1/instances/web1", `{"userdata":"x"}`); r.status != 422 {
@@ -132,7 +137,8 @@ func TestTokenQuota(t *testing.T) {
 		Secret string
 		Token  seedbed.Token
 	}
-	if err := json.Unmarshal([]byte(r.body), &made); err != nil || r.status != 201 || made.Token.Quota.VCPUs != 5 || made.Token.Quota.Memory != 8*seedbed.GiB {
+	if err := json.Unmarshal([]byte(r.body), &made); err != nil || r.status != 201 || made.Token.Quota.VCPUs != 5 ||
+		made.Token.Quota.Memory != 8*seedbed.GiB {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var mu sync.Mutex
@@ -153,7 +159,8 @@ func TestTokenQuota(t *testing.T) {
 	if answers[202] != 2 || answers[403] != 10 {
 		t.Errorf("answered %v", answers)
 	}
-	if r := s.do(t, "PUT", "/api/v1/tokens/ci/quota", `{"max_instances":3}`); r.status != 200 || !strings.Contains(r.body, `"max_instances":3`) || strings.Contains(r.body, "max_vcpus") {
+	if r := s.do(t, "PUT", "/api/v1/tokens/ci/quota", `{"max_instances":3}`); r.status != 200 ||
+		!strings.Contains(r.body, `"max_instances":3`) || strings.Contains(r.body, "max_vcpus") {
 		t.Errorf("%+v", r)
 	}
 	for _, body := range []string{`{"max_instances":-1}`, `{"max_memory":"much"}`, `{"instances":1}`, `[]`} {

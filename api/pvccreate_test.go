@@ -36,7 +36,8 @@ func TestPVCCreate(t *testing.T) {
 		Name  string `json:"task_name"`
 		RunOn string `json:"run_on"`
 	}
-	if err := json.Unmarshal([]byte(r.body), &made); err != nil || r.status != 202 || made.Name != "provisioner.create" || made.RunOn != "host1 (primary)" {
+	if err := json.Unmarshal([]byte(r.body), &made); err != nil || r.status != 202 || made.Name != "provisioner.create" ||
+		made.RunOn != "host1 (primary)" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if at := r.header.Get("Location"); at != "/api/v1/tasks/"+made.ID {
@@ -88,10 +89,12 @@ func TestPVCCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pvc(t, call{"GET", task, "", 200, `{"state":"SUCCESS","current":2,"total":2,"status":"VM \"web1\" with profile \"web\" has been provisioned and started successfully"}`})
-	if r := s.do(t, "GET", "/api/v1/jobs/"+made.ID, ""); r.status != 200 || !strings.Contains(r.body, `"spec":{"profile":"web","revision":1,"start":true}`) {
+	if r := s.do(t, "GET", "/api/v1/jobs/"+made.ID, ""); r.status != 200 ||
+		!strings.Contains(r.body, `"spec":{"profile":"web","revision":1,"start":true}`) {
 		t.Errorf("%+v", r)
 	}
-	if r := s.do(t, "POST", "/api/v1/provisioner/create?name=web1&profile=web", ""); r.status != 400 || !strings.Contains(r.body, `Instance \"web1\" exists already`) {
+	if r := s.do(t, "POST", "/api/v1/provisioner/create?name=web1&profile=web", ""); r.status != 400 ||
+		!strings.Contains(r.body, `Instance \"web1\" exists already`) {
 		t.Errorf("%+v", r)
 	}
 

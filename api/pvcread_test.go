@@ -72,7 +72,8 @@ func TestPVCVolume(t *testing.T) {
 			t.Errorf("%+v\nhas no %s", image, want)
 		}
 	}
-	if r := s.do(t, "GET", "/api/v1/storage/ceph/volume?limit=^"+string(i.ID), ""); r.status != 200 || !strings.Contains(r.body, `"name":"`+i.Volumes[0].Name+`"`) || strings.Contains(r.body, "debian") {
+	if r := s.do(t, "GET", "/api/v1/storage/ceph/volume?limit=^"+string(i.ID), ""); r.status != 200 ||
+		!strings.Contains(r.body, `"name":"`+i.Volumes[0].Name+`"`) || strings.Contains(r.body, "debian") {
 		t.Errorf("%+v", r)
 	}
 	if r := s.do(t, "GET", "/api/v1/storage/ceph/volume?pool=default", ""); strings.Count(r.body, `"pool":"default"`) != 2 {

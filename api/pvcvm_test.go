@@ -61,7 +61,8 @@ func TestPVCVM(t *testing.T) {
 		t.Errorf("NIC %v", nic)
 	}
 	// PVC's client looks the number of a NIC's network up among the networks.
-	if r := s.do(t, "GET", "/api/v1/network/"+nic["vni"].(string), ""); r.status != 200 || !strings.Contains(r.body, `"vni":`+nic["vni"].(string)+`,"description":"default"`) {
+	if r := s.do(t, "GET", "/api/v1/network/"+nic["vni"].(string), ""); r.status != 200 ||
+		!strings.Contains(r.body, `"vni":`+nic["vni"].(string)+`,"description":"default"`) {
 		t.Errorf("%+v", r)
 	}
 	if byID := s.do(t, "GET", "/api/v1/vm/"+strings.ToUpper(string(i.ID)), ""); byID.body != r.body {
@@ -244,7 +245,8 @@ func TestPVCVMRoles(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, r.status, want)
 		}
 	}
-	if r := s.do(t, "POST", "/api/v1/vm/web1/state?state=stop", "", "Authorization", "Bearer "+viewer); r.status != 403 || !strings.Contains(r.body, `{"message":`) {
+	if r := s.do(t, "POST", "/api/v1/vm/web1/state?state=stop", "", "Authorization", "Bearer "+viewer); r.status != 403 ||
+		!strings.Contains(r.body, `{"message":`) {
 		t.Errorf("%+v", r)
 	}
 	if r := s.do(t, "GET", "/api/v1/vm", "", "Authorization", ""); r.status != 401 || r.body != msg("X-Api-Key Authentication required.") {

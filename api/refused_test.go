@@ -161,7 +161,8 @@ func TestRefused(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.body), &p); err != nil {
 				t.Fatalf("%d %q: %v", r.status, r.body, err)
 			}
-			if r.status != test.status || p.Status != r.status || p.Title == "" || p.Kind == "" || !strings.Contains(p.Detail, test.detail) || len(p.Detail) > 600 {
+			if r.status != test.status || p.Status != r.status || p.Title == "" || p.Kind == "" || !strings.Contains(p.Detail, test.detail) ||
+				len(p.Detail) > 600 {
 				t.Errorf("%d %s, want %d with %q", r.status, r.body, test.status, test.detail)
 			}
 			if r.status == 405 && r.header.Get("Allow") == "" {

@@ -62,7 +62,8 @@ func TestRemoveWhileMade(t *testing.T) {
 		t.Fatalf("claimed %+v", job)
 	}
 	r := s.do(t, "DELETE", "/api/v1/instances/web2", "")
-	if err := json.Unmarshal([]byte(r.body), &removal); err != nil || r.status != 202 || removal.Cancels != create.Job || removal.State != seedbed.JobQueued {
+	if err := json.Unmarshal([]byte(r.body), &removal); err != nil || r.status != 202 || removal.Cancels != create.Job ||
+		removal.State != seedbed.JobQueued {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if r := s.do(t, "DELETE", "/api/v1/instances/web2", ""); r.status != 409 || !strings.Contains(r.body, string(removal.Job)) {

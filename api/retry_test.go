@@ -55,7 +55,8 @@ func TestRetry(t *testing.T) {
 		retry(first.ID, 202, `"state":"queued"`)
 		second := fail()
 		earlier = second.ID
-		if first.Kind != c.kind || second.Kind != c.kind || second.Subject != "web1" || second.ID == first.ID || string(second.Spec) != string(first.Spec) {
+		if first.Kind != c.kind || second.Kind != c.kind || second.Subject != "web1" || second.ID == first.ID ||
+			string(second.Spec) != string(first.Spec) {
 			t.Errorf("%s: %+v, and once more %+v", c.name, first, second)
 		}
 		if c.kind == seedbed.JobStop {

@@ -61,7 +61,8 @@ func TestLife(t *testing.T) {
 	}
 	expect("POST", "/hooks", `{"name":"any"}`, 201, `"tolerance":300000000000`, `"profiles":[]`)
 	for _, path := range []string{"/hooks", "/hooks/ci"} {
-		if r := expect("GET", path, "", 200, `"tolerance":60000000000`); strings.Contains(r.body, "BwcH") || strings.Contains(strings.ToLower(r.body), "secret") {
+		if r := expect("GET", path, "", 200, `"tolerance":60000000000`); strings.Contains(r.body, "BwcH") ||
+			strings.Contains(strings.ToLower(r.body), "secret") {
 			t.Errorf("GET %s tells the key: %s", path, r.body)
 		}
 	}

@@ -160,7 +160,8 @@ func TestStreamOfAll(t *testing.T) {
 	first := s.queue(t)
 	e := w.must(t)
 	var placed seedbed.PlacedEvent
-	if err := json.Unmarshal([]byte(e.data), &placed); err != nil || placed.Job != first || placed.Kind != seedbed.JobImport || placed.Subject != "debian" || e.id != fmt.Sprint(placed.Place) {
+	if err := json.Unmarshal([]byte(e.data), &placed); err != nil || placed.Job != first || placed.Kind != seedbed.JobImport ||
+		placed.Subject != "debian" || e.id != fmt.Sprint(placed.Place) {
 		t.Fatalf("%+v, %v: want the first event from now on", e, err)
 	}
 	w.conn.Close()
@@ -264,7 +265,8 @@ func TestStreamsAreBounded(t *testing.T) {
 		all = append(all, s.open(t, "/events", "", false, "X-Api-Key: "+viewer))
 	}
 	r := s.open(t, "/events", "", false, "X-Api-Key: "+viewer).resp
-	if body, _ := io.ReadAll(r.Body); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "token watcher may have 32") {
+	if body, _ := io.ReadAll(r.Body); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" ||
+		!strings.Contains(string(body), "token watcher may have 32") {
 		t.Errorf("one more: %d %s", r.StatusCode, body)
 	}
 	if r := s.open(t, "/events", "", false).resp; r.StatusCode != 200 {

@@ -203,7 +203,8 @@ func TestAudit(t *testing.T) {
 		if e.Request != want.request || e.What != want.what || e.Actor != "token ci" || e.Role != seedbed.RoleOperator || e.From != "127.0.0.1" {
 			t.Errorf("entry %+v", e)
 		}
-		if !strings.Contains(string(e.Before), want.before) || !strings.Contains(string(e.Asked), want.asked) || (want.before == "") != (e.Before == nil) {
+		if !strings.Contains(string(e.Before), want.before) || !strings.Contains(string(e.Asked), want.asked) ||
+			(want.before == "") != (e.Before == nil) {
 			t.Errorf("%s: before %s, asked %s", e.What, e.Before, e.Asked)
 		}
 	}
@@ -213,11 +214,13 @@ func TestAudit(t *testing.T) {
 	if r := s.do(t, "DELETE", "/api/v1/tokens/ci", ""); r.status != 204 {
 		t.Fatalf("%+v", r)
 	}
-	if r := s.do(t, "GET", "/api/v1/audit?limit=1", ""); !strings.Contains(r.body, `"before":{`) || !strings.Contains(r.body, `"role":"operator"`) {
+	if r := s.do(t, "GET", "/api/v1/audit?limit=1", ""); !strings.Contains(r.body, `"before":{`) ||
+		!strings.Contains(r.body, `"role":"operator"`) {
 		t.Errorf("a revoked token is not in the audit log as it was: %s", r.body)
 	}
 	r = s.do(t, "GET", fmt.Sprintf("/api/v1/audit?before=%d&limit=1", entries[2].ID), "")
-	if err := json.Unmarshal([]byte(r.body), &entries); err != nil || len(entries) != 1 || entries[0].What != "create token ci" || entries[0].Actor != "token admin" {
+	if err := json.Unmarshal([]byte(r.body), &entries); err != nil || len(entries) != 1 || entries[0].What != "create token ci" ||
+		entries[0].Actor != "token admin" {
 		t.Errorf("%d %s %v", r.status, r.body, err)
 	}
 	if strings.Contains(r.body, secret) {

@@ -127,7 +127,8 @@ func TestProvisionerLists(t *testing.T) {
 		io.WriteString(w, `[{"id":3,"name":"a","script":"x","userdata":"y"}]`)
 	})
 	ctx := t.Context()
-	if all, err := c.Scripts(ctx, "^a"); err != nil || cmp.Diff([]client.Script{{ID: 3, Name: "a", Text: "x"}}, all) != "" || asked != "/api/v1/provisioner/script?limit=%5Ea" {
+	if all, err := c.Scripts(ctx, "^a"); err != nil || cmp.Diff([]client.Script{{ID: 3, Name: "a", Text: "x"}}, all) != "" ||
+		asked != "/api/v1/provisioner/script?limit=%5Ea" {
 		t.Errorf("Scripts: %v, %v, asked for %s", all, err, asked)
 	}
 	if all, err := c.Scripts(ctx, "none"); err != nil || all == nil || len(all) != 0 {
@@ -136,7 +137,8 @@ func TestProvisionerLists(t *testing.T) {
 	if d, err := c.UserDataDocument(ctx, "a"); err != nil || d.Data != "y" || asked != "/api/v1/provisioner/userdata/a" {
 		t.Errorf("UserDataDocument: %v, %v, asked for %s", d, err, asked)
 	}
-	if _, err := c.Script(ctx, "none"); !errors.Is(err, seedbed.ErrNotFound) || err.Error() != `the provisioning script "none" does not exist` {
+	if _, err := c.Script(ctx, "none"); !errors.Is(err, seedbed.ErrNotFound) ||
+		err.Error() != `the provisioning script "none" does not exist` {
 		t.Errorf("Script without one: %v", err)
 	}
 }
@@ -171,7 +173,8 @@ func TestMessages(t *testing.T) {
 				io.WriteString(w, tt.body)
 			})
 			_, err := c.RemoveScript(t.Context(), "x")
-			if tt.kind != nil && (!errors.Is(err, tt.kind) || err.Error() != tt.want) || tt.kind == nil && !strings.Contains(fmt.Sprint(err), tt.want) {
+			if tt.kind != nil && (!errors.Is(err, tt.kind) || err.Error() != tt.want) || tt.kind == nil &&
+				!strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("got %v (%s), want %q of kind %v", err, seedbed.KindName(err), tt.want, tt.kind)
 			}
 			if tt.kind == nil && seedbed.KindName(err) != "internal" {

@@ -118,7 +118,8 @@ func TestWaitJobEnds(t *testing.T) {
 			io.WriteString(w, answer[1])
 		})
 		began := time.Now()
-		if _, err := c.WaitJob(t.Context(), "j", nil); err == nil || errors.Is(err, seedbed.ErrUnavailable) || time.Since(began) > 20*time.Second {
+		if _, err := c.WaitJob(t.Context(), "j", nil); err == nil || errors.Is(err, seedbed.ErrUnavailable) ||
+			time.Since(began) > 20*time.Second {
 			t.Errorf("%s: %v after %s, want an error that is not waited for", name, err, time.Since(began))
 		}
 	}

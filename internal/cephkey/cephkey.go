@@ -29,7 +29,8 @@ func Read(path, user string) ([]byte, error) {
 	}
 	key := Parse(string(text), user)
 	if key == nil {
-		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s has no key of client.%s: make it, with ceph auth get client.%s -o %s", path, user, user, path)
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s has no key of client.%s: make it, with ceph auth get client.%s -o %s", path, user,
+			user, path)
 	}
 	return key, nil
 }

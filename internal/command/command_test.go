@@ -195,7 +195,8 @@ func TestDeath(t *testing.T) {
 				runtime.Gosched()
 			}
 		}()
-		_, err := Run(context.Background(), Command{Name: "sh", Args: []string{"-c", "echo $$; exec sleep 1000"}, Timeout: time.Minute, Stdout: os.Stdout})
+		_, err := Run(context.Background(),
+			Command{Name: "sh", Args: []string{"-c", "echo $$; exec sleep 1000"}, Timeout: time.Minute, Stdout: os.Stdout})
 		t.Fatal(err)
 	}
 	t.Parallel()

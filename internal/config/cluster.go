@@ -59,5 +59,6 @@ func (k *checker) cluster(c Config) {
 		k.need(!seen[server], key, server, "a control host that is not named twice")
 		seen[server] = true
 	}
-	k.need(len(c.Feed.Servers) == 0 || c.Cluster.Metadata.Given(), "feed.servers", "["+strings.Join(c.Feed.Servers, ", ")+"]", "cluster.metadata with it (docs/how-to/cluster.md)")
+	k.need(len(c.Feed.Servers) == 0 || c.Cluster.Metadata.Given(), "feed.servers", "["+strings.Join(c.Feed.Servers, ", ")+"]",
+		"cluster.metadata with it (docs/how-to/cluster.md)")
 }

@@ -28,14 +28,18 @@ func initial() Config {
 		API:        API{Listen: "127.0.0.1:7370"},
 		Webhook:    Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
 		Feed:       Feed{Servers: []string{}},
-		Worker:     Worker{Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d"},
+		Worker: Worker{
+			Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d",
+		},
 		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
 		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}, MaxUpload: 1 * seedbed.TiB},
 		Libvirt: Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console"},
 		Scripts: defaultScripts(),
 		Network: Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}},
-		Jobs:    Jobs{Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000, Hooks: []seedbed.StageHook{}},
+		Jobs: Jobs{
+			Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000, Hooks: []seedbed.StageHook{},
+		},
 		Cleanup: Cleanup{
 			Mappings:   Mappings{Schedule: "*/10 * * * *", Grace: 10 * time.Minute},
 			Deliveries: Records{Retention: 7 * 24 * time.Hour},

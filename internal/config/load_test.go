@@ -13,7 +13,9 @@ import (
 	"seedbed"
 )
 
-var compare = cmp.Options{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b Prefix) bool { return a == b })}
+var compare = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b Prefix) bool { return a == b }),
+}
 
 func TestLoadWithoutFile(t *testing.T) {
 	t.Parallel()
@@ -87,7 +89,10 @@ func TestParseRefuses(t *testing.T) {
 		{"certificate without key", "identity: {certificate: /c}\n", "identity.key with it"},
 		{"unknown section", "nod: x\n", "f.yaml:1: unknown key \"nod\": want one of api, cleanup,"},
 		{"unknown key", "store:\n  file: /x\n", "f.yaml:2: unknown key \"store.file\": want one of driver, dsn, dsn_file, path\n  >   file: /x"},
-		{"unknown key of a pool", "storage:\n  pools:\n  - {name: a, type: dir, path: /a, size: 1}\n", "f.yaml:3: unknown key \"storage.pools[0].size\""},
+		{
+			"unknown key of a pool", "storage:\n  pools:\n  - {name: a, type: dir, path: /a, size: 1}\n",
+			"f.yaml:3: unknown key \"storage.pools[0].size\"",
+		},
 		{"key in other case", "Node: x\n", "unknown key \"Node\""},
 		{"twice", "node: a\nnode: b\n", "f.yaml:2: mapping key \"node\" already defined at [1:1]\n  > node: b"},
 		{"no duration", "jobs:\n  lease: 1x\n", "f.yaml:2: jobs.lease: \"1x\" is not a duration: want a number and a unit"},
@@ -102,19 +107,43 @@ func TestParseRefuses(t *testing.T) {
 		{"text alone", "hello\n", "f.yaml:1: want keys and values"},
 		{"two documents", "node: a\n---\nnode: b\n", "f.yaml:3: a second YAML document"},
 		{"broken", "node: [\n", "f.yaml:1: sequence end token ']' not found\n  > node: ["},
-		{"invalid value", "log:\n  level: loud\n", "f.yaml:2: log.level: \"loud\" cannot be used: want debug or info or warn or error\n  >   level: loud"},
+		{
+			"invalid value", "log:\n  level: loud\n",
+			"f.yaml:2: log.level: \"loud\" cannot be used: want debug or info or warn or error\n  >   level: loud",
+		},
 		{"relative path", "data_dir: var\n", "data_dir: \"var\" cannot be used: want an absolute path"},
 		{"long socket", "run_dir: /" + strings.Repeat("x", 120) + "\n", "api.socket: \"/xx"},
 		{"public health", "worker: {listen: '0.0.0.0:7373'}\n", "worker.listen: \"0.0.0.0:7373\" cannot be used: want a loopback address"},
-		{"same listener twice", "webhook: {listen: '127.0.0.1:7370'}\n", "webhook.listen: \"127.0.0.1:7370\" cannot be used: want a place that api.listen does not have"},
+		{
+			"same listener twice", "webhook: {listen: '127.0.0.1:7370'}\n",
+			"webhook.listen: \"127.0.0.1:7370\" cannot be used: want a place that api.listen does not have",
+		},
 		{"metadata elsewhere", "metadata: {listen: '0.0.0.0:80'}\n", "want 169.254.169.254:80 or redirect"},
 		{"no pools", "storage: {pools: []}\n", "storage.pools"},
-		{"pool type", "storage:\n  pools:\n  - name: a\n    type: nfs\n    path: /a\n", "f.yaml:4: storage.pools[0].type: \"nfs\" cannot be used: want dir or ceph"},
-		{"ceph pool without its name", "storage:\n  pools:\n  - name: a\n    type: ceph\n", "storage.pools[0].ceph_pool: \"\" cannot be used: want the pool's name in Ceph"},
-		{"ceph pool with a path", "storage:\n  pools:\n  - name: a\n    type: ceph\n    ceph_pool: a\n    path: /a\n", "f.yaml:6: storage.pools[0].path: \"/a\" cannot be used: want no path in a pool of type ceph"},
-		{"ceph user with its prefix", "storage:\n  pools:\n  - name: a\n    type: ceph\n    ceph_pool: a\n    user: client/a\n", "f.yaml:6: storage.pools[0].user"},
-		{"relative keyring", "storage:\n  pools:\n  - name: a\n    type: ceph\n    ceph_pool: a\n    keyring: k\n", "f.yaml:6: storage.pools[0].keyring: \"k\" cannot be used: want an absolute path"},
-		{"keys of ceph in a directory", "storage:\n  pools:\n  - name: a\n    type: dir\n    path: /a\n    ceph_pool: a\n", "f.yaml:6: storage.pools[0].ceph_pool: \"a\" cannot be used: want no such key in a pool of type dir"},
+		{
+			"pool type", "storage:\n  pools:\n  - name: a\n    type: nfs\n    path: /a\n",
+			"f.yaml:4: storage.pools[0].type: \"nfs\" cannot be used: want dir or ceph",
+		},
+		{
+			"ceph pool without its name", "storage:\n  pools:\n  - name: a\n    type: ceph\n",
+			"storage.pools[0].ceph_pool: \"\" cannot be used: want the pool's name in Ceph",
+		},
+		{
+			"ceph pool with a path", "storage:\n  pools:\n  - name: a\n    type: ceph\n    ceph_pool: a\n    path: /a\n",
+			"f.yaml:6: storage.pools[0].path: \"/a\" cannot be used: want no path in a pool of type ceph",
+		},
+		{
+			"ceph user with its prefix", "storage:\n  pools:\n  - name: a\n    type: ceph\n    ceph_pool: a\n    user: client/a\n",
+			"f.yaml:6: storage.pools[0].user",
+		},
+		{
+			"relative keyring", "storage:\n  pools:\n  - name: a\n    type: ceph\n    ceph_pool: a\n    keyring: k\n",
+			"f.yaml:6: storage.pools[0].keyring: \"k\" cannot be used: want an absolute path",
+		},
+		{
+			"keys of ceph in a directory", "storage:\n  pools:\n  - name: a\n    type: dir\n    path: /a\n    ceph_pool: a\n",
+			"f.yaml:6: storage.pools[0].ceph_pool: \"a\" cannot be used: want no such key in a pool of type dir",
+		},
 		{"same pool twice", "storage:\n  pools: [{name: a, type: dir, path: /a}, {name: a, type: dir, path: /b}]\n", "storage.pools[1].name"},
 		{"long bridge", "network: {bridge: abcdefghijklmnop}\n", "network.bridge"},
 		{"host bits", "network: {prefix: 10.0.0.1/24}\n", "network.prefix"},
@@ -124,19 +153,36 @@ func TestParseRefuses(t *testing.T) {
 		{"cron", "cleanup: {mappings: {schedule: often}}\n", "cleanup.mappings.schedule: \"often\" cannot be used: want five cron fields"},
 		{"coordination", "coordination: {driver: etcd}\n", "coordination.driver: \"etcd\" cannot be used: want local or zookeeper"},
 		{"no servers", "coordination: {driver: zookeeper}\n", "coordination.servers: \"[]\" cannot be used: want ZooKeeper's servers"},
-		{"servers of nobody", "coordination:\n  servers: ['a:1']\n", "f.yaml:2: coordination.servers: \"[a:1]\" cannot be used: want none, or driver: zookeeper"},
-		{"server without port", "coordination: {driver: zookeeper, servers: [zk1]}\n", "coordination.servers[0]: \"zk1\" cannot be used: want an address and a port"},
+		{
+			"servers of nobody", "coordination:\n  servers: ['a:1']\n",
+			"f.yaml:2: coordination.servers: \"[a:1]\" cannot be used: want none, or driver: zookeeper",
+		},
+		{
+			"server without port", "coordination: {driver: zookeeper, servers: [zk1]}\n",
+			"coordination.servers[0]: \"zk1\" cannot be used: want an address and a port",
+		},
 		{"same server twice", "coordination: {driver: zookeeper, servers: ['a:1', 'a:1']}\n", "coordination.servers[1]: \"a:1\" cannot be used"},
 		{"session", "coordination: {session_timeout: 10ms}\n", "coordination.session_timeout: \"10ms\" cannot be used: want 1s to 5m0s"},
 		{"root", "coordination: {root: /}\n", "coordination.root: \"/\" cannot be used: want the path of a znode"},
 		{"root with dots", "coordination: {root: /a/../b}\n", "coordination.root"},
 		{"store", "store: {driver: mysql}\n", "store.driver: \"mysql\" cannot be used: want sqlite or postgres"},
-		{"postgres without dsn", "store: {driver: postgres}\n", "store.driver: \"postgres\" cannot be used: want store.dsn or store.dsn_file with it"},
-		{"dsn twice", "store: {driver: postgres, dsn: 'host=/run', dsn_file: /a}\n", "store.dsn_file: \"/a\" cannot be used: want store.dsn or store.dsn_file, not both"},
-		{"dsn of sqlite", "store:\n  dsn: host=/run\n", "f.yaml:2: store.dsn: its value, which may be secret, cannot be used: want none, or driver: postgres"},
+		{
+			"postgres without dsn", "store: {driver: postgres}\n",
+			"store.driver: \"postgres\" cannot be used: want store.dsn or store.dsn_file with it",
+		},
+		{
+			"dsn twice", "store: {driver: postgres, dsn: 'host=/run', dsn_file: /a}\n",
+			"store.dsn_file: \"/a\" cannot be used: want store.dsn or store.dsn_file, not both",
+		},
+		{
+			"dsn of sqlite", "store:\n  dsn: host=/run\n",
+			"f.yaml:2: store.dsn: its value, which may be secret, cannot be used: want none, or driver: postgres",
+		},
 		{"dsn file of sqlite", "store: {dsn_file: /a}\n", "store.dsn_file: \"/a\" cannot be used: want none, or driver: postgres"},
 		{"relative dsn file", "store: {driver: postgres, dsn_file: a}\n", "store.dsn_file: \"a\" cannot be used: want an absolute path"},
-		{"no dsn", "store: {driver: postgres, dsn: db1}\n", "store.dsn: its value, which may be secret, cannot be used: want a connection string"},
+		{
+			"no dsn", "store: {driver: postgres, dsn: db1}\n", "store.dsn: its value, which may be secret, cannot be used: want a connection string",
+		},
 		{"deliveries", "cleanup: {deliveries: {retention: 24h}}\n", "cleanup.deliveries.retention: \"24h0m0s\" cannot be used: want 48h0m0s to "},
 		{"queue", "jobs: {max_queued: -1}\n", "jobs.max_queued: \"-1\" cannot be used: want 0 to 10000000"},
 		{"lease", "jobs: {lease: 1ms}\n", "jobs.lease: \"1ms\" cannot be used: want 1s to 1h0m0s"},
@@ -154,7 +200,8 @@ func TestParseRefuses(t *testing.T) {
 
 func TestParseZooKeeper(t *testing.T) {
 	t.Parallel()
-	got, err := Parse("f.yaml", []byte("coordination:\n  driver: zookeeper\n  servers: ['zk1:2181', '[2001:db8::1]:2181']\n  session_timeout: 4s\n  root: /a/b-1\n"))
+	got, err := Parse("f.yaml",
+		[]byte("coordination:\n  driver: zookeeper\n  servers: ['zk1:2181', '[2001:db8::1]:2181']\n  session_timeout: 4s\n  root: /a/b-1\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func (k *checker) served(m Metadata) {
 	if m.VendorData != "" {
 		k.path("metadata.vendor_data", m.VendorData)
 	}
-	k.need(m.MaxUserData >= seedbed.KiB && m.MaxUserData <= seedbed.MaxDocument, "metadata.max_user_data", m.MaxUserData, "1KiB to "+seedbed.MaxDocument.String())
+	k.need(m.MaxUserData >= seedbed.KiB && m.MaxUserData <= seedbed.MaxDocument, "metadata.max_user_data", m.MaxUserData,
+		"1KiB to "+seedbed.MaxDocument.String())
 }
 
 func (k *checker) identity(i Identity) {

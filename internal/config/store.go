@@ -99,7 +99,8 @@ func (s Store) ConnectionString() (string, error) {
 		return "", fmt.Errorf("store.dsn_file: %w", err)
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 || len(text) > most || !dsnShape.Match(text) {
-		return "", fmt.Errorf("store.dsn_file: %s holds no connection string: want one line such as postgres://seedbed:PASSWORD@db1.example/seedbed", s.DSNFile)
+		return "", fmt.Errorf(
+			"store.dsn_file: %s holds no connection string: want one line such as postgres://seedbed:PASSWORD@db1.example/seedbed", s.DSNFile)
 	}
 	return string(text), nil
 }

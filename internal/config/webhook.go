@@ -79,7 +79,8 @@ func (k *checker) webhook(w Webhook) {
 	k.tcp("webhook.listen", w.Listen)
 	k.need(w.MaxBody >= seedbed.KiB && w.MaxBody <= 16*seedbed.MiB, "webhook.max_body", w.MaxBody, "1KiB to 16MiB")
 	k.need((w.TLS.Cert == "") == (w.TLS.Key == ""), "webhook.tls.key", w.TLS.Key, "webhook.tls.cert and webhook.tls.key, or neither")
-	k.need(w.TLS.ClientCA == "" || w.TLS.Cert != "", "webhook.tls.client_ca", w.TLS.ClientCA, "webhook.tls.cert as well: certificates are asked for by TLS")
+	k.need(w.TLS.ClientCA == "" || w.TLS.Cert != "", "webhook.tls.client_ca", w.TLS.ClientCA,
+		"webhook.tls.cert as well: certificates are asked for by TLS")
 	for _, f := range []struct{ key, path string }{{"cert", w.TLS.Cert}, {"key", w.TLS.Key}, {"client_ca", w.TLS.ClientCA}} {
 		if f.path != "" {
 			k.path("webhook.tls."+f.key, f.path)
@@ -109,7 +110,8 @@ func (k *checker) hook(key string, h Hook, w Webhook) {
 	if h.Tolerance != 0 {
 		k.between(key+".tolerance", h.Tolerance, time.Second, day)
 	}
-	k.need(len(h.Subjects) == 0 || w.TLS.ClientCA != "", key+".subjects", h.Subjects, "webhook.tls.client_ca as well: it says whose certificates count")
+	k.need(len(h.Subjects) == 0 || w.TLS.ClientCA != "", key+".subjects", h.Subjects,
+		"webhook.tls.client_ca as well: it says whose certificates count")
 	k.need(h.MaxBody <= w.MaxBody, key+".max_body", h.MaxBody, fmt.Sprintf("at most webhook.max_body, %s", w.MaxBody))
 	for i, at := range h.Keys {
 		where := fmt.Sprintf("%s.keys[%d]", key, i)

@@ -37,7 +37,8 @@ func TestIssue(t *testing.T) {
 		if d := cmp.Diff(want, made.Hosts); d != "" {
 			t.Errorf("%s: hosts %s", role, d)
 		}
-		if leaf.IsCA || leaf.NotAfter.After(a.cert.NotAfter) || leaf.NotBefore.Before(a.cert.NotBefore) || !made.Expires.Equal(leaf.NotAfter) || leaf.SerialNumber.BitLen() < 64 {
+		if leaf.IsCA || leaf.NotAfter.After(a.cert.NotAfter) || leaf.NotBefore.Before(a.cert.NotBefore) || !made.Expires.Equal(leaf.NotAfter) ||
+			leaf.SerialNumber.BitLen() < 64 {
 			t.Errorf("%s: %s to %s, serial %s", role, leaf.NotBefore, leaf.NotAfter, leaf.SerialNumber)
 		}
 		client := slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth)

@@ -48,7 +48,8 @@ func (i *Identity) load() (h held, err error) {
 		return h, seedbed.Errorf(seedbed.ErrInvalid, "%s: %v", f.Cert, err)
 	}
 	if name := leaf.Subject.CommonName; name != i.node {
-		return h, seedbed.Errorf(seedbed.ErrInvalid, "%s is of node %q, and this is %s: issue it for that name, or set node", f.Cert, name, i.node)
+		return h, seedbed.Errorf(seedbed.ErrInvalid, "%s is of node %q, and this is %s: issue it for that name, or set node", f.Cert, name,
+			i.node)
 	}
 	h.ends, err = i.until(leaf, h.pair.Certificate, h.authority)
 	return h, err
@@ -63,7 +64,8 @@ func (i *Identity) until(leaf *x509.Certificate, sent [][]byte, authority *x509.
 		}
 	}
 	// As it was on its first day: a host with an expired certificate starts, and says so.
-	chains, err := leaf.Verify(x509.VerifyOptions{Roots: authority, Intermediates: between, KeyUsages: i.role.usages(), CurrentTime: leaf.NotBefore})
+	chains, err := leaf.Verify(
+		x509.VerifyOptions{Roots: authority, Intermediates: between, KeyUsages: i.role.usages(), CurrentTime: leaf.NotBefore})
 	if err != nil {
 		return time.Time{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is not trusted by %s: %v", i.files.Cert, i.files.CA, err)
 	}
@@ -138,6 +140,7 @@ func checkMode(name string, info fs.FileInfo) error {
 	if mode&0o007 == 0 && (mode&0o070 == 0 || ofRoot && mode&0o030 == 0) {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "the private key %s has mode %04o and belongs to %s: want chmod 600, or 640 for a file of root's whose group is the daemon's alone",
-		name, mode, owner)
+	return seedbed.Errorf(seedbed.ErrInvalid,
+		"the private key %s has mode %04o and belongs to %s: want chmod 600, or 640 for a file of root's whose group is the daemon's alone", name,
+		mode, owner)
 }

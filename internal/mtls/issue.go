@@ -35,14 +35,17 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: role.usages(),
 	}
 	if !template.NotAfter.After(now) {
-		return made, seedbed.Errorf(seedbed.ErrInvalid, "the authority has expired on %s: make another in another directory (docs/how-to/cluster.md)", a.cert.NotAfter.UTC().Format(time.RFC3339))
+		return made, seedbed.Errorf(seedbed.ErrInvalid,
+			"the authority has expired on %s: make another in another directory (docs/how-to/cluster.md)",
+			a.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if role != Metadata { // which nobody connects to
 		if err := addHosts(template, node, hosts); err != nil {
 			return made, err
 		}
 		if len(template.DNSNames)+len(template.IPAddresses) == 0 {
-			return made, seedbed.Errorf(seedbed.ErrInvalid, "node %s has a name that is none of DNS: say with --host by which address others reach it", node)
+			return made, seedbed.Errorf(seedbed.ErrInvalid,
+				"node %s has a name that is none of DNS: say with --host by which address others reach it", node)
 		}
 		made.Hosts = append(made.Hosts, template.DNSNames...)
 		for _, ip := range template.IPAddresses {
@@ -75,7 +78,8 @@ func addHosts(template *x509.Certificate, node string, hosts []string) error {
 		case ip != nil:
 			template.IPAddresses = append(template.IPAddresses, ip)
 		case !hostName(host):
-			return seedbed.Errorf(seedbed.ErrInvalid, "%q is neither a host name nor an IP address: want one such as hv2.example or 10.0.0.2, without a port", host)
+			return seedbed.Errorf(seedbed.ErrInvalid,
+				"%q is neither a host name nor an IP address: want one such as hv2.example or 10.0.0.2, without a port", host)
 		case !slices.Contains(template.DNSNames, host):
 			template.DNSNames = append(template.DNSNames, host)
 		}

@@ -230,6 +230,7 @@ func (l *listener) tell(c net.Conn, err error) {
 	if l.refused++; time.Since(l.told) < refusalEvery {
 		return
 	}
-	l.id.log.Warn("a caller was refused", "listener", l.Addr().String(), "peer", c.RemoteAddr().String(), "want", l.callers.organization(), "refused", l.refused, "err", err)
+	l.id.log.Warn("a caller was refused", "listener", l.Addr().String(), "peer", c.RemoteAddr().String(), "want", l.callers.organization(),
+		"refused", l.refused, "err", err)
 	l.refused, l.told = 0, time.Now()
 }

@@ -166,7 +166,8 @@ func notTrusted(leaf *x509.Certificate, err error) error {
 			leaf.Subject.CommonName, leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q was not signed by the authority of this installation (cluster.ca)", leaf.Subject.CommonName)
+		return seedbed.Errorf(seedbed.ErrUnauthenticated,
+			"the certificate of %.80q was not signed by the authority of this installation (cluster.ca)", leaf.Subject.CommonName)
 	}
 	return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q: %v", leaf.Subject.CommonName, err)
 }

@@ -50,7 +50,8 @@ func TestCallers(t *testing.T) {
 				conf.Certificates = []tls.Certificate{*c.pair}
 			}
 			said, err := ask(t.Context(), addr, conf)
-			if c.problem == "" && (err != nil || said != c.said) || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem) || said != "") {
+			if c.problem == "" && (err != nil || said != c.said) ||
+				c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem) || said != "") {
 				t.Errorf("got %q, %v; want %q, an error with %q", said, err, c.said, c.problem)
 			}
 		})
@@ -114,7 +115,8 @@ func TestExpiredServer(t *testing.T) {
 	}()
 	t.Cleanup(func() { ln.Close(); <-done })
 	cp := open(t, issue(t, a, Control, "cp1"), Control, "cp1")
-	if _, err := ask(t.Context(), ln.Addr().String(), cp.Client(Worker, "hv1", "127.0.0.1")); err == nil || !strings.Contains(err.Error(), "is valid from") {
+	if _, err := ask(t.Context(), ln.Addr().String(), cp.Client(Worker, "hv1", "127.0.0.1")); err == nil ||
+		!strings.Contains(err.Error(), "is valid from") {
 		t.Errorf("got %v", err)
 	}
 }

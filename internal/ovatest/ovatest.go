@@ -56,9 +56,22 @@ func (o OVA) Descriptor() []byte {
 		if capacity == 0 {
 			capacity, unit = len(d.Content), "byte"
 		}
-		fmt.Fprintf(&disks, `<Disk ovf:capacity="%d" ovf:capacityAllocationUnits="%s" ovf:diskId="disk%d" ovf:fileRef="file%d"/>`, capacity, unit, i, i)
-		fmt.Fprintf(&hardware, `<%[1]s><%[2]s:HostResource>ovf:/disk/disk%[3]d</%[2]s:HostResource><%[2]s:InstanceID>%[4]d</%[2]s:InstanceID><%[2]s:ResourceType>17</%[2]s:ResourceType></%[1]s>`,
-			item, class, i, 20+i)
+		fmt.Fprintf(
+			&disks,
+			`<Disk ovf:capacity="%d" ovf:capacityAllocationUnits="%s" ovf:diskId="disk%d" ovf:fileRef="file%d"/>`,
+			capacity,
+			unit,
+			i,
+			i,
+		)
+		fmt.Fprintf(
+			&hardware,
+			`<%[1]s><%[2]s:HostResource>ovf:/disk/disk%[3]d</%[2]s:HostResource><%[2]s:InstanceID>%[4]d</%[2]s:InstanceID><%[2]s:ResourceType>17</%[2]s:ResourceType></%[1]s>`,
+			item,
+			class,
+			i,
+			20+i,
+		)
 	}
 	if o.Screen {
 		hardware.WriteString(`<Item><rasd:InstanceID>9</rasd:InstanceID><rasd:ResourceType>24</rasd:ResourceType></Item>`)

@@ -120,7 +120,8 @@ func TestRefusedOnce(t *testing.T) {
 				got = v.Now()
 			}
 			if lines := strings.Count(said.String(), "\n"); got != step.want || loads != step.loads || lines != step.lines {
-				t.Errorf("%s: %q, read %d times, said %q; want %q, %d and %d lines", step.name, got, loads, said.String(), step.want, step.loads, step.lines)
+				t.Errorf("%s: %q, read %d times, said %q; want %q, %d and %d lines", step.name, got, loads, said.String(), step.want, step.loads,
+					step.lines)
 			}
 		}
 	})

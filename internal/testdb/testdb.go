@@ -128,7 +128,8 @@ func OnPostgres(t *testing.T, run string) {
 	if err := store.Migrate(t.Context(), store.Config{DSN: s.DSN(template), Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout=25m", "-test.run="+run, "-test.skip=Postgres")
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout=25m", "-test.run="+run,
+		"-test.skip=Postgres")
 	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), templateVar+"="+template)
 	out, err := again.CombinedOutput()
 	if err != nil {

@@ -63,7 +63,8 @@ func TestNodeNeverReturns(t *testing.T) {
 	for _, where := range []string{"half", "named"} {
 		left(t, p, cfg.Node, where, roleImage, where, "moved")
 		spec := seedbed.ImageSpec{Name: where, Path: path}
-		if _, err := q.ImportImage(ctx, "other", spec, nil); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "by node node.one") {
+		if _, err := q.ImportImage(ctx, "other", spec, nil); !errors.Is(err, seedbed.ErrUnavailable) ||
+			!strings.Contains(err.Error(), "by node node.one") {
 			t.Errorf("%s, another job: %v", where, err)
 		}
 		if _, err := q.ImportImage(ctx, "moved", spec, nil); err != nil {
@@ -94,7 +95,8 @@ func TestNodeNeverReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(used, early, idle, roleVolume.rbdName("late"))
-	if _, err := q.CloneVolume(ctx, "job", volume("late")); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "24h0m0s after") {
+	if _, err := q.CloneVolume(ctx, "job", volume("late")); !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "24h0m0s after") {
 		t.Errorf("a volume that may still come: %v", err)
 	}
 

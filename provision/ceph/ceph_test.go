@@ -39,7 +39,9 @@ func TestNames(t *testing.T) {
 
 func TestTag(t *testing.T) {
 	t.Parallel()
-	want := tag{Seedbed: tagVersion, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "j", Instance: "i", Image: "base", Size: 512}
+	want := tag{
+		Seedbed: tagVersion, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "j", Instance: "i", Image: "base", Size: 512,
+	}
 	text, err := want.marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +83,8 @@ func TestAnswers(t *testing.T) {
 	size := append([]byte{22}, encodeNumber(9<<20+512)...)
 	features, snapshots := append(encodeNumber(61), encodeNumber(1)...), append(encodeNumber(7), 2, 0, 0, 0)
 	got, err := parseShape(size, features, snapshots)
-	if diff := cmp.Diff(shape{order: 22, size: 9<<20 + 512, features: 61, snapshots: 2}, got, cmp.AllowUnexported(shape{})); diff != "" || err != nil {
+	if diff := cmp.Diff(shape{order: 22, size: 9<<20 + 512, features: 61, snapshots: 2}, got, cmp.AllowUnexported(shape{})); diff != "" ||
+		err != nil {
 		t.Error(diff, err)
 	}
 	for bytes, want := range map[uint64]uint64{0: 0, 1: 1, 4 << 20: 1, 4<<20 + 1: 2, 1 << 50: 1 << 28} {

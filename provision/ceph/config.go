@@ -87,7 +87,8 @@ func (c Config) complete() (Config, error) {
 	c.Trash = max(c.Trash, 0)
 	for _, f := range []struct{ what, value string }{{"Ceph pool", c.Pool}, {"user", c.User}, {"node", c.Node}} {
 		if !word.MatchString(f.value) {
-			return c, seedbed.Errorf(seedbed.ErrInvalid, "%s %q of pool %s is not usable: want letters, digits, '.', '_' or '-', starting with a letter or digit", f.what, f.value, c.Name)
+			return c, seedbed.Errorf(seedbed.ErrInvalid,
+				"%s %q of pool %s is not usable: want letters, digits, '.', '_' or '-', starting with a letter or digit", f.what, f.value, c.Name)
 		}
 	}
 	for _, f := range []struct{ what, value string }{

@@ -28,7 +28,8 @@ func (p *Pool) private(ctx context.Context, src *image.Source, progress func(see
 		return f, nil
 	}, progress)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		err = seedbed.Errorf(seedbed.ErrFull, "no room for a private copy of %s in the scratch directory %s: %v", src.Size.Human(), p.cfg.Scratch, err)
+		err = seedbed.Errorf(seedbed.ErrFull, "no room for a private copy of %s in the scratch directory %s: %v", src.Size.Human(), p.cfg.Scratch,
+			err)
 	}
 	return ctx, from, err
 }

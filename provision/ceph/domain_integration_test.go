@@ -75,7 +75,9 @@ func TestDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := seedbed.DomainSpec{ID: id, Name: "sbceph-" + string(id[:8]), VCPUs: 1, Memory: 64 * seedbed.MiB, Disks: []seedbed.Disk{v.Disk}, Profile: "test", Job: "job"}
+	spec := seedbed.DomainSpec{
+		ID: id, Name: "sbceph-" + string(id[:8]), VCPUs: 1, Memory: 64 * seedbed.MiB, Disks: []seedbed.Disk{v.Disk}, Profile: "test", Job: "job",
+	}
 	if err := d.DefineDomain(ctx, spec); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,8 @@ func explain(what string, err error) error {
 	case seedbed.ErrUnavailable:
 		return seedbed.Errorf(kind, "%s: Ceph did not answer in time (%v): look at the cluster's health (ceph -s)", what, code)
 	case seedbed.ErrForbidden:
-		return seedbed.Errorf(kind, "%s: Ceph refuses (%v): the user needs the caps mon 'profile rbd', osd 'profile rbd' and mgr 'profile rbd'", what, code)
+		return seedbed.Errorf(kind, "%s: Ceph refuses (%v): the user needs the caps mon 'profile rbd', osd 'profile rbd' and mgr 'profile rbd'",
+			what, code)
 	default:
 		return seedbed.Errorf(kind, "%s: %v", what, err)
 	}

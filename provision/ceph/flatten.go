@@ -25,7 +25,12 @@ const (
 // FlattenVolume implements worker.Flattener. The managers do the work in their queue of RBD tasks,
 // even while a domain uses the volume; this call only waits. The task continues when the call ends,
 // and a later call finds it.
-func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
+func (p *Pool) FlattenVolume(
+	ctx context.Context,
+	name string,
+	id seedbed.InstanceID,
+	progress func(seedbed.Progress),
+) (seedbed.VolumeInfo, error) {
 	if progress == nil {
 		progress = func(seedbed.Progress) {}
 	}

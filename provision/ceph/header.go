@@ -37,7 +37,8 @@ func (s *session) header(name string) (header, error) {
 
 // headerOf is like header for an image whose ID is known.
 func (s *session) headerOf(id string) (header, error) {
-	got, err := s.inspect(headerObject+id, method{"get_size", encodeNumber(noSnapshot)}, method{"get_features", encodeNumber(noSnapshot)}, method{name: "get_snapcontext"})
+	got, err := s.inspect(headerObject+id, method{"get_size", encodeNumber(noSnapshot)}, method{"get_features", encodeNumber(noSnapshot)},
+		method{name: "get_snapcontext"})
 	if err != nil {
 		return header{}, err
 	}

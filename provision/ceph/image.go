@@ -19,7 +19,12 @@ import (
 // (image.Source). Then qemu-img, in a process that can be killed, writes the disk into an RBD image
 // without its zeros. Progress counts the bytes of a copied file twice, once for each half of the
 // work.
-func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+func (p *Pool) ImportImage(
+	ctx context.Context,
+	job seedbed.JobID,
+	spec seedbed.ImageSpec,
+	progress func(seedbed.Progress),
+) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
 	}
@@ -55,13 +60,20 @@ func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name 
 }
 
 // importFile makes the image. An ErrInvalid that it returns describes the file.
-func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
+func (p *Pool) importFile(
+	ctx context.Context,
+	src *image.Source,
+	spec seedbed.ImageSpec,
+	job seedbed.JobID,
+	progress func(seedbed.Progress),
+) (*tag, error) {
 	ctx, from, err := p.private(ctx, src, progress)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	made, err := p.convert(ctx, from, tag{Role: roleImage, Name: spec.Name, Job: job, Firmware: src.Firmware}, func(percent float64) { progress(from.Written(percent)) })
+	made, err := p.convert(ctx, from, tag{Role: roleImage, Name: spec.Name, Job: job, Firmware: src.Firmware},
+		func(percent float64) { progress(from.Written(percent)) })
 	if err != nil {
 		return nil, image.Cause(ctx, err)
 	}
@@ -152,5 +164,7 @@ func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
 	if t == nil {
 		return seedbed.ImageInfo{}
 	}
-	return seedbed.ImageInfo{Pool: p.cfg.Name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware}
+	return seedbed.ImageInfo{
+		Pool: p.cfg.Name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware,
+	}
 }

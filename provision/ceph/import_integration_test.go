@@ -79,7 +79,8 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("clone_ms %d ms", time.Since(begin).Milliseconds())
-	tool(t, "compare", "-f", "raw", "-F", "qcow2", "rbd:"+v.Disk.Source+":id="+p.cfg.User+":conf="+p.cfg.ConfFile+":keyring="+p.cfg.Keyring, source)
+	tool(t, "compare", "-f", "raw", "-F", "qcow2", "rbd:"+v.Disk.Source+":id="+p.cfg.User+":conf="+p.cfg.ConfFile+":keyring="+p.cfg.Keyring,
+		source)
 }
 
 // TestImportEnds: an import that is cancelled, or whose cluster dies, in the

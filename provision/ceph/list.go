@@ -207,7 +207,10 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 // hint returns what to do about a pool that does not answer.
 func (p *Pool) hint(err error) string {
 	if errors.Is(err, seedbed.ErrForbidden) {
-		return fmt.Sprintf("give the user its caps: ceph auth caps client.%s mon 'profile rbd' osd 'profile rbd pool=%s' mgr 'profile rbd pool=%s'", p.cfg.User, p.cfg.Pool, p.cfg.Pool)
+		return fmt.Sprintf(
+			"give the user its caps: ceph auth caps client.%s mon 'profile rbd' osd 'profile rbd pool=%s' mgr 'profile rbd pool=%s'", p.cfg.User,
+			p.cfg.Pool, p.cfg.Pool)
 	}
-	return fmt.Sprintf("try it as the worker does: ceph -c %s --id %s --keyring %s -s; then start the monitors and OSDs that are down", p.cfg.ConfFile, p.cfg.User, p.cfg.Keyring)
+	return fmt.Sprintf("try it as the worker does: ceph -c %s --id %s --keyring %s -s; then start the monitors and OSDs that are down",
+		p.cfg.ConfFile, p.cfg.User, p.cfg.Keyring)
 }

@@ -25,7 +25,8 @@ func (p *Pool) look(ctx context.Context, s *session, r role, name string, job se
 	case err != nil || !there:
 		return nil, err
 	case !t.names(rbdName):
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is not changed", p.cfg.Pool, rbdName, tagKey)
+		return nil, seedbed.Errorf(seedbed.ErrConflict,
+			"RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is not changed", p.cfg.Pool, rbdName, tagKey)
 	case t.State != stateBuilding:
 		return t, nil
 	case t.Node != p.cfg.Node && (job == "" || t.Job != job):
@@ -88,7 +89,8 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 func (p *Pool) own(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.look(ctx, s, roleVolume, name, "")
 	if have != nil && (id == "" || have.Instance != id) {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name, p.cfg.Name, have.Instance, id)
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name,
+			p.cfg.Name, have.Instance, id)
 	}
 	return have, err
 }

@@ -96,7 +96,8 @@ func (p *Pool) takeLock() error {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = seedbed.Errorf(seedbed.ErrInUse, "pool %s (lock %s) is in use by another process: is a second seedbed-worker running?", p.cfg.Name, p.cfg.Lock)
+		err = seedbed.Errorf(seedbed.ErrInUse, "pool %s (lock %s) is in use by another process: is a second seedbed-worker running?", p.cfg.Name,
+			p.cfg.Lock)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())

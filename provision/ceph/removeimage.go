@@ -74,5 +74,6 @@ func (p *Pool) noClones(s *session, name string) error {
 	if clones[0].Trash {
 		hint = fmt.Sprintf(", which is in the trash: purge it first (seedbed trash purge %s)", clones[0].ImageID)
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has %d clones: volume %s in Ceph pool %s is one%s", name, p.cfg.Name, len(clones), one, clones[0].PoolName, hint)
+	return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has %d clones: volume %s in Ceph pool %s is one%s", name, p.cfg.Name,
+		len(clones), one, clones[0].PoolName, hint)
 }

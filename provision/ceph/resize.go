@@ -52,7 +52,8 @@ func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
 		case err != nil:
 			return err
 		case now > uint64(size):
-			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s already has %s, and would lose what is behind %s", p.cfg.Pool, rbdName, seedbed.Bytes(now), size)
+			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s already has %s, and would lose what is behind %s", p.cfg.Pool, rbdName,
+				seedbed.Bytes(now), size)
 		case now == uint64(size):
 			return nil
 		}

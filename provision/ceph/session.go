@@ -36,7 +36,8 @@ func connect(cfg Config) (_ *session, err error) {
 		return nil, err
 	}
 	if err := conn.ReadConfigFile(cfg.ConfFile); err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph's configuration %s of pool %s cannot be read: %v: copy it from a monitor's host", cfg.ConfFile, cfg.Name, err)
+		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph's configuration %s of pool %s cannot be read: %v: copy it from a monitor's host",
+			cfg.ConfFile, cfg.Name, err)
 	}
 	seconds := strconv.Itoa(cfg.seconds())
 	for _, o := range [][2]string{
@@ -56,7 +57,9 @@ func connect(cfg Config) (_ *session, err error) {
 	if err != nil {
 		conn.Shutdown()
 		if is(err, enoent) {
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph pool %q, which pool %s uses, does not exist: make it with ceph osd pool create %s && rbd pool init %s", cfg.Pool, cfg.Name, cfg.Pool, cfg.Pool)
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable,
+				"Ceph pool %q, which pool %s uses, does not exist: make it with ceph osd pool create %s && rbd pool init %s", cfg.Pool, cfg.Name,
+				cfg.Pool, cfg.Pool)
 		}
 		return nil, fmt.Errorf("open Ceph pool %s: %w", cfg.Pool, err)
 	}

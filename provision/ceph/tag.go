@@ -100,7 +100,8 @@ func parseTag(rbdName, text string) (*tag, error) {
 		return nil, nil
 	}
 	if t.Seedbed != tagVersion {
-		return nil, seedbed.Errorf(seedbed.ErrVersion, "the tag of %s was written by a newer release (version %d, this one knows %d)", rbdName, t.Seedbed, tagVersion)
+		return nil, seedbed.Errorf(seedbed.ErrVersion, "the tag of %s was written by a newer release (version %d, this one knows %d)", rbdName,
+			t.Seedbed, tagVersion)
 	}
 	return t, nil
 }

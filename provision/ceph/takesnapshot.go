@@ -29,11 +29,14 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		at := have.find(spec.Name)
 		switch {
 		case at >= 0 && have.Snapshots[at].Job != job:
-			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.cfg.Name)
+			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists,
+				"snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.cfg.Name)
 		case at >= 0 && have.Snapshots[at].Ready:
 			return have.Snapshots[at].info(), nil
 		case at < 0 && len(have.Snapshots) >= seedbed.MaxSnapshots:
-			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrFull, "volume %s in pool %s has %d snapshots and can have no more: remove one first (seedbed vm snapshot remove)", spec.Volume, p.cfg.Name, len(have.Snapshots))
+			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrFull,
+				"volume %s in pool %s has %d snapshots and can have no more: remove one first (seedbed vm snapshot remove)", spec.Volume, p.cfg.Name,
+				len(have.Snapshots))
 		}
 		made, err := p.snap(s, have, at, volumeSnapshot{Name: spec.Name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond)})
 		return made.info(), err
@@ -59,7 +62,8 @@ func (p *Pool) snapOpen(s *session, img *rbd.Image, t *tag, at int, want volumeS
 	taken := slices.Contains(inside, want.Name)
 	if at < 0 {
 		if taken {
-			return want, seedbed.Errorf(seedbed.ErrConflict, "%s/%s has a snapshot %s that is not seedbed's: it is not changed", p.cfg.Pool, rbdName, want.Name)
+			return want, seedbed.Errorf(seedbed.ErrConflict, "%s/%s has a snapshot %s that is not seedbed's: it is not changed", p.cfg.Pool, rbdName,
+				want.Name)
 		}
 		t.Snapshots = append(t.Snapshots, want)
 		at = len(t.Snapshots) - 1
@@ -95,44 +99,56 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		return err
 	}
 	rbdName := roleVolume.rbdName(spec.Volume)
-	return p.do(ctx, fmt.Sprintf("remove snapshot %s of volume %s", spec.Name, spec.Volume), rbdName, func(ctx context.Context, s *session) error {
-		have, err := p.own(ctx, s, spec.Volume, spec.Instance)
-		if have == nil || err != nil {
-			return err
-		}
-		at := have.find(spec.Name)
-		switch {
-		case at < 0:
-			return nil
-		case of != "" && have.Snapshots[at].Job != of:
-			return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name, spec.Volume, p.cfg.Name, have.Snapshots[at].Job)
-		}
-		err = s.byName(rbdName, func(img *rbd.Image) error {
-			return ignore(img.GetSnapshot(spec.Name).Remove(), enoent)
-		})
-		if err != nil {
-			return err
-		}
-		have.Snapshots = slices.Delete(have.Snapshots, at, at+1)
-		return s.setTag(rbdName, *have)
-	})
+	return p.do(
+		ctx,
+		fmt.Sprintf("remove snapshot %s of volume %s", spec.Name, spec.Volume),
+		rbdName,
+		func(ctx context.Context, s *session) error {
+			have, err := p.own(ctx, s, spec.Volume, spec.Instance)
+			if have == nil || err != nil {
+				return err
+			}
+			at := have.find(spec.Name)
+			switch {
+			case at < 0:
+				return nil
+			case of != "" && have.Snapshots[at].Job != of:
+				return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name,
+					spec.Volume, p.cfg.Name, have.Snapshots[at].Job)
+			}
+			err = s.byName(rbdName, func(img *rbd.Image) error {
+				return ignore(img.GetSnapshot(spec.Name).Remove(), enoent)
+			})
+			if err != nil {
+				return err
+			}
+			have.Snapshots = slices.Delete(have.Snapshots, at, at+1)
+			return s.setTag(rbdName, *have)
+		},
+	)
 }
 
 // Snapshots implements worker.Snapshotter.
 func (p *Pool) Snapshots(ctx context.Context, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
-	return call(ctx, p, "list the snapshots of volume "+volume, roleVolume.rbdName(volume), func(ctx context.Context, s *session) ([]seedbed.SnapshotInfo, error) {
-		have, err := p.there(ctx, s, volume, id)
-		if err != nil {
-			return nil, err
-		}
-		var all []seedbed.SnapshotInfo
-		for _, snap := range have.Snapshots {
-			if snap.Ready {
-				all = append(all, snap.info())
+	return call(
+		ctx,
+		p,
+		"list the snapshots of volume "+volume,
+		roleVolume.rbdName(volume),
+		func(ctx context.Context, s *session) ([]seedbed.SnapshotInfo, error) {
+			have, err := p.there(ctx, s, volume, id)
+			if err != nil {
+				return nil, err
 			}
-		}
-		return all, nil
-	})
+			var all []seedbed.SnapshotInfo
+			for _, snap := range have.Snapshots {
+				if snap.Ready {
+					all = append(all, snap.info())
+				}
+			}
+			return all, nil
+		},
+	)
 }
 
 // onlyOurs returns ErrInUse for a volume that has a snapshot which is not in its tag.
@@ -150,7 +166,8 @@ func (p *Pool) allOurs(img *rbd.Image, t *tag) error {
 	}
 	for _, name := range inside {
 		if t.find(name) < 0 {
-			return seedbed.Errorf(seedbed.ErrInUse, "volume %s in pool %s has snapshots that are not seedbed's, such as %s: remove them, with rbd snap rm", t.Name, p.cfg.Name, name)
+			return seedbed.Errorf(seedbed.ErrInUse,
+				"volume %s in pool %s has snapshots that are not seedbed's, such as %s: remove them, with rbd snap rm", t.Name, p.cfg.Name, name)
 		}
 	}
 	return nil

@@ -169,7 +169,8 @@ func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo
 		}
 		err = rbd.TrashRestore(s.io, id, rbdName)
 		if is(err, eexist) {
-			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s exists in pool %s again: remove it before the one in the trash can be restored", t.Name, p.cfg.Name)
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists,
+				"volume %s exists in pool %s again: remove it before the one in the trash can be restored", t.Name, p.cfg.Name)
 		}
 		return p.volume(s, t), err
 	})
@@ -188,7 +189,8 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 			return err
 		}
 		if !early && time.Now().Before(t.Trash.Expires) {
-			return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.cfg.Name, t.Trash.Expires.Format(time.RFC3339))
+			return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.cfg.Name,
+				t.Trash.Expires.Format(time.RFC3339))
 		}
 		h, err := s.headerOf(id)
 		if err != nil {

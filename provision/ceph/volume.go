@@ -26,40 +26,48 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 			return seedbed.VolumeInfo{}, err
 		}
 	}
-	return call(ctx, p, "make volume "+spec.Name, roleVolume.rbdName(spec.Name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
-		size, err := p.volumeSize(s, spec)
-		if err != nil {
-			return seedbed.VolumeInfo{}, err
-		}
-		want := tag{Role: roleVolume, Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}
-		have, err := p.look(ctx, s, roleVolume, spec.Name, "")
-		if err != nil {
-			return seedbed.VolumeInfo{}, err
-		}
-		if have == nil {
-			have, err = p.makeVolume(ctx, s, want)
-		}
-		if errors.Is(err, errTaken) { // perhaps another node was asked to make it too
-			have, err = p.look(ctx, s, roleVolume, spec.Name, "")
-			if err == nil && have == nil {
-				err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s was taken and freed while it was made", spec.Name, roleVolume.rbdName(spec.Name), p.cfg.Pool)
+	return call(
+		ctx,
+		p,
+		"make volume "+spec.Name,
+		roleVolume.rbdName(spec.Name),
+		func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+			size, err := p.volumeSize(s, spec)
+			if err != nil {
+				return seedbed.VolumeInfo{}, err
 			}
-		}
-		if err == nil {
-			err = p.adopt(have, want)
-		}
-		if err != nil {
-			return seedbed.VolumeInfo{}, err
-		}
-		return p.volume(s, have), nil
-	})
+			want := tag{Role: roleVolume, Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}
+			have, err := p.look(ctx, s, roleVolume, spec.Name, "")
+			if err != nil {
+				return seedbed.VolumeInfo{}, err
+			}
+			if have == nil {
+				have, err = p.makeVolume(ctx, s, want)
+			}
+			if errors.Is(err, errTaken) { // perhaps another node was asked to make it too
+				have, err = p.look(ctx, s, roleVolume, spec.Name, "")
+				if err == nil && have == nil {
+					err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s was taken and freed while it was made", spec.Name,
+						roleVolume.rbdName(spec.Name), p.cfg.Pool)
+				}
+			}
+			if err == nil {
+				err = p.adopt(have, want)
+			}
+			if err != nil {
+				return seedbed.VolumeInfo{}, err
+			}
+			return p.volume(s, have), nil
+		},
+	)
 }
 
 // volumeSize checks the requested size against the image's.
 func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	size := spec.Size
 	if size < 0 || size%sector != 0 || size > image.MaxSize {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: want a multiple of %d bytes, at most %s", size, spec.Name, sector, image.MaxSize)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: want a multiple of %d bytes, at most %s", size,
+			spec.Name, sector, image.MaxSize)
 	}
 	if spec.Image == "" {
 		if size == 0 {
@@ -73,13 +81,15 @@ func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, e
 	case err != nil:
 		return 0, err
 	case there && !base.names(rbdName):
-		return 0, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s does not carry seedbed's tag: it is not an image of Seedbed", p.cfg.Pool, rbdName)
+		return 0, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s does not carry seedbed's tag: it is not an image of Seedbed", p.cfg.Pool,
+			rbdName)
 	case !there || base.State != stateReady:
 		return 0, p.noImage(spec.Image)
 	case size == 0:
 		return whole(seedbed.Bytes(base.Size)), nil
 	case size < seedbed.Bytes(base.Size):
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", size, spec.Image, seedbed.Bytes(base.Size))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", size, spec.Image,
+			seedbed.Bytes(base.Size))
 	}
 	return size, nil
 }

@@ -197,7 +197,8 @@ func TestTrashWatcher(t *testing.T) {
 	if err != nil || len(items) != 1 {
 		t.Fatalf("trash %v, %v", items, err)
 	}
-	if err := p.RemoveImage(t.Context(), "job", "base"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "seedbed trash purge "+items[0].ID) {
+	if err := p.RemoveImage(t.Context(), "job", "base"); !errors.Is(err, seedbed.ErrInUse) ||
+		!strings.Contains(err.Error(), "seedbed trash purge "+items[0].ID) {
 		t.Errorf("remove the image: %v", err)
 	}
 }
@@ -232,7 +233,8 @@ func TestStrangersInTheTrash(t *testing.T) {
 	if err := p.RemoveVolume(t.Context(), "v", "i"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "theirs") {
 		t.Errorf("remove a volume with a stranger's snapshot: %v", err)
 	}
-	if _, err := p.CreateSnapshot(t.Context(), "job", seedbed.SnapshotSpec{Volume: "v", Instance: "i", Name: "theirs"}); !errors.Is(err, seedbed.ErrConflict) {
+	if _, err := p.CreateSnapshot(t.Context(), "job", seedbed.SnapshotSpec{Volume: "v", Instance: "i", Name: "theirs"}); !errors.Is(err,
+		seedbed.ErrConflict) {
 		t.Errorf("snapshot over a stranger's: %v", err)
 	}
 	only(t, c, p, "v", "w")

@@ -50,7 +50,8 @@ func (p *Pool) adoptable(ctx context.Context, path string) (tag, error) {
 	}
 	dir, base := filepath.Split(path)
 	for _, kind := range []string{images, building, uploads, trash} {
-		if own := filepath.Join(p.path, kind); filepath.Clean(dir) == own || strings.HasPrefix(dir, own+"-") { // a node's directory in a shared pool
+		if own := filepath.Join(p.path, kind); filepath.Clean(dir) == own ||
+			strings.HasPrefix(dir, own+"-") { // a node's directory in a shared pool
 			return tag{}, seedbed.Errorf(seedbed.ErrConflict, "disk file %s is the pool's own", path)
 		}
 	}
@@ -84,7 +85,8 @@ func (p *Pool) readable(ctx context.Context, path string) (t tag, err error) {
 			return t, nil
 		}
 	}
-	return t, seedbed.Errorf(seedbed.ErrInvalid, "disk file %s reads from %s, which is not an image of pool %s: make it independent first (qemu-img rebase -b '')", path, backing, p.name)
+	return t, seedbed.Errorf(seedbed.ErrInvalid,
+		"disk file %s reads from %s, which is not an image of pool %s: make it independent first (qemu-img rebase -b '')", path, backing, p.name)
 }
 
 func device(st os.FileInfo) uint64 { return st.Sys().(*syscall.Stat_t).Dev }

@@ -97,7 +97,10 @@ func Open(c Config) (*Pool, error) {
 	if c.Reserve <= 0 {
 		c.Reserve = DefaultReserve
 	}
-	p := &Pool{name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), shared: c.Shared, mapper: c.Mapper, log: c.Log, turn: make(chan struct{}, 1)}
+	p := &Pool{
+		name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), shared: c.Shared, mapper: c.Mapper, log: c.Log,
+		turn: make(chan struct{}, 1),
+	}
 	p.building, p.uploads = filepath.Join(p.path, building), filepath.Join(p.path, uploads)
 	if c.Shared {
 		if err := seedbed.CheckName("node", c.Node); err != nil {

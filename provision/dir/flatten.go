@@ -12,7 +12,12 @@ import (
 // FlattenVolume implements worker.Flattener. The file is filled in place while no domain has it
 // open. Its snapshots would lose the data that they read from the image, so a volume with snapshots
 // is refused with ErrInUse.
-func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
+func (p *Pool) FlattenVolume(
+	ctx context.Context,
+	name string,
+	id seedbed.InstanceID,
+	progress func(seedbed.Progress),
+) (seedbed.VolumeInfo, error) {
 	if progress == nil {
 		progress = func(seedbed.Progress) {}
 	}
@@ -50,7 +55,9 @@ func (p *Pool) beginFlatten(ctx context.Context, name string, id seedbed.Instanc
 		return nil, err
 	}
 	if n := len(have.Snapshots); n > 0 {
-		return nil, seedbed.Errorf(seedbed.ErrInUse, "volume %s in pool %s has snapshots, which read from the image: remove them first (seedbed vm snapshot remove), such as %s", name, p.name, have.Snapshots[n-1].Name)
+		return nil, seedbed.Errorf(seedbed.ErrInUse,
+			"volume %s in pool %s has snapshots, which read from the image: remove them first (seedbed vm snapshot remove), such as %s", name,
+			p.name, have.Snapshots[n-1].Name)
 	}
 	st, err := os.Stat(p.file(images, have.Image))
 	if err != nil {

@@ -12,7 +12,12 @@ import (
 // the pool first, so that the file that is checked is the file that is used (image.Source). The
 // disk is then converted to qcow2, so the pool temporarily needs space for both. Progress counts
 // the bytes of a copied file twice, once for each half of the work.
-func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+func (p *Pool) ImportImage(
+	ctx context.Context,
+	job seedbed.JobID,
+	spec seedbed.ImageSpec,
+	progress func(seedbed.Progress),
+) (seedbed.ImageInfo, error) {
 	if err := image.CheckSpec(spec); err != nil {
 		return seedbed.ImageInfo{}, err
 	}
@@ -51,13 +56,20 @@ func (p *Pool) lookOwn(job seedbed.JobID, name string) (*tag, error) {
 }
 
 // importFile makes the image. An ErrInvalid that it returns describes the file.
-func (p *Pool) importFile(ctx context.Context, src *image.Source, spec seedbed.ImageSpec, job seedbed.JobID, progress func(seedbed.Progress)) (*tag, error) {
+func (p *Pool) importFile(
+	ctx context.Context,
+	src *image.Source,
+	spec seedbed.ImageSpec,
+	job seedbed.JobID,
+	progress func(seedbed.Progress),
+) (*tag, error) {
 	ctx, from, err := p.private(ctx, src, progress)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	made, err := p.importPrivate(ctx, from, tag{Name: spec.Name, Job: job, Firmware: src.Firmware}, func(percent float64) { progress(from.Written(percent)) })
+	made, err := p.importPrivate(ctx, from, tag{Name: spec.Name, Job: job, Firmware: src.Firmware},
+		func(percent float64) { progress(from.Written(percent)) })
 	if err != nil {
 		return nil, image.Cause(ctx, err)
 	}
@@ -133,7 +145,8 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 			if kind == trash {
 				hint = fmt.Sprintf(hint, v.Trash.ID)
 			}
-			return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has clones: volume %s of instance %s is one%s", name, p.name, v.Name, v.Instance, hint)
+			return seedbed.Errorf(seedbed.ErrInUse, "image %s in pool %s has clones: volume %s of instance %s is one%s", name, p.name, v.Name,
+				v.Instance, hint)
 		}
 	}
 	if err := p.withdraw(images, name); err != nil {
@@ -146,5 +159,7 @@ func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
 	if t == nil {
 		return seedbed.ImageInfo{}
 	}
-	return seedbed.ImageInfo{Pool: p.name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware}
+	return seedbed.ImageInfo{
+		Pool: p.name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware,
+	}
 }

@@ -31,7 +31,8 @@ func (p *Pool) takeLocks() error {
 	}
 	err := p.takeLock(filepath.Join(p.path, lockFile), how, hint)
 	if err == nil && p.shared {
-		err = p.takeLock(filepath.Join(p.building, lockFile), unix.LOCK_EX, "is a second seedbed-worker running, or has another host the same node name?")
+		err = p.takeLock(filepath.Join(p.building, lockFile), unix.LOCK_EX,
+			"is a second seedbed-worker running, or has another host the same node name?")
 	}
 	if err == nil && p.shared {
 		if p.among, err = openLock(filepath.Join(p.path, turnFile)); err == nil {

@@ -59,10 +59,12 @@ func TestOutputOfCommands(t *testing.T) {
 	if err := os.Truncate(damaged, 66000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.ImportImage(ctx, job, seedbed.ImageSpec{Pool: "default", Name: "none", Path: damaged}, nil); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := pool.ImportImage(ctx, job, seedbed.ImageSpec{Pool: "default", Name: "none", Path: damaged}, nil); !errors.Is(err,
+		seedbed.ErrInvalid) {
 		t.Errorf("a damaged image: %v", err)
 	}
-	complained := slices.ContainsFunc(lines, func(l seedbed.OutputLine) bool { return l.Stream == "stderr" && strings.HasPrefix(l.Text, "ERROR") })
+	complained := slices.ContainsFunc(lines,
+		func(l seedbed.OutputLine) bool { return l.Stream == "stderr" && strings.HasPrefix(l.Text, "ERROR") })
 	if !complained || len(lines) == 0 || !strings.Contains(lines[len(lines)-1].Text, ": exit status 2 after ") {
 		t.Errorf("told of %v", lines)
 	}

@@ -36,7 +36,8 @@ func TestResizeFile(t *testing.T) {
 		}
 		return info.Size
 	}
-	if got, err := p.ResizeVolume(t.Context(), "v", "i", 128*seedbed.MiB); err != nil || got.Size != 128*seedbed.MiB || size() != 128*seedbed.MiB {
+	if got, err := p.ResizeVolume(t.Context(), "v", "i", 128*seedbed.MiB); err != nil || got.Size != 128*seedbed.MiB ||
+		size() != 128*seedbed.MiB {
 		t.Fatalf("%+v, %v; the file has %s", got, err, size())
 	}
 	tool(t, "compare", "-f", "raw", "-F", "raw", before, raw("after"))

@@ -75,7 +75,8 @@ func TestSharedNames(t *testing.T) {
 		errs := make([]error, len(nodes))
 		for n, p := range nodes {
 			group.Go(func() {
-				_, errs[n] = p.CloneVolume(t.Context(), "job", seedbed.VolumeSpec{Pool: "nfs", Name: fmt.Sprint("v", i), Instance: seedbed.NewInstanceID(), Size: seedbed.MiB})
+				_, errs[n] = p.CloneVolume(t.Context(), "job",
+					seedbed.VolumeSpec{Pool: "nfs", Name: fmt.Sprint("v", i), Instance: seedbed.NewInstanceID(), Size: seedbed.MiB})
 			})
 		}
 		group.Wait()

@@ -47,11 +47,14 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	at := have.find(spec.Name)
 	switch {
 	case at >= 0 && have.Snapshots[at].Job != job:
-		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.name)
+		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists,
+			"snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.name)
 	case at >= 0 && have.Snapshots[at].Ready:
 		return have.Snapshots[at].info(), nil
 	case at < 0 && len(have.Snapshots) >= seedbed.MaxSnapshots:
-		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrFull, "volume %s in pool %s has %d snapshots and can have no more: remove one first (seedbed vm snapshot remove)", spec.Volume, p.name, len(have.Snapshots))
+		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrFull,
+			"volume %s in pool %s has %d snapshots and can have no more: remove one first (seedbed vm snapshot remove)", spec.Volume, p.name,
+			len(have.Snapshots))
 	}
 	made, err := p.takeSnapshot(ctx, have, at, snapshot{Name: spec.Name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond)})
 	if err != nil {
@@ -142,7 +145,8 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 	case at < 0:
 		return nil
 	case of != "" && have.Snapshots[at].Job != of:
-		return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name, spec.Volume, p.name, have.Snapshots[at].Job)
+		return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name,
+			spec.Volume, p.name, have.Snapshots[at].Job)
 	}
 	if err := p.dropSnapshot(ctx, have, at); err != nil {
 		return fmt.Errorf("%s in pool %s: %w", what, p.name, err)

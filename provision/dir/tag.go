@@ -72,7 +72,8 @@ func (p *Pool) look(kind, name string) (*tag, error) {
 			return t, err
 		}
 	}
-	return nil, seedbed.Errorf(seedbed.ErrConflict, "%s exists and does not carry seedbed's tag (%s): it is not changed", path, filepath.Base(path)+tagSuffix)
+	return nil, seedbed.Errorf(seedbed.ErrConflict, "%s exists and does not carry seedbed's tag (%s): it is not changed", path,
+		filepath.Base(path)+tagSuffix)
 }
 
 // readTag reads a tag. It returns nil if there is none, or the file is not a tag.
@@ -106,7 +107,8 @@ func parseTag(path string, b []byte) (*tag, error) {
 	case t.Seedbed == 0:
 		return nil, nil
 	case t.Seedbed != tagVersion:
-		return nil, seedbed.Errorf(seedbed.ErrVersion, "tag %s was written by a newer release (version %d, this one knows %d)", path, t.Seedbed, tagVersion)
+		return nil, seedbed.Errorf(seedbed.ErrVersion, "tag %s was written by a newer release (version %d, this one knows %d)", path, t.Seedbed,
+			tagVersion)
 	}
 	return t, nil
 }

@@ -106,7 +106,8 @@ func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo
 	}
 	_, err = os.Lstat(p.file(volumes, t.Name))
 	if err == nil {
-		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists, "volume %s exists in pool %s again: remove it before the one in the trash can be restored", t.Name, p.name)
+		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrExists,
+			"volume %s exists in pool %s again: remove it before the one in the trash can be restored", t.Name, p.name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = p.move(trash, id, volumes, t.Name, *t)

@@ -21,7 +21,8 @@ const anUpload = "UPLOADUPLOADUPLOAD"
 // upload takes in a file, imports it, and drops it.
 func upload(t *testing.T, p *Pool, data []byte, spec seedbed.ImageSpec) (seedbed.ImageInfo, error) {
 	t.Helper()
-	up, err := p.ReceiveUpload(t.Context(), seedbed.UploadSpec{Pool: "default", ID: anUpload, Size: seedbed.Bytes(len(data))}, bytes.NewReader(data))
+	up, err := p.ReceiveUpload(t.Context(), seedbed.UploadSpec{Pool: "default", ID: anUpload, Size: seedbed.Bytes(len(data))},
+		bytes.NewReader(data))
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}

@@ -47,7 +47,8 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 func (p *Pool) volumeSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	size := spec.Size
 	if size < 0 || size%sector != 0 || size > image.MaxSize {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: want a multiple of %d bytes, at most %s", size, spec.Name, sector, image.MaxSize)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: want a multiple of %d bytes, at most %s", size,
+			spec.Name, sector, image.MaxSize)
 	}
 	if spec.Image == "" {
 		if size == 0 {
@@ -69,7 +70,8 @@ func (p *Pool) volumeSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 		return seedbed.Bytes(base.Size), nil
 	}
 	if size < seedbed.Bytes(base.Size) {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", size, spec.Image, seedbed.Bytes(base.Size))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", size, spec.Image,
+			seedbed.Bytes(base.Size))
 	}
 	return size, nil
 }
@@ -78,10 +80,12 @@ func (p *Pool) volumeSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 func (p *Pool) adopt(have *tag, want tag) (seedbed.VolumeInfo, error) {
 	switch {
 	case have.Instance != want.Instance:
-		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.name, have.Instance)
+		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.name,
+			have.Instance)
 	case have.Image != want.Image && !(have.Flat && want.Image == "") || !have.had(want.Size):
-		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
-			have.Name, p.name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
+		return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict,
+			"volume %s in pool %s exists with image %q and size %s, not image %q and size %s", have.Name, p.name, have.Image,
+			seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
 	}
 	return p.volume(have), nil
 }
@@ -139,7 +143,8 @@ func (p *Pool) volume(t *tag) seedbed.VolumeInfo {
 func (p *Pool) own(name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.look(volumes, name)
 	if have != nil && (id == "" || have.Instance != id) {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name, p.name, have.Instance, id)
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name, p.name,
+			have.Instance, id)
 	}
 	return have, err
 }

@@ -36,7 +36,8 @@ func aClone(t *testing.T) (*Pool, seedbed.VolumeInfo) {
 func TestFlattenKeepsTheData(t *testing.T) {
 	t.Parallel()
 	p, v := aClone(t)
-	write := exec.Command("qemu-io", "-f", "qcow2", "-c", "write -P 0xab 1M 512k", "-c", "write -z 2M 64k", "-c", "write -P 0xcd 40M 1M", v.Disk.Source)
+	write := exec.Command("qemu-io", "-f", "qcow2", "-c", "write -P 0xab 1M 512k", "-c", "write -z 2M 64k", "-c", "write -P 0xcd 40M 1M",
+		v.Disk.Source)
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -76,7 +77,8 @@ func TestVolumeInUse(t *testing.T) {
 	if _, err = p.CreateSnapshot(t.Context(), "job", spec); err != nil {
 		t.Error(err)
 	}
-	if _, err = p.FlattenVolume(t.Context(), "v", "i", nil); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "has snapshots") {
+	if _, err = p.FlattenVolume(t.Context(), "v", "i", nil); !errors.Is(err, seedbed.ErrInUse) ||
+		!strings.Contains(err.Error(), "has snapshots") {
 		t.Errorf("flatten with a snapshot: %v", err)
 	}
 }

@@ -85,7 +85,8 @@ func (r *Runner) run(ctx context.Context, file *os.File, run seedbed.HookRun, ou
 		Limits: command.Limits{Memory: maxMemory, FileSize: maxFileSize, CPU: limit, Files: maxFiles},
 	})
 	out.end()
-	r.cfg.Log.Info("hook script ended", "script", run.Script, "job", run.Job, "stage", run.Stage, "took", time.Since(start).Round(time.Millisecond), "err", err)
+	r.cfg.Log.Info("hook script ended", "script", run.Script, "job", run.Job, "stage", run.Stage, "took",
+		time.Since(start).Round(time.Millisecond), "err", err)
 	return result(ctx, err, out.last())
 }
 

@@ -58,12 +58,14 @@ func direct(file *os.File, path string) error {
 	if head := string(start[:n]); strings.HasPrefix(head, "#!") || head == "\x7fELF" {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is neither a program nor begins with an interpreter line: want #!/bin/sh or the like at its start", path)
+	return seedbed.Errorf(seedbed.ErrForbidden,
+		"the hook script %s is neither a program nor begins with an interpreter line: want #!/bin/sh or the like at its start", path)
 }
 
 func (r *Runner) missing(err error, name string) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
-		return seedbed.Errorf(seedbed.ErrNotFound, "the hook script %s does not exist in %s on this host: want an executable file of that name, of root", name, r.cfg.Dir)
+		return seedbed.Errorf(seedbed.ErrNotFound,
+			"the hook script %s does not exist in %s on this host: want an executable file of that name, of root", name, r.cfg.Dir)
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s of %s cannot be opened: %v", name, r.cfg.Dir, err)
 }

@@ -27,7 +27,8 @@ func (d digest) hash() hash.Hash { return algorithms[d.algorithm]() }
 // check compares the data that h has hashed with the manifest.
 func (d digest) check(file string, h hash.Hash) error {
 	if got := hex.EncodeToString(h.Sum(nil)); got != d.sum {
-		return seedbed.Errorf(seedbed.ErrInvalid, "has a file %q that does not match its manifest (%s is %s, not %s): it was damaged or changed", seedbed.Clip(file), d.algorithm, got, d.sum)
+		return seedbed.Errorf(seedbed.ErrInvalid, "has a file %q that does not match its manifest (%s is %s, not %s): it was damaged or changed",
+			seedbed.Clip(file), d.algorithm, got, d.sum)
 	}
 	return nil
 }
@@ -50,7 +51,8 @@ func parseManifest(text []byte) (map[string]digest, error) {
 		}
 		m := manifestLine.FindStringSubmatch(line)
 		if m == nil || len(m[3]) != 2*algorithms[m[1]]().Size() {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with the line %q: want such as SHA256(disk1.vmdk)= and the digest", seedbed.Clip(line))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with the line %q: want such as SHA256(disk1.vmdk)= and the digest",
+				seedbed.Clip(line))
 		}
 		d := digest{m[1], strings.ToLower(m[3])}
 		if old, twice := all[m[2]]; twice && old != d {

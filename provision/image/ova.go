@@ -50,7 +50,8 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 		suffix := strings.ToLower(path.Ext(name))
 		switch {
 		case first && suffix != ".ovf":
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive but not an OVA: its first file is %q instead of an .ovf descriptor", seedbed.Clip(name))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "is a tar archive but not an OVA: its first file is %q instead of an .ovf descriptor",
+				seedbed.Clip(name))
 		case !first && suffix == ".ovf":
 			return nil, invalid("has two OVF descriptors")
 		case first:
@@ -82,7 +83,8 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.size"] != "" {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want only plain files", seedbed.Clip(name))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want only plain files",
+			seedbed.Clip(name))
 	}
 	if _, twice := a.members[name]; twice {
 		return "", seedbed.Errorf(seedbed.ErrInvalid, "has two files called %q", seedbed.Clip(name))
@@ -168,7 +170,8 @@ func (a *Archive) disk(file string) (seedbed.ApplianceDisk, error) {
 		return a.Disks[0], nil
 	}
 	if file == "" {
-		return seedbed.ApplianceDisk{}, seedbed.Errorf(seedbed.ErrInvalid, "is an OVA with %d disks, and an image has one: upload it as an OVA image (seedbed ova upload)", len(a.Disks))
+		return seedbed.ApplianceDisk{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"is an OVA with %d disks, and an image has one: upload it as an OVA image (seedbed ova upload)", len(a.Disks))
 	}
 	for _, d := range a.Disks {
 		if d.File == file {

@@ -131,7 +131,8 @@ func TestSparseMembersAreRefused(t *testing.T) {
 	a := &Archive{members: map[string]member{}}
 	section := io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data)))
 	h := &tar.Header{Name: "a.vmdk", Typeflag: tar.TypeReg, Size: 1 << 40, PAXRecords: map[string]string{"GNU.sparse.major": "1"}}
-	if _, err := a.admit(h, section, seedbed.Bytes(len(data))); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "sparse") {
+	if _, err := a.admit(h, section, seedbed.Bytes(len(data))); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "sparse") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -147,7 +148,8 @@ func TestParseManifest(t *testing.T) {
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(digest{})); d != "" {
 		t.Error(d)
 	}
-	if _, err := parseManifest([]byte("SHA256(a)= " + sum + "\nSHA256(a)= " + strings.Repeat("f", 64) + "\n")); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := parseManifest([]byte("SHA256(a)= " + sum + "\nSHA256(a)= " + strings.Repeat("f", 64) + "\n")); !errors.Is(err,
+		seedbed.ErrInvalid) {
 		t.Errorf("two digests of one file: %v", err)
 	}
 }

@@ -147,18 +147,21 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 				return nil, err
 			}
 			if kind, id = "file", e.attr("fileRef"); id == "" {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk %q without a file: remove blank disks from it, and add them with a storage template", seedbed.Clip(resource))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid,
+					"has a disk %q without a file: remove blank disks from it, and add them with a storage template", seedbed.Clip(resource))
 			}
 		}
 		if kind != "file" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk whose HostResource is %q: want ovf:/disk/ID or ovf:/file/ID", seedbed.Clip(resource))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk whose HostResource is %q: want ovf:/disk/ID or ovf:/file/ID",
+				seedbed.Clip(resource))
 		}
 		file := byID(files, "File", "id", id)
 		if file == nil {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in the file %q, which its References do not name", seedbed.Clip(id))
 		}
 		if c := file.attr("compression"); c != "" && c != "identity" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it uncompressed", seedbed.Clip(id), seedbed.Clip(c))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it uncompressed", seedbed.Clip(id),
+				seedbed.Clip(c))
 		}
 		if file.attr("chunkSize") != "" {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in several files: want one", seedbed.Clip(id))

@@ -34,7 +34,10 @@ const virtualBox = `<?xml version="1.0"?>
 
 func TestParseOVF(t *testing.T) {
 	t.Parallel()
-	two := ovatest.OVA{VCPUs: 4, MemoryMB: 4096, Screen: true, Firmware: "efi", Disks: []ovatest.Disk{{Name: "a.vmdk", Capacity: 1024}, {Name: "b.vmdk", Capacity: 2048}}}
+	two := ovatest.OVA{
+		VCPUs: 4, MemoryMB: 4096, Screen: true, Firmware: "efi",
+		Disks: []ovatest.Disk{{Name: "a.vmdk", Capacity: 1024}, {Name: "b.vmdk", Capacity: 2048}},
+	}
 	want := seedbed.Appliance{VCPUs: 4, Memory: 4 * seedbed.GiB, Screen: true, Firmware: seedbed.FirmwareUEFI,
 		Disks: []seedbed.ApplianceDisk{{File: "a.vmdk", Capacity: seedbed.GiB}, {File: "b.vmdk", Capacity: 2 * seedbed.GiB}}}
 	second := two
@@ -127,7 +130,11 @@ func FuzzOvf(f *testing.F) {
 	f.Add([]byte(virtualBox))
 	f.Add([]byte("<Envelope/>"))
 	for _, version := range []int{1, 2} {
-		f.Add(ovatest.OVA{Version: version, Firmware: "efi", Disks: []ovatest.Disk{{Name: "d.vmdk", Capacity: 10}, {Name: "e.vmdk", Capacity: 10}}}.Descriptor())
+		f.Add(
+			ovatest.OVA{
+				Version: version, Firmware: "efi", Disks: []ovatest.Disk{{Name: "d.vmdk", Capacity: 10}, {Name: "e.vmdk", Capacity: 10}},
+			}.Descriptor(),
+		)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, err := ParseOVF(text)

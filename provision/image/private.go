@@ -39,7 +39,11 @@ type Private struct {
 // That is the file itself if it was uploaded and is the disk as a whole, because only we write to
 // it, or if it can be frozen; otherwise a copy in a file that room creates. ctx must end with the
 // import. See Copy for errors.
-func (s *Source) Private(ctx context.Context, room func() (*os.File, error), progress func(seedbed.Progress)) (context.Context, *Private, error) {
+func (s *Source) Private(
+	ctx context.Context,
+	room func() (*os.File, error),
+	progress func(seedbed.Progress),
+) (context.Context, *Private, error) {
 	frozen := s.spec.Upload == "" && s.freeze()
 	if err := s.Look(); err != nil || frozen && s.archive != nil {
 		thaw(s.file)
@@ -52,7 +56,10 @@ func (s *Source) Private(ctx context.Context, room func() (*os.File, error), pro
 	case s.spec.Upload != "":
 		return ctx, &Private{file: s.file, shared: true, source: s, sum: s.spec.SHA256}, nil
 	case frozen:
-		p := &Private{file: s.file, shared: true, source: s, digest: s.spec.SHA256 != "", hashed: make(chan struct{}), read: make(chan struct{}), ended: make(chan struct{})}
+		p := &Private{
+			file: s.file, shared: true, source: s, digest: s.spec.SHA256 != "", hashed: make(chan struct{}), read: make(chan struct{}),
+			ended: make(chan struct{}),
+		}
 		ctx, p.stop = context.WithCancelCause(ctx)
 		go p.guard(ctx)
 		return ctx, p, nil

@@ -63,7 +63,8 @@ func InspectDisk(ctx context.Context, path string) (Info, error) {
 		return Info{}, err
 	}
 	if !bytes.HasPrefix(head, []byte("QFI\xfb")) {
-		return Info{}, seedbed.Errorf(seedbed.ErrInvalid, "is not in qcow2 format: convert it first, with qemu-img convert -O qcow2, and have the domain use that")
+		return Info{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"is not in qcow2 format: convert it first, with qemu-img convert -O qcow2, and have the domain use that")
 	}
 	info, err := describe(ctx, path, QCOW2)
 	if err != nil {

@@ -100,7 +100,8 @@ func TestInspectRefuses(t *testing.T) {
 	qemuImg(t, dir, "create", "-q", "-f", "vhdx", "disk.vhdx", "8M")
 	qemuImg(t, dir, "create", "-q", "-f", "qcow2", "nothing.qcow2", "0")
 	// Not LUKS: making it times the processor, and gives up now and then on a busy one.
-	qemuImg(t, dir, "create", "-q", "--object", "secret,id=s,data=0123456789abcdef", "-f", "qcow2", "-o", "encrypt.format=aes,encrypt.key-secret=s", "crypt.qcow2", "1M")
+	qemuImg(t, dir, "create", "-q", "--object", "secret,id=s,data=0123456789abcdef", "-f", "qcow2", "-o",
+		"encrypt.format=aes,encrypt.key-secret=s", "crypt.qcow2", "1M")
 	base, err := os.ReadFile(filepath.Join(dir, "base.qcow2"))
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ func Room(dir string, reserve seedbed.Bytes) func(seedbed.Bytes) error {
 		}
 		free := seedbed.Bytes(st.Bavail) * seedbed.Bytes(st.Frsize)
 		if free-need < reserve {
-			return seedbed.Errorf(seedbed.ErrFull, "%d MiB are needed in %s, which has %d MiB free and keeps %d MiB", need/seedbed.MiB, dir, free/seedbed.MiB, reserve/seedbed.MiB)
+			return seedbed.Errorf(seedbed.ErrFull, "%d MiB are needed in %s, which has %d MiB free and keeps %d MiB", need/seedbed.MiB, dir,
+				free/seedbed.MiB, reserve/seedbed.MiB)
 		}
 		return nil
 	}

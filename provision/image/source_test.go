@@ -172,7 +172,8 @@ func TestSourceRefuses(t *testing.T) {
 
 func TestUploadThatIsGone(t *testing.T) {
 	t.Parallel()
-	if _, err := OpenSource(seedbed.ImageSpec{Name: "x", Upload: uploadName}, openSpool(t, roomy)); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "upload it again") {
+	if _, err := OpenSource(seedbed.ImageSpec{Name: "x", Upload: uploadName}, openSpool(t, roomy)); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "upload it again") {
 		t.Errorf("got %v", err)
 	}
 }

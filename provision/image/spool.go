@@ -107,9 +107,11 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 	}
 	switch {
 	case spec.Size > 0 && up.Size != spec.Size:
-		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes but was announced with %d: it is incomplete", up.Size, spec.Size)
+		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes but was announced with %d: it is incomplete", up.Size,
+			spec.Size)
 	case spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, up.SHA256):
-		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: want %s", up.SHA256, strings.ToLower(spec.SHA256))
+		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: want %s", up.SHA256,
+			strings.ToLower(spec.SHA256))
 	}
 	if up.Appliance, err = identify(f, up.Size); err != nil {
 		return up, fmt.Errorf("the uploaded file %w", err) // the text is a predicate

@@ -69,7 +69,8 @@ func TestReceive(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := openSpool(t, roomy)
-			up, err := s.Receive(t.Context(), seedbed.UploadSpec{Pool: "p", ID: uploadName, Size: c.size, SHA256: strings.ToUpper(hexSum(c.data))}, iotest.HalfReader(bytes.NewReader(c.data)))
+			up, err := s.Receive(t.Context(), seedbed.UploadSpec{Pool: "p", ID: uploadName, Size: c.size, SHA256: strings.ToUpper(hexSum(c.data))},
+				iotest.HalfReader(bytes.NewReader(c.data)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,7 +55,8 @@ func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 		whole.Add(whole, big.NewInt(1))
 	}
 	if !whole.IsInt64() {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the size %s of %q: more than the largest possible", seedbed.Clip(quantity), seedbed.Clip(units))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the size %s of %q: more than the largest possible", seedbed.Clip(quantity),
+			seedbed.Clip(units))
 	}
 	return seedbed.Bytes(whole.Int64()), nil
 }

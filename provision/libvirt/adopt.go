@@ -104,7 +104,8 @@ func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.Foreig
 			f.Problems = append(f.Problems, "the domain is transient: define it first (virsh define)")
 		}
 		if f.State != seedbed.DomainOff && f.State != seedbed.DomainCrashed {
-			f.Problems = append(f.Problems, fmt.Sprintf("the domain is %s: shut it down first, because adoption renames its disks and taps", f.State))
+			f.Problems = append(f.Problems,
+				fmt.Sprintf("the domain is %s: shut it down first, because adoption renames its disks and taps", f.State))
 		}
 		return f, nil
 	})

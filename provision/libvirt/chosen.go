@@ -49,7 +49,10 @@ func (d *Driver) choose(conn *lv.Connect) (chosen, error) {
 	if err != nil {
 		return chosen{}, err
 	}
-	c := chosen{Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir}, reason, time.Now()}
+	c := chosen{
+		Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir}, reason,
+		time.Now(),
+	}
 	d.mu.Lock()
 	d.chosen = c
 	d.mu.Unlock()

@@ -137,7 +137,8 @@ func backing(path string) *libvirtxml.DomainDiskBackingStore {
 func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, error) {
 	if !ifname.MatchString(n.Tap) || reserved.MatchString(n.Tap) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"domain %s: tap name %q is not usable: want 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1", domain, n.Tap)
+			"domain %s: tap name %q is not usable: want 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1", domain,
+			n.Tap)
 	}
 	if !ifname.MatchString(n.Bridge) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
@@ -180,7 +181,8 @@ func vnc(domain, bind string) (libvirtxml.DomainGraphic, error) {
 		bind = "127.0.0.1"
 	}
 	if _, err := netip.ParseAddr(bind); err != nil {
-		return libvirtxml.DomainGraphic{}, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: VNC cannot listen on %q: want an IP address of the node", domain, bind)
+		return libvirtxml.DomainGraphic{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"domain %s: VNC cannot listen on %q: want an IP address of the node", domain, bind)
 	}
 	return libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
 		Port: -1, AutoPort: "yes", Listen: bind,

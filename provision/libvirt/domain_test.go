@@ -26,8 +26,13 @@ const (
 func spec() seedbed.DomainSpec {
 	return seedbed.DomainSpec{
 		ID: id, Name: "web-1", VCPUs: 2, Memory: 1 * seedbed.GiB, Profile: "debian", Job: job,
-		Disks: []seedbed.Disk{{Type: "file", Source: "/var/lib/seedbed-pools/default/" + string(id) + "-0.qcow2", Format: "qcow2", Backing: "/var/lib/seedbed-pools/default/images/debian.qcow2"}},
-		NICs:  []seedbed.DomainNIC{{Tap: "sb7", MAC: seedbed.MAC{0x52, 0x54, 0, 1, 2, 3}, Bridge: "seedbed0"}},
+		Disks: []seedbed.Disk{
+			{
+				Type: "file", Source: "/var/lib/seedbed-pools/default/" + string(id) + "-0.qcow2", Format: "qcow2",
+				Backing: "/var/lib/seedbed-pools/default/images/debian.qcow2",
+			},
+		},
+		NICs: []seedbed.DomainNIC{{Tap: "sb7", MAC: seedbed.MAC{0x52, 0x54, 0, 1, 2, 3}, Bridge: "seedbed0"}},
 	}
 }
 
@@ -55,7 +60,9 @@ func TestDomainXMLGolden(t *testing.T) {
 	rbd.Disks = []seedbed.Disk{rbdDisk()}
 	system := spec()
 	system.Firmware = seedbed.FirmwareUEFI
-	system.System = &seedbed.System{Serial: true, VNC: true, VNCBind: "192.0.2.7", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300}
+	system.System = &seedbed.System{
+		Serial: true, VNC: true, VNCBind: "192.0.2.7", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
+	}
 	scsi := spec()
 	scsi.Disks = append(scsi.Disks, rbdDisk())
 	scsi.System = &seedbed.System{Serial: true, DiskBus: seedbed.BusSCSI}

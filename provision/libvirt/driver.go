@@ -104,7 +104,13 @@ func (d *Driver) Close() error {
 
 // call runs fn with a connection of its own, behind the gate, and explains its error. If the call
 // succeeds in time, the connection is kept for later calls.
-func call[T any](ctx context.Context, d *Driver, what string, key seedbed.InstanceID, fn func(context.Context, *lv.Connect) (T, error)) (T, error) {
+func call[T any](
+	ctx context.Context,
+	d *Driver,
+	what string,
+	key seedbed.InstanceID,
+	fn func(context.Context, *lv.Connect) (T, error),
+) (T, error) {
 	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) {
 		var none T
 		conn, err := d.conns.take()

@@ -73,8 +73,10 @@ var (
 	domainFields = []string{"XMLName", "Type", "Name", "UUID", "Title", "Description", "Metadata", "Memory", "CurrentMemory", "MaximumMemory",
 		"VCPU", "IOThreads", "SysInfo", "OS", "Features", "CPU", "Clock", "OnPoweroff", "OnReboot", "OnCrash", "PM", "Devices"}
 	osFields     = []string{"Type", "Firmware", "BootDevices", "BootMenu", "BIOS", "SMBios", "ACPI"}
-	deviceFields = []string{"Emulator", "Disks", "Controllers", "Interfaces", "Serials", "Consoles", "Channels", "Inputs", "Graphics", "Videos",
-		"Hubs", "Watchdogs", "MemBalloon", "RNGs", "Panics"}
+	deviceFields = []string{
+		"Emulator", "Disks", "Controllers", "Interfaces", "Serials", "Consoles", "Channels", "Inputs", "Graphics", "Videos", "Hubs", "Watchdogs",
+		"MemBalloon", "RNGs", "Panics",
+	}
 )
 
 // only refuses a document in which other fields of the struct v are set than those listed.

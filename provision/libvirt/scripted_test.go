@@ -52,13 +52,18 @@ func scriptedSpec(doc string) seedbed.DomainSpec {
 		NICs: []seedbed.DomainNIC{{Tap: "sb7", MAC: seedbed.MAC{0x52, 0x54, 1, 0, 0x10, 0}, Bridge: "seedbed0"}},
 		Disks: []seedbed.Disk{
 			{Type: "file", Source: "/pools/default/volumes/web1_sda.qcow2", Format: "qcow2"},
-			{Type: "rbd", Source: "vms/web1_sdb", Format: "raw", RBD: seedbed.RBDSource{Monitors: "10.0.0.1:3300", User: "seedbed", Secret: scriptedID}},
+			{
+				Type: "rbd", Source: "vms/web1_sdb", Format: "raw",
+				RBD: seedbed.RBDSource{Monitors: "10.0.0.1:3300", User: "seedbed", Secret: scriptedID},
+			},
 		},
 		Script: &seedbed.DomainScript{XML: doc, Volumes: []string{"default/web1_sda", "ceph/web1_sdb"}},
 	}
 }
 
-var scriptedHost = Host{DomainType: TypeQEMU, Arch: "x86_64", Emulator: "/usr/bin/qemu-system-x86_64", Machine: "pc", ConsoleDir: "/console"}
+var scriptedHost = Host{
+	DomainType: TypeQEMU, Arch: "x86_64", Emulator: "/usr/bin/qemu-system-x86_64", Machine: "pc", ConsoleDir: "/console",
+}
 
 func TestScriptedXML(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,8 @@ func sourceName(source *libvirtxml.DomainDiskSource) string {
 func (s *scripted) disk(i int, d libvirtxml.DomainDisk) (libvirtxml.DomainDisk, error) {
 	name := sourceName(d.Source)
 	if name == "" {
-		return d, s.refuse("disk %d is not on a volume of the instance: want a source of type network and protocol rbd with the name POOL/VOLUME", i)
+		return d, s.refuse("disk %d is not on a volume of the instance: want a source of type network and protocol rbd with the name POOL/VOLUME",
+			i)
 	}
 	if d.Device != "" && d.Device != "disk" && d.Device != "lun" || d.Target == nil || d.Target.Dev == "" {
 		return d, s.refuse("disk %d, %s, is a %q or has no target: want a disk with one", i, seedbed.Clip(name), seedbed.Clip(d.Device))
@@ -92,13 +93,15 @@ func (s *scripted) volume(name string) (seedbed.Disk, error) {
 	}
 	pool, volume, ok := strings.Cut(name, "/")
 	if s.spec.Script.Early {
-		if ok && slices.Contains(s.spec.Script.Volumes, pool) && strings.HasPrefix(volume, s.spec.Name+"_") && seedbed.CheckName("volume", volume) == nil {
+		if ok && slices.Contains(s.spec.Script.Volumes, pool) && strings.HasPrefix(volume, s.spec.Name+"_") &&
+			seedbed.CheckName("volume", volume) == nil {
 			return seedbed.Disk{Type: "file", Source: deviceDir + name, Format: "raw"}, nil
 		}
 		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: want a volume %s_NAME of an existing pool (%s)",
 			seedbed.Clip(name), s.spec.Name, strings.Join(s.spec.Script.Volumes, ", "))
 	}
-	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", seedbed.Clip(name), strings.Join(s.spec.Script.Volumes, ", "))
+	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", seedbed.Clip(name),
+		strings.Join(s.spec.Script.Volumes, ", "))
 }
 
 // scriptedNICs puts the instance's own NICs in the places where the document has the first
@@ -113,7 +116,11 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return own.Bridge == bridge })
 		if at < 0 {
-			return s.refuse("interface %d is on bridge %q, where the instance has no further NIC: want one <interface type='bridge'> for each network of the profile, on its eth_bridge", i, seedbed.Clip(bridge))
+			return s.refuse(
+				"interface %d is on bridge %q, where the instance has no further NIC: want one <interface type='bridge'> for each network of the profile, on its eth_bridge",
+				i,
+				seedbed.Clip(bridge),
+			)
 		}
 		own := left[at]
 		left = slices.Delete(left, at, at+1)
@@ -130,7 +137,8 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		to.Interfaces = append(to.Interfaces, made)
 		if n.MAC != nil && !strings.EqualFold(n.MAC.Address, own.MAC.String()) {
-			s.note("interface %d has the instance's MAC address %s, to which its IP address belongs, instead of the script's %s", i, own.MAC, seedbed.Clip(n.MAC.Address))
+			s.note("interface %d has the instance's MAC address %s, to which its IP address belongs, instead of the script's %s", i, own.MAC,
+				seedbed.Clip(n.MAC.Address))
 		}
 	}
 	for _, n := range left {

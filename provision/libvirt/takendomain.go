@@ -14,17 +14,23 @@ import (
 // TakenMACs implements worker.Network.
 func (d *Driver) TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error) {
 	taken, failed := neighbours()
-	domains, err := call(ctx, d, "list the MAC addresses of foreign domains", "", func(ctx context.Context, conn *lv.Connect) (taken []seedbed.TakenMAC, err error) {
-		err = each(ctx, conn, func(dom *lv.Domain) error {
-			of, err := macsOfStranger(dom)
-			taken = append(taken, of...)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		return taken, nil
-	})
+	domains, err := call(
+		ctx,
+		d,
+		"list the MAC addresses of foreign domains",
+		"",
+		func(ctx context.Context, conn *lv.Connect) (taken []seedbed.TakenMAC, err error) {
+			err = each(ctx, conn, func(dom *lv.Domain) error {
+				of, err := macsOfStranger(dom)
+				taken = append(taken, of...)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return taken, nil
+		},
+	)
 	return append(taken, domains...), errors.Join(failed, err)
 }
 

@@ -75,7 +75,8 @@ func (f *fuse) args(e *entry) ([]string, error) {
 		}
 		args = append(args, "--blockdev", string(b))
 	}
-	b, err := json.Marshal(map[string]any{"type": "fuse", "id": "disk", "node-name": "disk", "mountpoint": filepath.Join(own, diskFile), "writable": true})
+	b, err := json.Marshal(
+		map[string]any{"type": "fuse", "id": "disk", "node-name": "disk", "mountpoint": filepath.Join(own, diskFile), "writable": true})
 	return append(args, "--export", string(b)), err
 }
 

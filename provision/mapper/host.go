@@ -206,7 +206,8 @@ func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.Instance
 		case e == nil:
 			return struct{}{}, nil
 		case id == "" || e.Instance != id:
-			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s of pool %s is mapped for instance %s, not for %s: it is not changed", name, pool, e.Instance, id)
+			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s of pool %s is mapped for instance %s, not for %s: it is not changed",
+				name, pool, e.Instance, id)
 		}
 		if err := h.detach(ctx, e); err != nil {
 			return struct{}{}, fmt.Errorf("%s: %w", what, err)
@@ -237,7 +238,8 @@ func (h *Host) detach(ctx context.Context, e *entry) error {
 		return err
 	}
 	if died {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the process that served %s has died: the last writes may be missing from the volume", device)
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the process that served %s has died: the last writes may be missing from the volume",
+			device)
 	}
 	return nil
 }
@@ -253,7 +255,8 @@ func (h *Host) gone(e *entry) error {
 
 // inUse returns the error for a volume that is mapped.
 func inUse(e *entry) error {
-	return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is mapped on this host%s for job %s: wait until that job has ended", e.Name, e.Pool, as(e.Device), e.Job)
+	return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is mapped on this host%s for job %s: wait until that job has ended", e.Name,
+		e.Pool, as(e.Device), e.Job)
 }
 
 func as(device string) string {

@@ -67,7 +67,9 @@ func kernelWays(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	rbd := func(way string) *RBD {
-		return &RBD{Pool: string(pool), Image: imageOf(way), User: lab.CephUser, Conf: filepath.Join(dir, "conf"), Keyring: filepath.Join(dir, "keyring")}
+		return &RBD{
+			Pool: string(pool), Image: imageOf(way), User: lab.CephUser, Conf: filepath.Join(dir, "conf"), Keyring: filepath.Join(dir, "keyring"),
+		}
 	}
 	file := filepath.Join(t.TempDir(), "v.qcow2")
 	tool(t, "qemu-img", "create", "-q", "-f", "qcow2", file, "64M")

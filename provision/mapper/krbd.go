@@ -73,7 +73,8 @@ func (k kernelRBD) attach(ctx context.Context, e *entry) (string, error) {
 }
 
 func (k kernelRBD) device(ctx context.Context, e *entry) (device string, works bool, err error) {
-	out, err := command.Run(ctx, command.Command{Name: "rbd", Args: []string{"device", "list", "-t", k.deviceType, "--format", "json"}, Timeout: shortTime})
+	out, err := command.Run(ctx,
+		command.Command{Name: "rbd", Args: []string{"device", "list", "-t", k.deviceType, "--format", "json"}, Timeout: shortTime})
 	if err != nil {
 		return "", false, err
 	}
@@ -117,7 +118,8 @@ func findMapped(answer []byte, r RBD) (string, error) {
 			continue
 		}
 		if !strings.HasPrefix(m.Device, "/dev/") {
-			return "", seedbed.Errorf(seedbed.ErrInvalid, "rbd device list names the device %q of %s/%s: want a path below /dev", m.Device, r.Pool, r.Image)
+			return "", seedbed.Errorf(seedbed.ErrInvalid, "rbd device list names the device %q of %s/%s: want a path below /dev", m.Device, r.Pool,
+				r.Image)
 		}
 		return m.Device, nil
 	}

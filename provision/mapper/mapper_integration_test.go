@@ -287,7 +287,8 @@ func TestServerDies(t *testing.T) {
 	}
 	mapped(t, h, v)
 	kill()
-	if err := h.Unmap(t.Context(), "default", "v", "i"); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "has died") {
+	if err := h.Unmap(t.Context(), "default", "v", "i"); !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "has died") {
 		t.Errorf("unmap: %v", err)
 	}
 	if err := h.Unmap(t.Context(), "default", "v", "i"); err != nil {

@@ -111,7 +111,9 @@ func end(ctx context.Context, pid int, token string, force bool) error {
 			return nil
 		}
 	}
-	return seedbed.Errorf(seedbed.ErrUnavailable, "process %d, which serves the mapping, has not ended within %s: it may still be writing: look at its storage's health (ceph -s)", pid, endTime)
+	return seedbed.Errorf(seedbed.ErrUnavailable,
+		"process %d, which serves the mapping, has not ended within %s: it may still be writing: look at its storage's health (ceph -s)", pid,
+		endTime)
 }
 
 // ended waits until the process or the context has ended.

@@ -70,7 +70,8 @@ func (u unknown) detach(context.Context, *entry, bool) error { return u.refuse()
 func (u unknown) device(context.Context, *entry) (string, bool, error) { return "", false, u.refuse() }
 
 func (u unknown) refuse() error {
-	return seedbed.Errorf(seedbed.ErrVersion, "the mapping method %q is not known to this release: end the mapping by hand and remove its record", string(u))
+	return seedbed.Errorf(seedbed.ErrVersion,
+		"the mapping method %q is not known to this release: end the mapping by hand and remove its record", string(u))
 }
 
 // kernelHas loads a kernel module unless the path that it creates exists.

@@ -26,7 +26,8 @@ func (p picture) refusal(n seedbed.Node, w Demand, conf Config) (why string, pas
 			use.Memory.Human(), seedbed.Bytes(most).Human(), w.Memory.Human()), true
 	}
 	if most := conf.VCPUOvercommit * float64(n.Report.CPUs); most > 0 && float64(use.VCPUs+w.VCPUs) > most {
-		return fmt.Sprintf("%d vCPUs are allocated, and placement.vcpu_overcommit allows %.0f: %d more do not fit", use.VCPUs, most, w.VCPUs), true
+		return fmt.Sprintf("%d vCPUs are allocated, and placement.vcpu_overcommit allows %.0f: %d more do not fit", use.VCPUs, most,
+			w.VCPUs), true
 	}
 	return "", false
 }
@@ -82,7 +83,8 @@ func none(w Demand, all []candidate) error {
 			names = append(names, c.node.Name)
 		}
 		slices.Sort(names)
-		return seedbed.Errorf(seedbed.ErrInvalid, "node %q does not exist: the nodes are %s (seedbed node list)", seedbed.Clip(w.Node), strings.Join(names, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "node %q does not exist: the nodes are %s (seedbed node list)", seedbed.Clip(w.Node),
+			strings.Join(names, ", "))
 	}
 	if len(all) == 0 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "no node exists to take %s: add one (seedbed node add)", w.subject())

@@ -88,64 +88,147 @@ func TestPlacement(t *testing.T) {
 		{name: "mem that is promised", want: "hv3 hv1 hv2", says: "mem: 5.0GiB free", wants: small, change: func(p *picture) {
 			p.use["hv2"] = seedbed.NodeUse{Node: "hv2", ComingMemory: 35 * seedbed.GiB}
 		}},
-		{name: "memprov", want: "hv2 hv3 hv1", says: "memprov: 8.0GiB of 64.0GiB allocated", wants: with(func(d *Demand) { d.Selector = "memprov" })},
+		{
+			name: "memprov", want: "hv2 hv3 hv1", says: "memprov: 8.0GiB of 64.0GiB allocated",
+			wants: with(func(d *Demand) { d.Selector = "memprov" }),
+		},
 		{name: "vcpus", want: "hv2 hv3 hv1", says: "vcpus: 12 allocated", wants: with(func(d *Demand) { d.Selector = "vcpus" })},
 		{name: "load", want: "hv1 hv3 hv2", says: "load: 0.50", wants: with(func(d *Demand) { d.Selector = "load" })},
-		{name: "load that is coming", want: "hv3 hv2 hv1", says: "load: 8.50", wants: with(func(d *Demand) { d.Selector = "load" }), change: func(p *picture) {
-			p.use["hv1"] = seedbed.NodeUse{Node: "hv1", ComingVCPUs: 8}
-		}},
+		{
+			name:  "load that is coming",
+			want:  "hv3 hv2 hv1",
+			says:  "load: 8.50",
+			wants: with(func(d *Demand) { d.Selector = "load" }),
+			change: func(p *picture) {
+				p.use["hv1"] = seedbed.NodeUse{Node: "hv1", ComingVCPUs: 8}
+			},
+		},
 		{name: "vms, those of others too", want: "hv1 hv3 hv2", says: "vms: 9", wants: with(func(d *Demand) { d.Selector = "vms" })},
 		{name: "the installation's selector", want: "hv1 hv3 hv2", wants: small, conf: Config{Selector: "load"}},
-		{name: "the template's goes before it", want: "hv2 hv3 hv1", wants: with(func(d *Demand) { d.Selector = "vcpus" }), conf: Config{Selector: "load"}},
-		{name: "ties by name", want: "hv1 hv2 hv3", wants: with(func(d *Demand) { d.Selector = "vcpus" }), change: func(p *picture) { clear(p.use) }},
+		{
+			name: "the template's goes before it", want: "hv2 hv3 hv1", wants: with(func(d *Demand) { d.Selector = "vcpus" }),
+			conf: Config{Selector: "load"},
+		},
+		{
+			name: "ties by name", want: "hv1 hv2 hv3", wants: with(func(d *Demand) { d.Selector = "vcpus" }),
+			change: func(p *picture) { clear(p.use) },
+		},
 
 		{name: "named", want: "hv3", says: "node hv3 was asked for", wants: with(func(d *Demand) { d.Node = "hv3" })},
-		{name: "named, not there", kind: seedbed.ErrInvalid, says: `node "hv9" does not exist: the nodes are hv1, hv2, hv3 (seedbed node list)`, wants: with(func(d *Demand) { d.Node = "hv9" })},
-		{name: "named, cordoned", kind: seedbed.ErrFull, says: `node "hv3" cannot take instance "web1": it is cordoned (seedbed node uncordon hv3)`,
-			wants: with(func(d *Demand) { d.Node = "hv3" }), change: on("hv3", cordoned)},
-		{name: "named, without the pool", kind: seedbed.ErrInvalid, says: `node "hv3" cannot take instance "web1": it does not have the pool "ssd"`,
-			wants: with(func(d *Demand) { d.Node, d.Pools = "hv3", []string{"ssd"} })},
-		{name: "named, outside the limit", kind: seedbed.ErrInvalid, says: `node "hv3" cannot take instance "web1": the system template "big" limits its instances to the nodes hv1, hv2`,
-			wants: with(func(d *Demand) { d.Node, d.Template, d.Limit = "hv3", "big", []string{"hv1", "hv2"} })},
+		{
+			name:  "named, not there",
+			kind:  seedbed.ErrInvalid,
+			says:  `node "hv9" does not exist: the nodes are hv1, hv2, hv3 (seedbed node list)`,
+			wants: with(func(d *Demand) { d.Node = "hv9" }),
+		},
+		{
+			name:   "named, cordoned",
+			kind:   seedbed.ErrFull,
+			says:   `node "hv3" cannot take instance "web1": it is cordoned (seedbed node uncordon hv3)`,
+			wants:  with(func(d *Demand) { d.Node = "hv3" }),
+			change: on("hv3", cordoned),
+		},
+		{
+			name:  "named, without the pool",
+			kind:  seedbed.ErrInvalid,
+			says:  `node "hv3" cannot take instance "web1": it does not have the pool "ssd"`,
+			wants: with(func(d *Demand) { d.Node, d.Pools = "hv3", []string{"ssd"} }),
+		},
+		{
+			name:  "named, outside the limit",
+			kind:  seedbed.ErrInvalid,
+			says:  `node "hv3" cannot take instance "web1": the system template "big" limits its instances to the nodes hv1, hv2`,
+			wants: with(func(d *Demand) { d.Node, d.Template, d.Limit = "hv3", "big", []string{"hv1", "hv2"} }),
+		},
 		{name: "named, away", want: "hv3", says: "no route to host", wants: with(func(d *Demand) { d.Node = "hv3" }), change: on("hv3", away)},
 
-		{name: "limit", want: "hv3 hv1", says: `"big" limits its instances to the nodes hv1, hv3`, wants: with(func(d *Demand) { d.Template, d.Limit = "big", []string{"hv1", "hv3"} })},
-		{name: "limit to what is not there", kind: seedbed.ErrInvalid, says: `no node can take instance "web1": hv2, hv3, hv1: the system template "big" limits its instances to the nodes hv9`,
-			wants: with(func(d *Demand) { d.Template, d.Limit = "big", []string{"hv9"} })},
-		{name: "pool of one", want: "hv1", says: `it does not have the pool "ssd"`, wants: with(func(d *Demand) { d.Pools = []string{"default", "ssd"} }),
-			change: on("hv1", func(n *seedbed.Node) { n.Report.Pools = append(n.Report.Pools, seedbed.PoolInfo{Name: "ssd"}) })},
-		{name: "pool of one that has not reported", want: "hv1 hv2", says: "it has not reported yet", wants: with(func(d *Demand) { d.Pools = []string{"ssd"} }),
+		{
+			name:  "limit",
+			want:  "hv3 hv1",
+			says:  `"big" limits its instances to the nodes hv1, hv3`,
+			wants: with(func(d *Demand) { d.Template, d.Limit = "big", []string{"hv1", "hv3"} }),
+		},
+		{
+			name:  "limit to what is not there",
+			kind:  seedbed.ErrInvalid,
+			says:  `no node can take instance "web1": hv2, hv3, hv1: the system template "big" limits its instances to the nodes hv9`,
+			wants: with(func(d *Demand) { d.Template, d.Limit = "big", []string{"hv9"} }),
+		},
+		{
+			name:   "pool of one",
+			want:   "hv1",
+			says:   `it does not have the pool "ssd"`,
+			wants:  with(func(d *Demand) { d.Pools = []string{"default", "ssd"} }),
+			change: on("hv1", func(n *seedbed.Node) { n.Report.Pools = append(n.Report.Pools, seedbed.PoolInfo{Name: "ssd"}) }),
+		},
+		{
+			name:  "pool of one that has not reported",
+			want:  "hv1 hv2",
+			says:  "it has not reported yet",
+			wants: with(func(d *Demand) { d.Pools = []string{"ssd"} }),
 			change: func(p *picture) {
 				on("hv1", func(n *seedbed.Node) { n.Report.Pools = append(n.Report.Pools, seedbed.PoolInfo{Name: "ssd"}) })(p)
 				on("hv2", func(n *seedbed.Node) { n.Seen, n.Report = time.Time{}, seedbed.NodeReport{} })(p)
-			}},
-		{name: "image of one", want: "hv3", says: `image "debian" is only in pool "default" of node hv3`, wants: with(func(d *Demand) { d.Images = []seedbed.Image{local} })},
+			},
+		},
+		{
+			name:  "image of one",
+			want:  "hv3",
+			says:  `image "debian" is only in pool "default" of node hv3`,
+			wants: with(func(d *Demand) { d.Images = []seedbed.Image{local} }),
+		},
 		{name: "image of one, in a pool that another calls shared", want: "hv3", says: `image "debian" is only in pool "default" of node hv3`,
 			wants:  with(func(d *Demand) { d.Images = []seedbed.Image{local} }),
 			change: on("hv2", func(n *seedbed.Node) { n.Report.Pools = []seedbed.PoolInfo{{Name: "default", Shared: true}} })},
 		{name: "image in a shared pool", want: "hv2 hv3 hv1", wants: with(func(d *Demand) { d.Images = []seedbed.Image{shared} })},
-		{name: "image of nobody knows where", want: "hv2 hv3 hv1", wants: with(func(d *Demand) { d.Images = []seedbed.Image{{Name: "debian", Pool: "default"}} })},
-		{name: "images of two", kind: seedbed.ErrInvalid, says: `hv2, hv1: image "debian" is only in pool "default" of node hv3; hv3: image "data" is only in pool "default" of node hv1`,
+		{
+			name: "image of nobody knows where", want: "hv2 hv3 hv1",
+			wants: with(func(d *Demand) { d.Images = []seedbed.Image{{Name: "debian", Pool: "default"}} }),
+		},
+		{
+			name: "images of two",
+			kind: seedbed.ErrInvalid,
+			says: `hv2, hv1: image "debian" is only in pool "default" of node hv3; hv3: image "data" is only in pool "default" of node hv1`,
 			wants: with(func(d *Demand) {
 				d.Images = []seedbed.Image{local, {Name: "data", Pool: "default", Node: "hv1"}}
-			})},
+			}),
+		},
 
 		{name: "cordoned", want: "hv3 hv1", says: "it is cordoned", wants: small, change: on("hv2", cordoned)},
-		{name: "all cordoned", kind: seedbed.ErrFull, says: "hv3: it is cordoned (seedbed node uncordon hv3)", wants: small, change: on("*", cordoned)},
-		{name: "away comes last", want: "hv3 hv1 hv2", says: "the job would wait for it: no route to host", wants: small, change: on("hv2", away)},
+		{
+			name: "all cordoned", kind: seedbed.ErrFull, says: "hv3: it is cordoned (seedbed node uncordon hv3)", wants: small,
+			change: on("*", cordoned),
+		},
+		{
+			name: "away comes last", want: "hv3 hv1 hv2", says: "the job would wait for it: no route to host", wants: small, change: on("hv2", away),
+		},
 		{name: "silent comes last", want: "hv3 hv1 hv2", says: "has not reported", wants: small,
 			change: on("hv2", func(n *seedbed.Node) { n.Seen = noon.Add(-2 * time.Minute) })},
 		{name: "all away", want: "hv2 hv3 hv1", wants: small, change: on("*", away)},
 
-		{name: "memory that fits", want: "hv2 hv3", says: "40.0GiB of its memory is allocated, and placement.memory_overcommit allows 32.0GiB: 1.0GiB more does not fit",
-			wants: small, conf: Config{MemoryOvercommit: 0.5}},
-		{name: "memory to the last byte", want: "hv2 hv1", wants: with(func(d *Demand) { d.Memory = 56 * seedbed.GiB }), conf: Config{MemoryOvercommit: 1.5}},
-		{name: "no memory", kind: seedbed.ErrFull, says: `no node can take instance "web1": hv2: 8.0GiB of its memory`, wants: with(func(d *Demand) { d.Memory = 57 * seedbed.GiB }),
-			conf: Config{MemoryOvercommit: 1}},
+		{
+			name: "memory that fits", want: "hv2 hv3",
+			says: "40.0GiB of its memory is allocated, and placement.memory_overcommit allows 32.0GiB: 1.0GiB more does not fit", wants: small,
+			conf: Config{MemoryOvercommit: 0.5},
+		},
+		{
+			name: "memory to the last byte", want: "hv2 hv1", wants: with(func(d *Demand) { d.Memory = 56 * seedbed.GiB }),
+			conf: Config{MemoryOvercommit: 1.5},
+		},
+		{
+			name:  "no memory",
+			kind:  seedbed.ErrFull,
+			says:  `no node can take instance "web1": hv2: 8.0GiB of its memory`,
+			wants: with(func(d *Demand) { d.Memory = 57 * seedbed.GiB }),
+			conf:  Config{MemoryOvercommit: 1},
+		},
 		{name: "vCPUs that fit", want: "hv2 hv1", says: "6 vCPUs are allocated, and placement.vcpu_overcommit allows 8: 4 more do not fit",
 			wants: with(func(d *Demand) { d.VCPUs = 4 }), conf: Config{VCPUOvercommit: 1}},
-		{name: "no bound without a report", want: "hv1 hv2 hv3", wants: with(func(d *Demand) { d.Memory = seedbed.TiB }), conf: Config{MemoryOvercommit: 1, VCPUOvercommit: 1},
-			change: on("*", func(n *seedbed.Node) { n.Seen, n.Report = time.Time{}, seedbed.NodeReport{} })},
+		{
+			name: "no bound without a report", want: "hv1 hv2 hv3", wants: with(func(d *Demand) { d.Memory = seedbed.TiB }),
+			conf:   Config{MemoryOvercommit: 1, VCPUOvercommit: 1},
+			change: on("*", func(n *seedbed.Node) { n.Seen, n.Report = time.Time{}, seedbed.NodeReport{} }),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -194,10 +277,12 @@ func TestPlacement(t *testing.T) {
 func TestPlacementWithoutNodes(t *testing.T) {
 	t.Parallel()
 	none := New(&told{}, "", Config{})
-	if _, err := none.Choose(t.Context(), Demand{Name: "web1"}); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "seedbed node add") {
+	if _, err := none.Choose(t.Context(), Demand{Name: "web1"}); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "seedbed node add") {
 		t.Errorf("no node: %v", err)
 	}
-	if _, err := none.Holder(t.Context(), "default", ""); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), `the pool "default"`) {
+	if _, err := none.Holder(t.Context(), "default", ""); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), `the pool "default"`) {
 		t.Errorf("no node for an image: %v", err)
 	}
 	own := New(&told{}, "here", Config{})

@@ -80,7 +80,12 @@ func New(c Config) *Driver {
 }
 
 // RunScript implements worker.Scripts.
-func (d *Driver) RunScript(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
+func (d *Driver) RunScript(
+	ctx context.Context,
+	call seedbed.Call,
+	turn seedbed.ScriptTurn,
+	output func(seedbed.OutputLine),
+) (seedbed.ScriptResult, error) {
 	var s *session
 	var err error
 	if turn.Start != nil {
@@ -112,7 +117,12 @@ func (d *Driver) find(call seedbed.Call) (*session, error) {
 }
 
 // begin starts a sandbox for the job, and ends an earlier one.
-func (d *Driver) begin(ctx context.Context, call seedbed.Call, start seedbed.ScriptStart, output func(seedbed.OutputLine)) (*session, error) {
+func (d *Driver) begin(
+	ctx context.Context,
+	call seedbed.Call,
+	start seedbed.ScriptStart,
+	output func(seedbed.OutputLine),
+) (*session, error) {
 	if err := d.CloseScript(ctx, call.Job, start.Instance); err != nil {
 		return nil, err
 	}

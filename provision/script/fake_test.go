@@ -153,7 +153,9 @@ func newBench(t *testing.T, play func(r *runner)) *bench {
 	t.Helper()
 	b := &bench{t: t, m: &fakeMapper{mapped: map[string]seedbed.InstanceID{}}}
 	b.Driver = New(Config{
-		Mappers: map[string]Mapper{"default": b.m}, Idle: time.Minute, Limits: sandbox.Limits{Time: time.Hour, Memory: seedbed.GiB, Output: seedbed.MiB},
+		Mappers: map[string]Mapper{
+			"default": b.m,
+		}, Idle: time.Minute, Limits: sandbox.Limits{Time: time.Hour, Memory: seedbed.GiB, Output: seedbed.MiB},
 		Start: func(_ context.Context, spec sandbox.Spec) (Box, error) {
 			one := &box{devices: map[string]string{}, output: spec.Output, done: make(chan struct{})}
 			b.mu.Lock()

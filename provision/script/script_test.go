@@ -56,14 +56,18 @@ func TestSession(t *testing.T) {
 	if d := cmp.Diff([]seedbed.OutputLine{{Stream: "stdout", Text: "hello �"}}, lines); d != "" {
 		t.Errorf("output (-want +got):\n%s", d)
 	}
-	want := map[string]any{"op": "begin", "script": "/run/seedbed/script.py", "vm_name": "web3", "vm_id": float64(3), "vm_uuid": string(instance),
-		"vm_profile": "web", "vm_data": map[string]any{"a": "b"}, "temporary_directory": "/tmp/target"}
+	want := map[string]any{
+		"op": "begin", "script": "/run/seedbed/script.py", "vm_name": "web3",
+		"vm_id": float64(3), "vm_uuid": string(instance), "vm_profile": "web",
+		"vm_data": map[string]any{"a": "b"}, "temporary_directory": "/tmp/target",
+	}
 	if d := cmp.Diff(want, <-began); d != "" {
 		t.Errorf("begin (-want +got):\n%s", d)
 	}
 	spec := b.specs[0]
 	if spec.ID != string(call.Job) || !spec.Network || spec.Privileged || spec.Limits.Time != time.Minute || spec.Limits.Memory != seedbed.GiB ||
-		string(spec.Files["script.py"]) != "print(1)" || spec.Files["runner.py"] == nil {
+		string(spec.Files["script.py"]) != "print(1)" ||
+		spec.Files["runner.py"] == nil {
 		t.Errorf("sandbox %+v", spec.Limits)
 	}
 	result, lines = b.must(step("setup"))
@@ -150,7 +154,8 @@ func TestSessionSuffix(t *testing.T) {
 	start.Suffix = "-0193c7f2"
 	b.must(seedbed.ScriptTurn{Start: &start})
 	b.must(step("setup"))
-	if names := b.m.MappedVolumes(instance); !slices.Equal(names, []string{"web3_sda-0193c7f2"}) || b.boxes[0].devices["/dev/rbd/default/web3_sda"] == "" {
+	if names := b.m.MappedVolumes(instance); !slices.Equal(names, []string{"web3_sda-0193c7f2"}) ||
+		b.boxes[0].devices["/dev/rbd/default/web3_sda"] == "" {
 		t.Errorf("mapped is %v, inside %v", names, b.boxes[0].devices)
 	}
 	result, _ := b.must(step("create"))

@@ -57,7 +57,12 @@ type session struct {
 type volume struct{ pool, name string }
 
 // open starts the sandbox of a session.
-func (d *Driver) open(ctx context.Context, call seedbed.Call, start seedbed.ScriptStart, output func(seedbed.OutputLine)) (*session, error) {
+func (d *Driver) open(
+	ctx context.Context,
+	call seedbed.Call,
+	start seedbed.ScriptStart,
+	output func(seedbed.OutputLine),
+) (*session, error) {
 	conn, theirs, err := channel()
 	if err != nil {
 		return nil, fmt.Errorf("start the script: %w", err)

@@ -15,7 +15,11 @@ const sayTime = 30 * time.Second
 
 // turn lets the script continue until it has done what is asked for, fails, or calls for a volume.
 // After an error the session cannot continue.
-func (s *session) turn(ctx context.Context, t seedbed.ScriptTurn, output func(seedbed.OutputLine)) (result seedbed.ScriptResult, err error) {
+func (s *session) turn(
+	ctx context.Context,
+	t seedbed.ScriptTurn,
+	output func(seedbed.OutputLine),
+) (result seedbed.ScriptResult, err error) {
 	s.wake()
 	s.lines.attach(output)
 	defer s.lines.detach()
@@ -74,7 +78,9 @@ func (s *session) hear(ctx context.Context, m message) (result seedbed.ScriptRes
 	case "done":
 		return seedbed.ScriptResult{XML: m.XML}, true, nil
 	case "failed":
-		return seedbed.ScriptResult{Failure: &seedbed.ScriptFailure{Step: m.Step, Class: m.Class, Message: m.Message, Traceback: m.Traceback}}, true, nil
+		return seedbed.ScriptResult{
+			Failure: &seedbed.ScriptFailure{Step: m.Step, Class: m.Class, Message: m.Message, Traceback: m.Traceback},
+		}, true, nil
 	}
 	switch m.Call {
 	case "add_volume", "clone_volume":

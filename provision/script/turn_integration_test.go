@@ -17,7 +17,8 @@ import (
 func TestOutputOfTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sandbox.Limits{})
-	r.turn(seedbed.ScriptTurn{Start: &seedbed.ScriptStart{Instance: instance, Name: "web3", Profile: "web", Number: "3", Data: []byte(`{}`), Text: `
+	r.turn(
+		seedbed.ScriptTurn{Start: &seedbed.ScriptStart{Instance: instance, Name: "web3", Profile: "web", Number: "3", Data: []byte(`{}`), Text: `
 from seedbed import VMBuilder
 print("loaded", end="")
 class VMBuilderScript(VMBuilder):
@@ -26,7 +27,8 @@ class VMBuilderScript(VMBuilder):
         self.turns += 1
         print("turn", self.turns)
         print("no end", end="")
-`}})
+`}},
+	)
 	if d := cmp.Diff([]seedbed.OutputLine{{Stream: "stdout", Text: "loaded"}}, r.output); d != "" {
 		t.Errorf("at the start (-want +got):\n%s", d)
 	}

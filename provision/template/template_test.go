@@ -46,7 +46,10 @@ func TestFill(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"empty", "", ""},
 		{"nothing to fill in", "#cloud-config\nhostname: x\n", "#cloud-config\nhostname: x\n"},
-		{"references", "${vm.name} ${vm.uuid} ${vm.profile} ${vm.image} ${vm.node} ${vm.network}", "web12 ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab web debian hv1 default"},
+		{
+			"references", "${vm.name} ${vm.uuid} ${vm.profile} ${vm.image} ${vm.node} ${vm.network}",
+			"web12 ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab web debian hv1 default",
+		},
 		{"instance-id", "${vm.id}", "i-d9e8f0123456789ab"},
 		{"addresses", "${vm.mac} ${vm.ip}", "52:54:00:01:02:ff 10.9.0.7"},
 		{"place", "${region}/${zone}", "seedbed/seedbed-local"},

@@ -80,8 +80,18 @@ func copies(ctx context.Context, db *sql.DB, table, of string, n int, values map
 		}
 		into, from = append(into, c), append(from, value)
 	}
-	_, err = db.ExecContext(ctx, fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO %s (%s) SELECT %s FROM %s t, n WHERE t.%s`,
-		n, table, strings.Join(into, ", "), strings.Join(from, ", "), table, of))
+	_, err = db.ExecContext(
+		ctx,
+		fmt.Sprintf(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO %s (%s) SELECT %s FROM %s t, n WHERE t.%s`,
+			n,
+			table,
+			strings.Join(into, ", "),
+			strings.Join(from, ", "),
+			table,
+			of,
+		),
+	)
 	return err
 }
 

@@ -127,7 +127,8 @@ func (q question) check(status int, body []byte) error {
 type compared struct{ ratios, made, bare []float64 }
 
 func (c compared) how() string {
-	return fmt.Sprintf("system templates created / bare rows committed, %d clients: %.0f/s / %.0f/s", clients, bench.Median(c.made), bench.Median(c.bare))
+	return fmt.Sprintf("system templates created / bare rows committed, %d clients: %.0f/s / %.0f/s", clients, bench.Median(c.made),
+		bench.Median(c.bare))
 }
 
 const bareBody = `{"name":"small-1","vcpus":2,"memory":"2GiB","serial":true,"vnc":false,"node_selector":"mem"}`
@@ -150,7 +151,9 @@ func creates(ctx context.Context, s setup, addr string, at place) (c compared, e
 	}
 	for turn := -1; turn < s.runs && ctx.Err() == nil; turn++ {
 		made, err := bare.Together(clients, s.length, func(k, n int) error {
-			path := fmt.Sprintf("/provisioner/template/system?name=t%d-%d-%d&vcpus=2&vram=2048&serial=True&vnc=False&node_selector=mem&migration_max_downtime=300", turn+1, k, n)
+			path := fmt.Sprintf(
+				"/provisioner/template/system?name=t%d-%d-%d&vcpus=2&vram=2048&serial=True&vnc=False&node_selector=mem&migration_max_downtime=300",
+				turn+1, k, n)
 			status, body, err := callers[k].do(http.MethodPost, path)
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("a create was answered %d: %.200s", status, body)
@@ -160,7 +163,8 @@ func creates(ctx context.Context, s setup, addr string, at place) (c compared, e
 		if err != nil {
 			return c, err
 		}
-		committed, err := bare.Together(clients, s.length, func(k, n int) error { return bare.Insert(ctx, db, fmt.Sprintf("t%d-%d-%d", turn, k, n), bareBody) })
+		committed, err := bare.Together(clients, s.length,
+			func(k, n int) error { return bare.Insert(ctx, db, fmt.Sprintf("t%d-%d-%d", turn, k, n), bareBody) })
 		if err != nil {
 			return c, err
 		}

@@ -105,8 +105,14 @@ func ofStore(ctx context.Context, s setup, at place) (figures []bench.Figure, er
 		return nil, err
 	}
 	return []bench.Figure{
-		{Name: "list_p99_ms_" + at.name, Unit: "ms", Mark: bench.AtMost(50), Runs: lists, How: fmt.Sprintf("filtered pages of 100 at %d/s, from the send to the whole answer", listRate)},
-		{Name: "show_p99_ms_" + at.name, Unit: "ms", Mark: bench.AtMost(5), Runs: shows, How: fmt.Sprintf("one instance, profile or template at %d/s", showRate)},
+		{
+			Name: "list_p99_ms_" + at.name, Unit: "ms", Mark: bench.AtMost(50), Runs: lists,
+			How: fmt.Sprintf("filtered pages of 100 at %d/s, from the send to the whole answer", listRate),
+		},
+		{
+			Name: "show_p99_ms_" + at.name, Unit: "ms", Mark: bench.AtMost(5), Runs: shows,
+			How: fmt.Sprintf("one instance, profile or template at %d/s", showRate),
+		},
 		{Name: "create_ratio_" + at.name, Mark: bench.AtLeast(0.5), Runs: made.ratios, How: made.how()},
 	}, nil
 }

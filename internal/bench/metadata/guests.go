@@ -125,10 +125,12 @@ func guest(i int, userData *seedbed.Blob) seedbed.Guest {
 		VCPUs: 2, Memory: 2 << 30, UserData: userData,
 		NICs: []seedbed.GuestNIC{{ID: seedbed.NICID(i + 1), Network: "bench", Addr: netip.AddrFrom4(a),
 			MAC: seedbed.MAC{0x52, 0x54, 1, byte(i >> 16), byte(i >> 8), byte(i)}}},
-		SSHKeys: []string{fmt.Sprintf("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7bQk1zXhvY3y1b5oGmJ5g7u2hX1p8l4Q0s6n9dR2Tf team-%d@example.org", i%profiles)},
-		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: 20 << 30}},
-		Tags:    map[string]string{"role": "web", "owner": fmt.Sprintf("team-%d", i%profiles)},
-		Region:  "seedbed", Zone: "seedbed-local", Signature: signature,
+		SSHKeys: []string{
+			fmt.Sprintf("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7bQk1zXhvY3y1b5oGmJ5g7u2hX1p8l4Q0s6n9dR2Tf team-%d@example.org", i%profiles),
+		},
+		Disks:  []seedbed.GuestDisk{{Device: "vda", Size: 20 << 30}},
+		Tags:   map[string]string{"role": "web", "owner": fmt.Sprintf("team-%d", i%profiles)},
+		Region: "seedbed", Zone: "seedbed-local", Signature: signature,
 		ReportToken: h[32:64], Created: time.Date(2026, 9, 1, 12, 0, i%86400, 0, time.UTC), Node: nodeName,
 	}
 }

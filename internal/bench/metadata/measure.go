@@ -154,7 +154,9 @@ func (l *lab) figures(ctx context.Context) error {
 	if err := note.write(os.Stdout); err != nil {
 		return err
 	}
-	order := []string{"keepalive_ratio", "token_ratio", "newconn_ratio", "p99_ratio", "growth_ratio", "rss_mib", "start_s", "userdata_ratio", "storm_s"}
+	order := []string{
+		"keepalive_ratio", "token_ratio", "newconn_ratio", "p99_ratio", "growth_ratio", "rss_mib", "start_s", "userdata_ratio", "storm_s",
+	}
 	slices.SortStableFunc(all, func(a, b bench.Figure) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 	return bench.Report(os.Stdout, all)
 }

@@ -52,7 +52,8 @@ func createOverhead(ctx context.Context, s setup, i *installation, h *hand) ([]b
 		engine, byHand = append(engine, ms(took)), append(byHand, ms(hand))
 		ratios, more = append(ratios, took.Seconds()/hand.Seconds()), append(more, ms(took-hand))
 	}
-	how := fmt.Sprintf("from the claim to the start, %.0f ms, to clone, resize, define and create by hand, %.0f ms", bench.Median(engine), bench.Median(byHand))
+	how := fmt.Sprintf("from the claim to the start, %.0f ms, to clone, resize, define and create by hand, %.0f ms", bench.Median(engine),
+		bench.Median(byHand))
 	return []bench.Figure{
 		{Name: "clone_overhead_ratio", Mark: bench.AtMost(1.25), Runs: ratios, How: how},
 		{Name: "clone_overhead_ms", Unit: "ms", Mark: bench.AtMost(250), Runs: more, How: "the same, their difference"},
@@ -127,7 +128,8 @@ func burst(ctx context.Context, s setup, i *installation, h *hand) ([]bench.Figu
 		engine, byHand, ratios = append(engine, took.Seconds()), append(byHand, hand.Seconds()), append(ratios, took.Seconds()/hand.Seconds())
 	}
 	return []bench.Figure{{Name: "burst_ratio", Mark: bench.AtMost(1.5), Runs: ratios,
-		How: fmt.Sprintf("%d creates at once until all are defined, %.2f s, to clone, resize and define by hand, %d at a time, %.2f s", s.atOnce, bench.Median(engine), workers, bench.Median(byHand))}}, nil
+		How: fmt.Sprintf("%d creates at once until all are defined, %.2f s, to clone, resize and define by hand, %d at a time, %.2f s", s.atOnce,
+			bench.Median(engine), workers, bench.Median(byHand))}}, nil
 }
 
 // atOnce calls do for each number below n, so many at the same time.
@@ -154,7 +156,13 @@ func (h *hand) many(xml string, like seedbed.Instance, n int) (took time.Duratio
 	for k := range n {
 		ids[k] = uuid.NewString()
 		docs[k] = macOf.ReplaceAllString(strings.NewReplacer(
-			like.Volumes[0].Name, ids[k], string(like.ID), ids[k], ">"+like.Name+"<", ">"+ids[k]+"<").Replace(xml), "${1}"+seedbed.NewMAC().String()+"'")
+			like.Volumes[0].Name,
+			ids[k],
+			string(like.ID),
+			ids[k],
+			">"+like.Name+"<",
+			">"+ids[k]+"<",
+		).Replace(xml), "${1}"+seedbed.NewMAC().String()+"'")
 	}
 	defer func() {
 		err = errors.Join(err, atOnce(n, workers, func(k int) error {

@@ -86,7 +86,8 @@ func compare(ctx context.Context, s setup, i *installation, h *hand, mib int) (c
 			return c, err
 		}
 		if turn >= 0 {
-			c.engine, c.tool, c.ratios = append(c.engine, took.Seconds()), append(c.tool, hand.Seconds()), append(c.ratios, took.Seconds()/hand.Seconds())
+			c.engine, c.tool, c.ratios = append(c.engine, took.Seconds()), append(c.tool, hand.Seconds()), append(c.ratios,
+				took.Seconds()/hand.Seconds())
 		}
 	}
 	return c, nil

@@ -15,11 +15,14 @@ import (
 )
 
 // jobLine is what the engine's own benchmark says of one store.
-var jobLine = regexp.MustCompile(`BenchmarkJobs/(\w+?)(?:-\d+)?\s+\d+\s+\d+ ns/op\s+([0-9.]+) commits/s\s+([0-9.]+) jobs/s\s+([0-9.]+) ratio`)
+var jobLine = regexp.MustCompile(
+	`BenchmarkJobs/(\w+?)(?:-\d+)?\s+\d+\s+\d+ ns/op\s+([0-9.]+) commits/s\s+([0-9.]+) jobs/s\s+([0-9.]+) ratio`,
+)
 
 // engineJobs runs the engine's own benchmark, which has jobs of ten stages that do nothing.
 func engineJobs(ctx context.Context) ([]bench.Figure, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "integration", "-run", "^$", "-bench", "^BenchmarkJobs$", "-benchtime", "3x", "-count", "3", "./provision")
+	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "integration", "-run", "^$", "-bench", "^BenchmarkJobs$", "-benchtime", "3x",
+		"-count", "3", "./provision")
 	cmd.Dir = lab.Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	text, err := cmd.CombinedOutput()
@@ -42,10 +45,15 @@ func engineJobs(ctx context.Context) ([]bench.Figure, error) {
 			}
 			commits, rates, ratios = append(commits, v[0]), append(rates, v[1]), append(ratios, v[2])
 		}
-		figures = append(figures,
-			bench.Figure{Name: "engine_jobs_s_" + store, Unit: "jobs/s", Mark: bench.AtLeast(marks[store]), Runs: rates, How: "jobs of ten stages that do nothing, 16 at once"},
+		figures = append(
+			figures,
+			bench.Figure{
+				Name: "engine_jobs_s_" + store, Unit: "jobs/s", Mark: bench.AtLeast(marks[store]), Runs: rates,
+				How: "jobs of ten stages that do nothing, 16 at once",
+			},
 			bench.Figure{Name: "engine_jobs_ratio_" + store, Mark: bench.AtLeast(0.6), Runs: ratios,
-				How: fmt.Sprintf("to 11 bare one-row commits a job, 16 clients: %.0f/s", bench.Median(commits))})
+				How: fmt.Sprintf("to 11 bare one-row commits a job, 16 clients: %.0f/s", bench.Median(commits))},
+		)
 	}
 	return figures, nil
 }

@@ -96,14 +96,16 @@ func measure(ctx context.Context, runs, pairs int, interpreter string, out io.Wr
 	}
 	return bench.Report(out, []bench.Figure{{
 		Name: "script_overhead_ms", Unit: "ms", Mark: bench.AtMost(300), Runs: values,
-		How: fmt.Sprintf("a session of five empty steps in the sandbox, %.0f ms, minus the same bare, %.0f ms", bench.Median(inside), bench.Median(alone)),
+		How: fmt.Sprintf("a session of five empty steps in the sandbox, %.0f ms, minus the same bare, %.0f ms", bench.Median(inside),
+			bench.Median(alone)),
 	}})
 }
 
 // runBare is how many milliseconds the interpreter takes by itself.
 func runBare(ctx context.Context, interpreter, dir string) (float64, error) {
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, interpreter, "-I", "-B", "-X", "utf8", filepath.Join(dir, "bare.py"), filepath.Join(dir, "lib"), filepath.Join(dir, "script.py"))
+	cmd := exec.CommandContext(ctx, interpreter, "-I", "-B", "-X", "utf8", filepath.Join(dir, "bare.py"), filepath.Join(dir, "lib"),
+		filepath.Join(dir, "script.py"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("run the script bare: %w\n%s", err, out)
 	}

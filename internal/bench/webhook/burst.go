@@ -79,7 +79,10 @@ func burst(ctx context.Context, s setup, at store) ([]bench.Figure, error) {
 		{Name: "burst_lost", Mark: bench.AtMost(0), Runs: []float64{float64(lost)}, How: "202 without its job", Flaw: flaw},
 		{Name: "burst_doubled", Mark: bench.AtMost(0), Runs: []float64{float64(doubled)}, How: "jobs beyond one for each delivery"},
 		{Name: "burst_accepted", Mark: bench.AtLeast(5000), Runs: []float64{float64(inTime)}, How: how + ", within 10 s"},
-		{Name: "burst_rss_mib", Unit: "MiB", Mark: bench.AtMost(200), Runs: []float64{float64(rss) / (1 << 20)}, How: "the most that the receiver had resident"},
+		{
+			Name: "burst_rss_mib", Unit: "MiB", Mark: bench.AtMost(200), Runs: []float64{float64(rss) / (1 << 20)},
+			How: "the most that the receiver had resident",
+		},
 	}, nil
 }
 

@@ -70,7 +70,8 @@ func ratio(ctx context.Context, s setup, at store) (c compared, err error) {
 		if err != nil {
 			return c, err
 		}
-		committed, err := bare.Together(clients, s.length, func(k, n int) error { return bare.Insert(ctx, rows, fmt.Sprintf("t%d-%d-%d", turn, k, n), bareBody) })
+		committed, err := bare.Together(clients, s.length,
+			func(k, n int) error { return bare.Insert(ctx, rows, fmt.Sprintf("t%d-%d-%d", turn, k, n), bareBody) })
 		if err != nil {
 			return c, err
 		}

@@ -82,7 +82,12 @@ func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	figures = append(figures, bench.Figure{Name: "accept_p99_ms", Unit: "ms", Mark: bench.AtMost(10), Runs: p99, How: "from the send to the whole answer at 200/s, SQLite"})
+	figures = append(
+		figures,
+		bench.Figure{
+			Name: "accept_p99_ms", Unit: "ms", Mark: bench.AtMost(10), Runs: p99, How: "from the send to the whole answer at 200/s, SQLite",
+		},
+	)
 	b, err := burst(ctx, s, store{path: filepath.Join(h.Dir, "burst", "seedbed.db")})
 	if err != nil {
 		return err
@@ -92,7 +97,13 @@ func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	figures = append(figures, bench.Figure{Name: "verify_us", Unit: "us", Mark: bench.AtMost(6), Runs: micros, How: "reading the headers and verifying a body of 4 KiB, scheme standard"})
+	figures = append(
+		figures,
+		bench.Figure{
+			Name: "verify_us", Unit: "us", Mark: bench.AtMost(6), Runs: micros,
+			How: "reading the headers and verifying a body of 4 KiB, scheme standard",
+		},
+	)
 	return bench.Report(out, figures)
 }
 
@@ -100,7 +111,8 @@ var perOp = regexp.MustCompile(`BenchmarkVerify\S*\s+\d+\s+([0-9.]+) ns/op`)
 
 // verifyMicros runs the receiver's own benchmark of one verification.
 func verifyMicros(ctx context.Context) ([]float64, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkVerify$", "-benchtime", "100ms", "-count", "7", "-cpu", "1", "./webhook/signature")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkVerify$", "-benchtime", "100ms", "-count", "7", "-cpu",
+		"1", "./webhook/signature")
 	cmd.Dir = lab.Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	text, err := cmd.CombinedOutput()

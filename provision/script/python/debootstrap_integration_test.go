@@ -26,7 +26,10 @@ func TestDebootstrap(t *testing.T) {
 	}, map[string]string{"deb_release": packages.Suite, "deb_mirror": packages.Mirror, "deb_tarball": packages.Tarball})
 
 	console := filepath.Join(lab.Dir(t), "console")
-	args := []string{"-accel", "tcg", "-m", "512", "-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none", "-serial", "file:" + console, "-device", "virtio-scsi-pci"}
+	args := []string{
+		"-accel", "tcg", "-m", "512", "-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none", "-serial", "file:" + console,
+		"-device", "virtio-scsi-pci",
+	}
 	for _, disk := range []string{"sda", "sdb", "sdc"} {
 		args = append(args, "-drive", "if=none,format=raw,id="+disk+",file="+j.pool.file("web1_"+disk), "-device", "scsi-hd,drive="+disk)
 	}

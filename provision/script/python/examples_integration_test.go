@@ -232,7 +232,12 @@ func TestCustomise(t *testing.T) {
 			t.Fatalf("%q: %v\n%s", args, err, out)
 		}
 	}
-	text := strings.Replace(string(example(t, "customise.py")), "COMMANDS = []", `COMMANDS = [["sh", "-c", "echo {vm_name} ran >/etc/ran; echo said"]]`, 1)
+	text := strings.Replace(
+		string(example(t, "customise.py")),
+		"COMMANDS = []",
+		`COMMANDS = [["sh", "-c", "echo {vm_name} ran >/etc/ran; echo said"]]`,
+		1,
+	)
 	j.run([]byte(text), []volume{{Pool: "default", Disk: "sda", Source: "golden"}}, map[string]string{"motd": "changed"})
 	for path, want := range map[string]string{"/etc/motd": "web1: changed\n", "/etc/ran": "web1 ran\n"} {
 		out, err := exec.Command("debugfs", "-R", "cat "+path, j.pool.file("web1_sda")).Output()

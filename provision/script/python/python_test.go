@@ -63,7 +63,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s is shown to scripts", name)
 		}
 	}
-	if argv := Argv("/usr/bin/python3"); argv[0] != "/usr/bin/python3" || argv[len(argv)-1] != "/run/seedbed/runner.py" || !slices.Contains(argv, "-I") {
+	if argv := Argv("/usr/bin/python3"); argv[0] != "/usr/bin/python3" || argv[len(argv)-1] != "/run/seedbed/runner.py" ||
+		!slices.Contains(argv, "-I") {
 		t.Errorf("command: %q", argv)
 	}
 	if !slices.Contains(Env(), "LC_ALL=C.UTF-8") {

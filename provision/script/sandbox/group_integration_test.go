@@ -58,10 +58,19 @@ func TestUnifiedDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	const device = "/dev/rbd/p/v"
-	s := start(t, h, sh(t, &out, `head -c 1 `+device+` >/dev/null && echo early; until test -b `+device+`; do :; done; mkdir /tmp/m; mount `+device+` /tmp/m; cd /tmp/m
+	s := start(
+		t,
+		h,
+		sh(
+			t,
+			&out,
+			`head -c 1 `+device+` >/dev/null && echo early; until test -b `+device+`; do :; done; mkdir /tmp/m; mount `+device+` /tmp/m; cd /tmp/m
 		head -c 1 `+device+` > /dev/null && echo reads; mknod null c 1 3; echo > null && head -c 8 /dev/urandom > /dev/null && echo basics
 		head -c 1 foreign; head -c 1 kmsg; cd /; mount --bind /dev/pts /tmp/m; umount /tmp/m; mkdir /tmp/d; cp -a `+device+` /tmp/d/v; umount /tmp/m; echo ready; read x <&3
-		test -e `+device+` || echo gone`, func(s *Spec) { s.Channel = ours; s.Limits.Memory = 4 * seedbed.GiB }))
+		test -e `+device+` || echo gone`,
+			func(s *Spec) { s.Channel = ours; s.Limits.Memory = 4 * seedbed.GiB },
+		),
+	)
 	ours.Close()
 	if err := s.AddDevice(device, dev); err != nil {
 		t.Fatal(err)
@@ -94,10 +103,14 @@ func TestNoControllers(t *testing.T) {
 	var out lines
 	dev := disk(t, "64M")
 	run(t, "mkfs.ext4", "-q", dev)
-	s := start(t, h, sh(t, &out, `until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m; mknod /tmp/m/null c 1 3; echo > /tmp/m/null
+	s := start(
+		t,
+		h,
+		sh(t, &out, `until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m; mknod /tmp/m/null c 1 3; echo > /tmp/m/null
 		/usr/bin/python3 -c 'bytearray(1 << 30)'; /usr/bin/python3 -c 'import os, time
 while os.fork(): pass
-time.sleep(100)'`))
+time.sleep(100)'`),
+	)
 	if err := s.AddDevice("/dev/rbd/p/v", dev); err != nil {
 		t.Fatal(err)
 	}

@@ -173,9 +173,18 @@ func TestTwo(t *testing.T) {
 	var outs [2]lines
 	var maps [2]string
 	for i := range outs {
-		s := start(t, h, sh(t, &outs[i], "read a base c < /proc/self/uid_map; echo base $base; echo mine > /tmp/f; ls /proc | grep -c '^[0-9]'; sleep 1000", func(s *Spec) {
-			s.ID += []string{"a", "b"}[i]
-		}))
+		s := start(
+			t,
+			h,
+			sh(
+				t,
+				&outs[i],
+				"read a base c < /proc/self/uid_map; echo base $base; echo mine > /tmp/f; ls /proc | grep -c '^[0-9]'; sleep 1000",
+				func(s *Spec) {
+					s.ID += []string{"a", "b"}[i]
+				},
+			),
+		)
 		if err := await(func() bool { return strings.Count(outs[i].String(), "\n") >= 1 }); err != nil {
 			t.Fatal(err)
 		}
@@ -218,9 +227,13 @@ func TestPrivileged(t *testing.T) {
 	h := lab(t)
 	var out lines
 	dev := disk(t, "64M")
-	s := start(t, h, sh(t, &out, `set -eux; until test -b /dev/rbd/p/v; do :; done; mkfs.ext4 -q /dev/rbd/p/v; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m
+	s := start(
+		t,
+		h,
+		sh(t, &out, `set -eux; until test -b /dev/rbd/p/v; do :; done; mkfs.ext4 -q /dev/rbd/p/v; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m
 		test "$(cat /proc/self/uid_map | tr -s ' ')" = " 0 0 4294967295"; test -c /dev/loop-control; test -d /sys/fs/cgroup/memory -o -e /sys/fs/cgroup/cgroup.procs; ! touch /usr/x; touch /tmp/m/f; echo fine`,
-		func(s *Spec) { s.Privileged, s.Network = true, true }))
+			func(s *Spec) { s.Privileged, s.Network = true, true }),
+	)
 	if err := s.AddDevice("/dev/rbd/p/v", dev); err != nil {
 		t.Fatal(err)
 	}

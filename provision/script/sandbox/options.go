@@ -18,9 +18,11 @@ var volumeTypes = map[string]struct {
 	"ext2": extOptions, "ext3": extOptions, "ext4": extOptions,
 	"xfs": {
 		// Clones of one image have one UUID, which XFS refuses twice on a host.
-		ours:  []option{{Key: "nouuid"}},
-		flags: []string{"discard", "nodiscard", "inode64", "inode32", "attr2", "norecovery", "nouuid", "largeio", "nolargeio", "noquota", "noalign"},
-		keys:  []string{"logbufs", "logbsize", "allocsize"},
+		ours: []option{{Key: "nouuid"}},
+		flags: []string{
+			"discard", "nodiscard", "inode64", "inode32", "attr2", "norecovery", "nouuid", "largeio", "nolargeio", "noquota", "noalign",
+		},
+		keys: []string{"logbufs", "logbsize", "allocsize"},
 	},
 	"btrfs": {
 		flags: []string{"discard", "nodiscard", "ssd", "nossd", "autodefrag", "noautodefrag", "datacow", "nodatacow", "compress", "acl", "noacl",
@@ -41,8 +43,10 @@ var extOptions = struct {
 }{
 	// The superblock may ask for a panic on errors; an option outweighs it.
 	ours: []option{{"errors", "remount-ro"}},
-	flags: []string{"discard", "nodiscard", "acl", "noacl", "user_xattr", "barrier", "nobarrier", "delalloc", "nodelalloc", "noload", "norecovery",
-		"auto_da_alloc", "noauto_da_alloc", "noquota", "minixdf", "bsddf", "init_itable", "noinit_itable", "grpid", "nogrpid"},
+	flags: []string{
+		"discard", "nodiscard", "acl", "noacl", "user_xattr", "barrier", "nobarrier", "delalloc", "nodelalloc", "noload", "norecovery",
+		"auto_da_alloc", "noauto_da_alloc", "noquota", "minixdf", "bsddf", "init_itable", "noinit_itable", "grpid", "nogrpid",
+	},
 	keys: []string{"data", "commit", "stripe", "errors", "barrier", "max_batch_time", "min_batch_time", "inode_readahead_blks"},
 }
 

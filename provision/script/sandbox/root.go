@@ -40,7 +40,9 @@ var (
 		"kpagecount", "kpageflags", "latency_stats", "mtrr", "sched_debug", "scsi", "slabinfo", "timer_list", "timer_stats", "vmallocinfo",
 	}
 	procFixed = []string{"bus", "dynamic_debug", "fs", "irq", "pressure", "sys", "sysrq-trigger", "tty"}
-	sysHidden = []string{"firmware", "devices/virtual/powercap", "kernel/debug", "kernel/tracing", "kernel/security", "kernel/config", "fs/bpf", "fs/pstore"}
+	sysHidden = []string{
+		"firmware", "devices/virtual/powercap", "kernel/debug", "kernel/tracing", "kernel/security", "kernel/config", "fs/bpf", "fs/pstore",
+	}
 )
 
 // build makes the root directory, at plan.Dir.
@@ -290,7 +292,8 @@ func (w *warden) writeFiles(root string) error {
 	for _, b := range w.plan.Files {
 		size += int64(len(b)) + 8192
 	}
-	m, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, option{"mode", "0755"}, option{"size", strconv.FormatInt(size, 10)})
+	m, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, option{"mode", "0755"},
+		option{"size", strconv.FormatInt(size, 10)})
 	if err != nil {
 		return err
 	}

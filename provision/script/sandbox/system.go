@@ -147,8 +147,17 @@ func (w *warden) mountDev(root string) error {
 	if err := attach(seen, at); err != nil {
 		return err
 	}
-	pts, err := newMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
-		option{Key: "newinstance"}, option{"ptmxmode", "0666"}, option{"mode", "0620"}, option{"gid", strconv.Itoa(int(w.base) + 5)}, option{"max", "256"})
+	pts, err := newMount(
+		"devpts",
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
+		option{
+			Key: "newinstance",
+		},
+		option{"ptmxmode", "0666"},
+		option{"mode", "0620"},
+		option{"gid", strconv.Itoa(int(w.base) + 5)},
+		option{"max", "256"},
+	)
 	if err != nil {
 		return err
 	}

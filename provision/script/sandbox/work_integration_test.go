@@ -91,7 +91,15 @@ func TestOwners(t *testing.T) {
 	var out lines
 	dev := disk(t, "64M")
 	run(t, "mkfs.ext4", "-q", dev)
-	s := start(t, h, sh(t, &out, `until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m && mount -t ext4 /dev/rbd/p/v /tmp/m && cd /tmp/m && echo x > root && touch user && chown 1234:4321 user && mknod null c 1 3`))
+	s := start(
+		t,
+		h,
+		sh(
+			t,
+			&out,
+			`until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m && mount -t ext4 /dev/rbd/p/v /tmp/m && cd /tmp/m && echo x > root && touch user && chown 1234:4321 user && mknod null c 1 3`,
+		),
+	)
 	if err := s.AddDevice("/dev/rbd/p/v", dev); err != nil {
 		t.Fatal(err)
 	}
@@ -235,12 +243,18 @@ func TestShow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := Open(Config{Dir: filepath.Join(t.TempDir(), "sandbox"), Show: []string{dir, "/no/such"}, Hide: []string{filepath.Join(dir, "secret")}})
+	h, err := Open(
+		Config{Dir: filepath.Join(t.TempDir(), "sandbox"), Show: []string{dir, "/no/such"}, Hide: []string{filepath.Join(dir, "secret")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out lines
-	s := start(t, h, sh(t, &out, "set -eux; cd "+dir+"; test $(cat file) = text; test -z \"$(ls secret)\"; ! touch x; ! umount secret; touch /mnt/x; test ! -e /.lent"))
+	s := start(
+		t,
+		h,
+		sh(t, &out,
+			"set -eux; cd "+dir+"; test $(cat file) = text; test -z \"$(ls secret)\"; ! touch x; ! umount secret; touch /mnt/x; test ! -e /.lent"),
+	)
 	if err := s.Wait(); err != nil || !strings.Contains(out.String(), "sandbox: /no/such") {
 		t.Errorf("%v\n%s", err, out.String())
 	}

@@ -48,11 +48,11 @@ func (t *task) announce(ctx context.Context, action string) error {
 	if revision == 0 {
 		return nil // it was not served, or is no more
 	}
-	short, cancel := context.WithTimeout(ctx, t.engine.pace.announce)
+	short, cancel := context.WithTimeout(ctx, t.engine.intervals.announce)
 	defer cancel()
 	err = t.applied(short, t.node(), revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", 0, "%s within %s: the guest is not told", err, t.engine.pace.announce.Round(time.Millisecond))
+		t.event("warn", 0, "%s within %s: the guest is not told", err, t.engine.intervals.announce.Round(time.Millisecond))
 		return nil
 	}
 	return err

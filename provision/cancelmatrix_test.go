@@ -26,8 +26,8 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 	l.t.Helper()
 	c := &cancelled{id: id}
 	l.mute.Store(!s.final)
-	l.tune = func(_ *Config, p *pace) {
-		p.cancelPoll, p.undo, p.retract = defaultPace().cancelPoll, defaultPace().undo, 100*time.Millisecond
+	l.tune = func(_ *Config, p *intervals) {
+		p.cancelPoll, p.undo, p.retract = defaultIntervals().cancelPoll, defaultIntervals().undo, 100*time.Millisecond
 	}
 	p := l.start(func(p *process) {
 		l.atEach(p, func(ctx context.Context, back bool, stage string, now moment) error {
@@ -120,7 +120,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 				p.store.fail(func(write, of string, at drivertest.Point) error {
 					if write == "step" && of == last.name && at == drivertest.Before && began.CompareAndSwap(0, time.Now().UnixNano()) {
 						l.ok(l.db.CancelJob(context.Background(), a.id))
-						time.Sleep(10 * p.engine.pace.cancelPoll) // by then it is seen
+						time.Sleep(10 * p.engine.intervals.cancelPoll) // by then it is seen
 					}
 					return nil
 				})

@@ -31,7 +31,7 @@ func TestCephStopsWhileMaking(t *testing.T) {
 			l := onCeph(t, c, name)
 			var thaw sync.Once
 			defer thaw.Do(func() { c.Thaw(t) })
-			l.tune = func(cfg *Config, p *pace) {
+			l.tune = func(cfg *Config, p *intervals) {
 				cfg.StageTimeout["volumes"], p.undo, p.retryMax = test.stage, time.Minute, time.Second
 			}
 			id := l.create("web1")

@@ -149,29 +149,29 @@ func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
 	c.running.Lock()
 	defer c.running.Unlock()
 	now, report := c.cfg.Now().UTC(), Report{Items: []Item{}, Skipped: []string{}}
-	sight, err := c.look(ctx, now, opt.Force)
+	inventory, err := c.takeInventory(ctx, now, opt.Force)
 	if err != nil {
 		return report, err
 	}
-	if len(sight.nodes) == 0 {
-		report.Refused = strings.Join(sight.skipped, "; ")
+	if len(inventory.nodes) == 0 {
+		report.Refused = strings.Join(inventory.skipped, "; ")
 		return report, nil
 	}
-	report.Skipped = append(report.Skipped, sight.skipped...)
-	for _, node := range sight.nodes {
+	report.Skipped = append(report.Skipped, inventory.skipped...)
+	for _, node := range inventory.nodes {
 		if opt.DryRun {
 			break
 		}
-		if err := c.store.NotePresence(ctx, node, sight.present, now); err != nil {
+		if err := c.store.NotePresence(ctx, node, inventory.present, now); err != nil {
 			return report, fmt.Errorf("note presence: %w", err)
 		}
 	}
 	if !opt.DryRun {
-		if err := c.store.NoteStrays(ctx, sight.nodes, sight.strays); err != nil {
+		if err := c.store.NoteStrays(ctx, inventory.nodes, inventory.strays); err != nil {
 			return report, fmt.Errorf("note strays: %w", err)
 		}
 	}
-	todo, err := c.plan(ctx, now, sight)
+	todo, err := c.plan(ctx, now, inventory)
 	if err != nil {
 		return report, err
 	}

@@ -33,7 +33,7 @@ const (
 // orphans are the chores of what jobs have left behind. Each is undone by its own
 // job, as the engine undoes any: what is not the job's is not touched. The wait
 // for that is Grace, and twice as long each time.
-func (c *Cleaner) orphans(ctx context.Context, now time.Time, s sight) (todo []chore, err error) {
+func (c *Cleaner) orphans(ctx context.Context, now time.Time, s inventory) (todo []chore, err error) {
 	all, err := c.store.Orphans(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list what jobs have left behind: %w", err)

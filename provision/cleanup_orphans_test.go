@@ -248,7 +248,7 @@ func TestOrphansOfTwoJobs(t *testing.T) {
 	c := NewCleaner(CleanupConfig{}, leftBehind{all: []seedbed.Orphan{
 		volume("rebuild", seedbed.JobRebuild, "a"), volume("create", seedbed.JobCreate, "b"), running, volume("create", seedbed.JobCreate, "c"),
 	}}, nil)
-	todo, err := c.orphans(t.Context(), time.Now(), sight{})
+	todo, err := c.orphans(t.Context(), time.Now(), inventory{})
 	if err != nil {
 		t.Fatal(err)
 	}

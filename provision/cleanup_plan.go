@@ -20,7 +20,7 @@ type chore struct {
 // plan lists everything that is due at now, before any of it is done: so a dry
 // run and a real one report the same. A domain that was missed for the first
 // time now cannot be due, since Grace is above zero.
-func (c *Cleaner) plan(ctx context.Context, now time.Time, s sight) ([]chore, error) {
+func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore, error) {
 	var todo []chore
 	cutoff := now.Add(-c.cfg.Grace)
 	stale, err := c.store.StaleMappings(ctx, cutoff)

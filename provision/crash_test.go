@@ -77,7 +77,7 @@ func TestKillAroundUndoing(t *testing.T) {
 				t.Parallel()
 				l := newLab(t).withProfile(seedbed.ReadyReport)
 				l.mute.Store(true)
-				l.tune = func(c *Config, _ *pace) { c.StageTimeout["ready"] = 50 * time.Millisecond }
+				l.tune = func(c *Config, _ *intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
 				l.die(l.create("web1"), at, point, seedbed.JobRolledBack)
 				l.nothing("web1")
 			})
@@ -89,7 +89,7 @@ func TestKillAroundUndoing(t *testing.T) {
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *pace) { c.Attempts = 3 }
+	l.tune = func(c *Config, _ *intervals) { c.Attempts = 3 }
 	id := l.create("web1")
 	for range 3 {
 		var reached *atomic.Bool

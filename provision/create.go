@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"seedbed"
@@ -206,7 +205,7 @@ func (t *task) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done := t.aside()
+	done := t.yield()
 	defer done()
 	if err := t.applied(ctx, inst.Node, revision); err != nil {
 		return err
@@ -231,7 +230,7 @@ func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revi
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}
 	now, err := t.instance(ctx)
-	if err == nil && !reflect.DeepEqual(now, inst) {
+	if err == nil && now.Revision != inst.Revision {
 		// Once more, from the instance as it is in that transaction: what was changed
 		// since it was read found no record to go into.
 		revision, err = t.engine.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
@@ -256,7 +255,7 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 		}
 		select {
 		case <-noted:
-		case <-time.After(t.engine.pace.applied): // another process may have learned it
+		case <-time.After(t.engine.intervals.applied): // another process may have learned it
 		case <-ctx.Done():
 			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-metadata on node %s has not applied revision %d", node, revision)
 		}
@@ -278,13 +277,13 @@ func (t *task) retract(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("retract: %w", fromStore(err))
 	}
-	done := t.aside()
+	done := t.yield()
 	defer done()
-	short, cancel := context.WithTimeout(ctx, t.engine.pace.retract)
+	short, cancel := context.WithTimeout(ctx, t.engine.intervals.retract)
 	defer cancel()
 	err = t.applied(short, node, revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", 100, "%s within %s: it will once it is back", err, t.engine.pace.retract.Round(time.Millisecond))
+		t.event("warn", 100, "%s within %s: it will once it is back", err, t.engine.intervals.retract.Round(time.Millisecond))
 		return nil
 	}
 	return err

@@ -17,14 +17,14 @@ import (
 	"seedbed/provision/effects"
 )
 
-// slots is a CronSlot in memory, shared by the crons of an installation.
-type slots struct {
+// cronSlots is a CronSlot in memory, shared by the crons of an installation.
+type cronSlots struct {
 	mu    sync.Mutex
 	taken []time.Time
 	asked int
 }
 
-func (s *slots) CronSlot(_ context.Context, task string, slot time.Time) (bool, error) {
+func (s *cronSlots) CronSlot(_ context.Context, task string, slot time.Time) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -73,7 +73,7 @@ func TestCron(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&logged, nil))
-		s := &slots{}
+		s := &cronSlots{}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range 2 { // two processes of one installation
@@ -109,7 +109,7 @@ func TestCron(t *testing.T) {
 // up for by whoever leads next, and none is run twice.
 func TestCronTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slots{}
+		s := &cronSlots{}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for _, lead := range []turns{
@@ -149,7 +149,7 @@ func TestCronNext(t *testing.T) {
 		}
 		return v
 	}
-	c, err := NewCron("*/10 * * * *", &slots{}, leads{}, NewCleaner(CleanupConfig{}, nil, alone{down{}}))
+	c, err := NewCron("*/10 * * * *", &cronSlots{}, leads{}, NewCleaner(CleanupConfig{}, nil, alone{down{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,12 +174,12 @@ func TestCronSpec(t *testing.T) {
 	t.Parallel()
 	cleaner := NewCleaner(CleanupConfig{}, nil, alone{down{}})
 	for _, spec := range []string{"", "* * * *", "61 * * * *", "now and then", strings.Repeat("*", 1000)} {
-		if _, err := NewCron(spec, &slots{}, leads{}, cleaner); !errors.Is(err, seedbed.ErrInvalid) {
+		if _, err := NewCron(spec, &cronSlots{}, leads{}, cleaner); !errors.Is(err, seedbed.ErrInvalid) {
 			t.Errorf("%q: %v", seedbed.Clip(spec), err)
 		}
 	}
 	for _, spec := range []string{"*/10 * * * *", "@hourly", "0 3 * * 1-5"} {
-		c, err := NewCron(spec, &slots{}, leads{}, cleaner)
+		c, err := NewCron(spec, &cronSlots{}, leads{}, cleaner)
 		if err != nil {
 			t.Errorf("%q: %v", spec, err)
 			continue

@@ -47,22 +47,22 @@ type Engine struct {
 	fleet   Fleet
 	log     *slog.Logger
 	domains *domainWatch
-	// strangers are kept by resync, which goes by roll.
-	strangers strangers
-	roll      roll
+	// foreign is kept by resync, which goes by instances.
+	foreign   foreignMACs
+	instances instanceCache
 	plan      func(*task) []stage
-	pace      pace
-	seats     *seats
+	intervals intervals
+	slots     *slots
 }
 
-// pace are the waits that are no one's business to configure.
-type pace struct {
+// intervals are the engine's internal waits; they are not configurable.
+type intervals struct {
 	retryMin, retryMax time.Duration // between two tries of something that does not answer
 	cancelPoll         time.Duration // how soon a cancel is seen
 	settle             time.Duration // between two looks at the store after a hint
 	applied            time.Duration // between two looks at what the guest plane has applied
 	ready              time.Duration // between two looks at whether a guest is ready
-	aside              time.Duration // until a job that waits gives its seat to another
+	yield              time.Duration // until a job that waits yields its slot
 	ask                time.Duration // between two requests to a guest to shut down
 	domain             time.Duration // between two looks at a domain whose guest is awaited
 	resync             time.Duration // between two inventories
@@ -75,11 +75,11 @@ type pace struct {
 	announce           time.Duration // for the guest plane to tell a guest of its end
 }
 
-func defaultPace() pace {
-	return pace{
+func defaultIntervals() intervals {
+	return intervals{
 		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
 		cancelPoll: 500 * time.Millisecond, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
-		ready: 200 * time.Millisecond, aside: time.Second,
+		ready: 200 * time.Millisecond, yield: time.Second,
 		nodes: time.Second, supersede: 10 * time.Second,
 		ask: 10 * time.Second, domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
 		crowd: 100 * time.Millisecond, undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
@@ -107,7 +107,7 @@ func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: stages, pace: defaultPace(), seats: newSeats(cfg.Workers)}
+	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: stages, intervals: defaultIntervals(), slots: newSlots(cfg.Workers)}
 }
 
 // Run claims and runs jobs, and follows the domains, until ctx ends. Then
@@ -118,8 +118,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer group.Wait()
 	group.Go(func() { e.follow(ctx) })
 
-	for e.seats.take(ctx) {
-		// A seat is taken for the claim alone: while there is no job it is free for one
+	for e.slots.acquire(ctx) {
+		// A slot is taken for the claim alone: while there is no job it is free for one
 		// that wants its own back.
 		hint := e.store.Hint()
 		job, claimed, err := e.claim(ctx)
@@ -127,11 +127,11 @@ func (e *Engine) Run(ctx context.Context) error {
 			group.Go(func() { e.work(ctx, job, claimed) })
 			continue
 		}
-		e.seats.leave()
+		e.slots.release()
 		if err != nil {
-			hint = nil // a failing store is asked at the poll's pace
+			hint = nil // a failing store is asked no more often than it is polled
 		} else if e.cfg.PerNode > 0 || e.cfg.PerPool > 0 {
-			sleep(ctx, e.pace.crowd) // finding no room takes a look at all that wait
+			sleep(ctx, e.intervals.crowd) // finding no room takes a look at all that wait
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
@@ -172,7 +172,7 @@ func (e *Engine) pause(ctx context.Context, hint <-chan struct{}, d time.Duratio
 	case <-ctx.Done():
 	case <-time.After(d):
 	case <-hint:
-		sleep(ctx, min(d, e.pace.settle))
+		sleep(ctx, min(d, e.intervals.settle))
 	}
 }
 

@@ -82,10 +82,10 @@ func (t *task) tell() {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	for _, e := range b.take() {
-		err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.ref, e) })
+		err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.ref, e) })
 		switch {
 		case errors.Is(err, errLost):
-			t.hold.end(err)
+			t.lease.end(err)
 			return
 		case err != nil:
 			t.log.Error("record an event", "stage", e.Stage, "err", err)

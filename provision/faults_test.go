@@ -93,7 +93,7 @@ func TestLostEvents(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
 	l.worker = deafHost{l.host}
-	l.tune = func(_ *Config, p *pace) { p.resync, p.domain = 20*time.Millisecond, 20*time.Millisecond }
+	l.tune = func(_ *Config, p *intervals) { p.resync, p.domain = 20*time.Millisecond, 20*time.Millisecond }
 	p := l.start()
 	l.wait(l.create("web1"), seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(t.Context(), "web1")

@@ -132,7 +132,7 @@ func TestToldOfItsEnd(t *testing.T) {
 		p.stop()
 		l.deaf.Store(deaf)
 		var actions []string
-		l.tune = func(_ *Config, p *pace) {
+		l.tune = func(_ *Config, p *intervals) {
 			if deaf {
 				p.announce, p.retract = 1, 1
 			}

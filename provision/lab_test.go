@@ -48,7 +48,7 @@ type lab struct {
 	// watch is what the invariants go by.
 	watch watch
 	// tune changes the engines that are started from then on.
-	tune func(*Config, *pace)
+	tune func(*Config, *intervals)
 }
 
 // newLab is a lab whose invariants are looked at whenever a job has ended, and at
@@ -69,7 +69,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 // newBareLab is newLabOn without strangers, and with no look at the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
-	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *pace) {}}
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.intake = NewIntake(db, Serving{Node: testNode})
@@ -180,11 +180,11 @@ func (l *lab) start(arm ...func(*process)) *process {
 		Node: testNode, Workers: 2, Lease: l.lease, Poll: 10 * time.Millisecond, Attempts: 50,
 		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
 	}
-	p := pace{
+	p := intervals{
 		nodes: 10 * time.Millisecond, supersede: time.Second,
 		ask: 20 * time.Millisecond, retryMin: 2 * time.Millisecond, retryMax: 20 * time.Millisecond, cancelPoll: 20 * time.Millisecond,
-		settle: time.Millisecond, applied: 5 * time.Millisecond, ready: time.Millisecond, aside: 2 * time.Millisecond, domain: 20 * time.Millisecond,
-		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 500 * time.Millisecond, retract: 10 * time.Second, announce: 10 * time.Second,
+		settle: time.Millisecond, applied: 5 * time.Millisecond, ready: time.Millisecond, yield: 2 * time.Millisecond, domain: 20 * time.Millisecond,
+		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 3 * time.Second, retract: 10 * time.Second, announce: 10 * time.Second,
 	}
 	l.tune(&cfg, &p)
 	var worker effects.Worker = l.host
@@ -196,7 +196,7 @@ func (l *lab) start(arm ...func(*process)) *process {
 		fleet = l.fleet
 	}
 	e := NewEngine(cfg, m, fleet)
-	e.pace = p
+	e.intervals = p
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	pr := &process{engine: e, store: m}

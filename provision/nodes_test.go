@@ -193,7 +193,7 @@ func TestFollowNodes(t *testing.T) {
 func TestNodeAway(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
-	short := func(c *Config, p *pace) {
+	short := func(c *Config, p *intervals) {
 		c.StageTimeout = map[string]time.Duration{"define": limit}
 		p.undo = limit
 	}
@@ -241,7 +241,7 @@ func TestNodeAway(t *testing.T) {
 	t.Run("until it is undone", func(t *testing.T) {
 		t.Parallel()
 		l, f := onTwo(t, false)
-		l.tune = func(c *Config, p *pace) { short(c, p); p.undo = 20 * time.Second }
+		l.tune = func(c *Config, p *intervals) { short(c, p); p.undo = 20 * time.Second }
 		id := l.createOn("two", otherNode)
 		inst, err := l.db.InstanceByName(t.Context(), "two")
 		l.ok(err)
@@ -260,7 +260,7 @@ func TestNodeAway(t *testing.T) {
 func TestPoolElsewhere(t *testing.T) {
 	t.Parallel()
 	_, sum := drivertest.BootableFile(t)
-	impatient := func(c *Config, p *pace) {
+	impatient := func(c *Config, p *intervals) {
 		c.StageTimeout = map[string]time.Duration{"import": 300 * time.Millisecond}
 		p.undo = 300 * time.Millisecond
 	}

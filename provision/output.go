@@ -73,10 +73,10 @@ func (t *task) flush(stage string) {
 	}
 	o.mu.Unlock()
 	for part := range slices.Chunk(lines, 1000) {
-		err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.LogOutput(ctx, t.ref, stage, part) })
+		err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.LogOutput(ctx, t.ref, stage, part) })
 		switch {
 		case errors.Is(err, errLost):
-			t.hold.end(err)
+			t.lease.end(err)
 			return
 		case err != nil:
 			t.log.Error("record output", "stage", stage, "err", err)

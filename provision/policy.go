@@ -20,8 +20,8 @@ var (
 // foreignWait is how long a job is left to others that this seedbedd cannot go on with.
 const foreignWait = 30 * time.Second
 
-// another tells whether the stage in hand, which failed, is to be started again.
-func (t *task) another(err error) bool {
+// shouldRetry reports whether the stage in hand, which failed, is to be started again.
+func (t *task) shouldRetry(err error) bool {
 	p := t.job.OnFailure
 	s, _ := t.planned(t.stage)
 	return p.Policy == seedbed.FailRetry && t.stage != "" && !t.job.Kind.Forward() && !s.final &&
@@ -34,19 +34,19 @@ func (t *task) postpone(cause error) error {
 	wait := t.job.OnFailure.Wait(attempts)
 	t.event("warn", t.progress, "stage %s: %s; trying again in %s (%d of %d)", t.stage, cause, wait, attempts+1, t.job.OnFailure.Attempts)
 	t.tell()
-	err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, wait, true) })
+	err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, wait, true) })
 	if err != nil {
 		return err
 	}
 	return fmt.Errorf("%w for %s: %w", errPostponed, wait, cause)
 }
 
-// leave gives a job back that only another seedbedd can go on with. It is no
+// abandon gives a job back that only another seedbedd can go on with. It is no
 // attempt, and the history does not grow by it.
-func (t *task) leave(cause error) error {
+func (t *task) abandon(cause error) error {
 	t.log.Warn("job left to a newer seedbedd", "stage", t.stage, "err", cause)
 	t.tell()
-	err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, foreignWait, false) })
+	err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, foreignWait, false) })
 	if err != nil {
 		return err
 	}

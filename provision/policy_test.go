@@ -138,7 +138,7 @@ func TestRetryTakesNoRoom(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.refuse("DefineDomain", 1)
-	l.tune = func(c *Config, _ *pace) { c.Workers, c.PerNode, c.PerPool = 1, 1, 1 }
+	l.tune = func(c *Config, _ *intervals) { c.Workers, c.PerNode, c.PerPool = 1, 1, 1 }
 	waiting := l.createWith("web1", retries(3, time.Hour))
 	other := l.create("web2")
 	p := l.start()
@@ -162,7 +162,7 @@ func TestRetryTakesNoRoom(t *testing.T) {
 func TestPriorityAndOrder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *pace) { c.Workers = 1 }
+	l.tune = func(c *Config, _ *intervals) { c.Workers = 1 }
 	first := l.create("web1")
 	last := l.createWith("web2", seedbed.JobOptions{After: first, Priority: seedbed.PriorityHigh})
 	high := l.createWith("web3", seedbed.JobOptions{Priority: seedbed.PriorityHigh})
@@ -220,7 +220,7 @@ func TestOutput(t *testing.T) {
 	l.ok(err)
 	l.ok(l.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	e := NewEngine(Config{Node: testNode}, &mortal{DB: l.db}, OneWorker(testNode, l.host))
-	task := &task{engine: e, job: job, ref: job.Ref(), stage: "volumes", hold: e.hold(t.Context(), job.Ref(), time.Now()), log: e.log}
+	task := &task{engine: e, job: job, ref: job.Ref(), stage: "volumes", lease: e.keepLease(t.Context(), job.Ref(), time.Now()), log: e.log}
 	line := func(n int) seedbed.OutputLine {
 		return seedbed.OutputLine{Stream: "stdout", Text: fmt.Sprintf("%05d ", n) + strings.Repeat("x", 100)}
 	}
@@ -238,7 +238,7 @@ func TestOutput(t *testing.T) {
 	task.flush("volumes")
 	task.endOutput()
 	task.output(line(1))
-	task.hold.release()
+	task.lease.release()
 	l.ok(l.db.Release(t.Context(), job.Ref()))
 	lines := l.output(id)
 	if len(lines) != 2001 || lines[0].Stage != "volumes" || lines[2000].N != 2001 {
@@ -262,7 +262,7 @@ func TestStageHooks(t *testing.T) {
 	var told []string
 	ids := map[string]int{}
 	broken := errors.New("no answer")
-	l.tune = func(c *Config, _ *pace) {
+	l.tune = func(c *Config, _ *intervals) {
 		c.Hooks = []seedbed.StageHook{
 			{Kind: seedbed.JobCreate, Stage: "define", When: seedbed.HookBefore, Endpoint: "cmdb", Required: true, Timeout: 5 * time.Second},
 			{Stage: "define", When: seedbed.HookAfter, Endpoint: "chat", Timeout: 50 * time.Millisecond},

@@ -55,7 +55,7 @@ func (t *task) grace() time.Duration {
 // shutdownLimit is the time of a stage that waits for a guest to shut down: the
 // guest's time, and what it takes to ask.
 func (t *task) shutdownLimit(context.Context) time.Duration {
-	return t.grace() + 2*t.engine.pace.call
+	return t.grace() + 2*t.engine.intervals.call
 }
 
 // shutdownGuest tells the guest of its end, asks it to shut down, and waits until
@@ -97,16 +97,16 @@ func (t *task) retried(ctx context.Context, err error) bool {
 // awaitOff asks the guest to shut down, again and again because one that boots
 // does not hear it, and waits until its domain is off.
 func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
-	nudged, stop := t.engine.domains.listen(t.job.Instance)
+	changed, stop := t.engine.domains.listen(t.job.Instance)
 	defer stop()
 	if t.off.IsZero() { // else the worker did not answer meanwhile
 		t.off = time.Now().Add(grace)
 	}
 	over := time.NewTimer(time.Until(t.off))
 	defer over.Stop()
-	again := time.NewTicker(t.engine.pace.ask)
+	again := time.NewTicker(t.engine.intervals.ask)
 	defer again.Stop()
-	done := t.aside()
+	done := t.yield()
 	defer done()
 	due, asked := true, false
 	for {
@@ -140,8 +140,8 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 			return fmt.Errorf("the guest has not shut down within %s", grace)
 		case <-again.C:
 			due = true
-		case <-nudged:
-		case <-time.After(t.engine.pace.domain):
+		case <-changed:
+		case <-time.After(t.engine.intervals.domain):
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 // askGuest asks the guest to shut down. An agent that takes the request and never
 // answers has been asked.
 func (t *task) askGuest(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	short, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
 	err := t.effect(short, func(ctx context.Context, call seedbed.Call) error {
 		return effects.ShutdownDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
@@ -162,7 +162,7 @@ func (t *task) askGuest(ctx context.Context) error {
 
 // isOff tells whether the domain does not run; one that is gone does not.
 func (t *task) isOff(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
 	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {

@@ -63,7 +63,7 @@ func TestStop(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, test.deaf)
-			l.tune = func(c *Config, _ *pace) { c.StageTimeout["shutdown"] = 70 * time.Millisecond }
+			l.tune = func(c *Config, _ *intervals) { c.StageTimeout["shutdown"] = 70 * time.Millisecond }
 			calls := l.calls()
 			job := l.runUntil(l.ask(seedbed.DoStop, test.params), test.ends)
 			if h := l.history(job.ID); !strings.Contains(h, test.says) {
@@ -105,7 +105,7 @@ func TestStopWithoutAnswers(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, true)
-			l.tune = func(c *Config, p *pace) {
+			l.tune = func(c *Config, p *intervals) {
 				c.StageTimeout["shutdown"], p.call = 200*time.Millisecond, 500*time.Millisecond
 			}
 			asked := 0

@@ -13,11 +13,11 @@ import (
 // awaitGuest waits for what the instance's policy calls ready. It fails as soon
 // as the domain does not run any more, since nothing would come then.
 func (t *task) awaitGuest(ctx context.Context) error {
-	nudged, stop := t.engine.domains.listen(t.job.Instance)
+	changed, stop := t.engine.domains.listen(t.job.Instance)
 	defer stop()
-	look := time.NewTicker(t.engine.pace.domain)
+	look := time.NewTicker(t.engine.intervals.domain)
 	defer look.Stop()
-	done := t.aside()
+	done := t.yield()
 	defer done()
 	due, waitingFor := true, ""
 	for {
@@ -47,9 +47,9 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		case <-ctx.Done():
 			return inVain(waitingFor, t.job.Subject)
 		case <-hint:
-			sleep(ctx, t.engine.pace.ready)
+			sleep(ctx, t.engine.intervals.ready)
 		case <-time.After(t.engine.cfg.Poll):
-		case <-nudged:
+		case <-changed:
 			due = true
 			continue
 		case <-look.C:
@@ -84,7 +84,7 @@ func readiness(inst seedbed.Instance) (done, waitingFor string) {
 // domainRuns fails when the domain does not run. A worker that does not answer
 // says nothing about the guest.
 func (t *task) domainRuns(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
 	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	switch {

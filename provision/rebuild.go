@@ -84,7 +84,7 @@ func (t *task) defineNext(ctx context.Context) error {
 
 // definedHere tells whether the domain is one that this job has defined.
 func (t *task) definedHere(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.engine.pace.call)
+	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
 	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -172,7 +172,7 @@ func (t *task) publishFormer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.appliedSoon(ctx, inst.Node, revision, t.engine.pace.retract, "it will once it is back")
+	return t.appliedSoon(ctx, inst.Node, revision, t.engine.intervals.retract, "it will once it is back")
 }
 
 // removeFormer takes the volumes away that the instance had.
@@ -191,7 +191,7 @@ func (t *task) removeFormer(ctx context.Context) error {
 // appliedSoon waits for the revision, at most that long; after that it is told
 // what happens instead.
 func (t *task) appliedSoon(ctx context.Context, node string, revision int64, most time.Duration, instead string) error {
-	done := t.aside()
+	done := t.yield()
 	defer done()
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -28,7 +28,7 @@ import (
 // the worker writes: such a call ends by its own limit. Then the drivers keep from harm
 // what two do: nothing that is not finished is used, whatever its name, one of two that
 // take a name fails, and what has the name and the tag of the job is taken for the job's
-// own, whoever made it. The seedbedd that wakes up finds its lease over (hold.check) and,
+// own, whoever made it. The seedbedd that wakes up finds its lease over (leaseKeeper.check) and,
 // at every worker that was told, its epoch refused.
 
 // inPool has an effect on a pool done by the worker of node or, where nodes share
@@ -99,7 +99,7 @@ func (t *task) settle(ctx context.Context, call seedbed.Call, pool, place, node 
 	}
 	var waiting []string
 	for _, n := range others {
-		short, cancel := context.WithTimeout(ctx, t.engine.pace.supersede)
+		short, cancel := context.WithTimeout(ctx, t.engine.intervals.supersede)
 		err := t.engine.fleet.Of(n.Name).Supersede(short, call)
 		cancel()
 		switch {

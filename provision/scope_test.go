@@ -23,10 +23,10 @@ func TestSupersedeInEachPool(t *testing.T) {
 		}
 	}
 	task := &task{
-		engine: &Engine{cfg: Config{Node: testNode, Lease: time.Minute}, fleet: f, pace: defaultPace()},
-		job:    &seedbed.Job{ID: "moved", Epoch: 2}, ref: seedbed.JobRef{ID: "moved", Epoch: 2}, hold: &hold{start: time.Now()},
+		engine: &Engine{cfg: Config{Node: testNode, Lease: time.Minute}, fleet: f, intervals: defaultIntervals()},
+		job:    &seedbed.Job{ID: "moved", Epoch: 2}, ref: seedbed.JobRef{ID: "moved", Epoch: 2}, lease: &leaseKeeper{start: time.Now()},
 	}
-	task.hold.until.Store(int64(time.Hour))
+	task.lease.until.Store(int64(time.Hour))
 	for _, pool := range []string{"fast", "slow", "fast", "slow"} {
 		err := task.inPool(t.Context(), testNode, pool, func(_ context.Context, w effects.Worker, _ seedbed.Call) error {
 			if w != effects.Worker(f.hosts[testNode]) {

@@ -104,17 +104,17 @@ func guarded(ctx context.Context, do func(context.Context) error) (err error) {
 // errTimeout is the cause of a stage's context that ended by its own time limit.
 var errTimeout = errors.New("stage timeout")
 
-// perform runs do until it succeeds, trying again after errors that retry takes,
+// retrying runs do until it succeeds, trying again after errors that retry takes,
 // for at most limit. It returns the cause when ctx ends for another reason. A job that
-// has given its seat away gets one first.
-func (t *task) perform(ctx context.Context, limit time.Duration, do func(context.Context) error, retry func(error) bool) error {
-	if t.seat.back(ctx); ctx.Err() != nil {
+// has given its slot away gets one first.
+func (t *task) retrying(ctx context.Context, limit time.Duration, do func(context.Context) error, retry func(error) bool) error {
+	if t.slot.reacquire(ctx); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	var last error
-	for wait := t.engine.pace.retryMin; ; wait = min(2*wait, t.engine.pace.retryMax) {
+	for wait := t.engine.intervals.retryMin; ; wait = min(2*wait, t.engine.intervals.retryMax) {
 		err := guarded(ctx, do)
 		switch {
 		case err == nil:
@@ -131,7 +131,7 @@ func (t *task) perform(ctx context.Context, limit time.Duration, do func(context
 		}
 		last = err
 		if sleep(ctx, wait); ctx.Err() == nil {
-			t.seat.back(ctx)
+			t.slot.reacquire(ctx)
 		}
 		if ctx.Err() != nil {
 			return t.ended(ctx, limit, last, last)

@@ -52,7 +52,7 @@ func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 	}
 	event := seedbed.Outgoing{ID: id, Type: seedbed.EventJobHook, Subject: t.job.Subject, Data: data, At: t.job.Created}
 	post := func(ctx context.Context) error { return t.engine.cfg.Trigger(ctx, h.Endpoint, event) }
-	return t.perform(ctx, h.Limit(), post, func(error) bool { return true })
+	return t.retrying(ctx, h.Limit(), post, func(error) bool { return true })
 }
 
 // runHook runs the hook's script on the node that runs the stage. A stage that
@@ -76,7 +76,7 @@ func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.Hoo
 		}
 		return err
 	}
-	return t.perform(ctx, h.Limit(), once, unavailable)
+	return t.retrying(ctx, h.Limit(), once, unavailable)
 }
 
 // hookMachine is the job's instance as scripts of hooks know it; nil where there is none (any more).

@@ -12,15 +12,15 @@ import (
 // neighbour table: it is no stranger's for that time.
 const ourOwn = 10 * time.Minute
 
-// strangers are the MACs on each node that others use, as of its last inventory.
-type strangers struct {
+// foreignMACs are the MACs on each node that others use, as of its last inventory.
+type foreignMACs struct {
 	mu   sync.Mutex
 	by   map[string]map[seedbed.MAC]string
 	ours map[seedbed.MAC]time.Time // when an instance had it last
 }
 
 // note takes in what an inventory of a node has, with all instances of that moment.
-func (s *strangers) note(node string, taken []seedbed.TakenMAC, instances []seedbed.Instance, now time.Time) {
+func (s *foreignMACs) note(node string, taken []seedbed.TakenMAC, instances []seedbed.Instance, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ours == nil {
@@ -46,7 +46,7 @@ func (s *strangers) note(node string, taken []seedbed.TakenMAC, instances []seed
 }
 
 // forget drops what is known of a node that is followed no more.
-func (s *strangers) forget(node string) {
+func (s *foreignMACs) forget(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.by, node)
@@ -56,9 +56,9 @@ func (s *strangers) forget(node string) {
 // domain of somebody else's, or a neighbour. It is as of the last inventory, which
 // is a minute old at most; empty when nobody is known to.
 func (e *Engine) MACTaken(node string, mac seedbed.MAC) (by string) {
-	e.strangers.mu.Lock()
-	defer e.strangers.mu.Unlock()
-	return e.strangers.by[node][mac]
+	e.foreign.mu.Lock()
+	defer e.foreign.mu.Unlock()
+	return e.foreign.by[node][mac]
 }
 
 // acceptNew records a request that makes an instance. A MAC that somebody else

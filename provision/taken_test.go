@@ -42,17 +42,17 @@ func TestStrangers(t *testing.T) {
 		{ourOwn + time.Second, taken(1), nil, []string{"", "neighbour 1", "", ""}},
 		{ourOwn + time.Minute, nil, nil, []string{"", "", "", ""}},
 	} {
-		e.strangers.note("hv1", step.taken, step.instances, began.Add(step.at))
+		e.foreign.note("hv1", step.taken, step.instances, began.Add(step.at))
 		if d := cmp.Diff(step.want, look()); d != "" {
 			t.Errorf("after %s (-want +got):\n%s", step.at, d)
 		}
 	}
 	// Each node has its own.
-	e.strangers.note("hv2", taken(3), nil, began)
+	e.foreign.note("hv2", taken(3), nil, began)
 	if on1, on2 := e.MACTaken("hv1", mac(3)), e.MACTaken("hv2", mac(3)); on1 != "" || on2 != "neighbour 3" {
 		t.Errorf("on hv1 %q, on hv2 %q", on1, on2)
 	}
-	e.strangers.forget("hv2")
+	e.foreign.forget("hv2")
 	if by := e.MACTaken("hv2", mac(3)); by != "" {
 		t.Errorf("of a node that is followed no more: %q", by)
 	}

@@ -16,8 +16,8 @@ type task struct {
 	engine *Engine
 	job    *seedbed.Job
 	ref    seedbed.JobRef
-	hold   *hold
-	seat   *seat
+	lease  *leaseKeeper
+	slot   *slot
 	log    *slog.Logger
 	// stage is the stage in hand, and progress its percentage as last told.
 	stage    string
@@ -53,16 +53,16 @@ type task struct {
 func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
 	t := &task{
 		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, progress: job.Progress,
-		hold: e.hold(ctx, job.Ref(), claimed), seat: &seat{of: e.seats},
+		lease: e.keepLease(ctx, job.Ref(), claimed), slot: &slot{of: e.slots},
 		log: e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
 	e.domains.busy(job.Instance, t.node(), true)
 	err := t.run()
 	t.endOutput()
 	t.tell()
-	t.hold.release()
+	t.lease.release()
 	e.domains.busy(job.Instance, t.node(), false)
-	defer t.seat.leave()
+	defer t.slot.release()
 	switch {
 	case err == nil:
 	case errors.Is(err, errPostponed):
@@ -80,18 +80,18 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) 
 // run takes the job to its end. An error means that it has none yet.
 func (t *task) run() error {
 	if t.job.State == seedbed.JobUndoing {
-		return t.backward(t.hold.leased)
+		return t.backward(t.lease.leased)
 	}
-	err := t.forward(t.hold.forward)
+	err := t.forward(t.lease.forward)
 	var broken *storeError
 	switch {
 	case err == nil, errors.Is(err, errLost), errors.As(err, &broken):
 		return err
-	case t.hold.leased.Err() != nil:
-		return context.Cause(t.hold.leased)
+	case t.lease.leased.Err() != nil:
+		return context.Cause(t.lease.leased)
 	case errors.Is(err, errForeign):
-		return t.leave(err)
-	case t.another(err):
+		return t.abandon(err)
+	case t.shouldRetry(err):
 		return t.postpone(err)
 	}
 	var crash *panicError
@@ -105,16 +105,16 @@ func (t *task) run() error {
 	}
 	t.event("error", t.progress, "%s", cause)
 	if s, _ := t.planned(t.stage); t.job.Kind.Forward() || s.final {
-		return t.finish(t.hold.leased, t.failure(cause, err))
+		return t.finish(t.lease.leased, t.failure(cause, err))
 	}
 	if t.job.OnFailure.Policy == seedbed.FailKeep && !errors.Is(err, errCancelled) {
-		return t.finish(t.hold.leased, t.kept(cause))
+		return t.finish(t.lease.leased, t.kept(cause))
 	}
-	if err := t.write(t.hold.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.ref, cause) }); err != nil {
+	if err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.ref, cause) }); err != nil {
 		return err
 	}
 	t.job.State, t.job.Error = seedbed.JobUndoing, cause
-	return t.backward(t.hold.leased)
+	return t.backward(t.lease.leased)
 }
 
 // forward runs the stages that are not done yet, and ends the job.
@@ -135,11 +135,11 @@ func (t *task) forward(ctx context.Context) error {
 	}
 	for ; n < len(plan); n++ {
 		if plan[n].final {
-			ctx = t.hold.leased
+			ctx = t.lease.leased
 		}
 		err := t.hooks(ctx, plan[n].name, seedbed.HookBefore)
 		if err == nil {
-			err = t.pass(ctx, plan[n])
+			err = t.runStage(ctx, plan[n])
 		}
 		if err == nil {
 			err = t.hooks(ctx, plan[n].name, seedbed.HookAfter)
@@ -175,12 +175,12 @@ func (t *task) stageLimit(name string) time.Duration {
 	return 10 * time.Minute
 }
 
-// pass runs one stage. What does not answer is tried again until the stage's
+// runStage runs one stage. What does not answer is tried again until the stage's
 // time is over; a removal, which has no way back, tries again after any error.
-func (t *task) pass(ctx context.Context, s stage) error {
+func (t *task) runStage(ctx context.Context, s stage) error {
 	limit := t.limit(ctx, s)
-	for tries, wait := max(1, t.job.Attempts), t.engine.pace.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.pace.retryMax) {
-		err := t.perform(ctx, limit, s.run, unavailable)
+	for tries, wait := max(1, t.job.Attempts), t.engine.intervals.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.intervals.retryMax) {
+		err := t.retrying(ctx, limit, s.run, unavailable)
 		var broken *storeError
 		if err == nil || ctx.Err() != nil || errors.Is(err, errLost) || errors.As(err, &broken) ||
 			!t.job.Kind.Forward() && !s.final || tries >= t.engine.cfg.Attempts {
@@ -194,7 +194,7 @@ func (t *task) pass(ctx context.Context, s stage) error {
 }
 
 func (t *task) step(ctx context.Context, s seedbed.Step) error {
-	if err := t.hold.check(ctx); err != nil && s.Done == "" {
+	if err := t.lease.check(ctx); err != nil && s.Done == "" {
 		return err // what is done is recorded even so; nothing new is begun
 	}
 	err := t.withEvents(func(events []seedbed.Event) error {
@@ -215,7 +215,7 @@ func (t *task) cancelled(ctx context.Context) bool {
 	if errors.Is(context.Cause(ctx), errCancelled) {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.pace.call)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.call)
 	defer cancel()
 	job, err := t.engine.store.Job(ctx, t.ref.ID)
 	return err == nil && job.Cancel
@@ -234,7 +234,7 @@ func (t *task) finish(ctx context.Context, out seedbed.Outcome) error {
 // a write whose outcome nobody knows is worse than one more write; the epoch
 // keeps it from harm.
 func (t *task) write(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.pace.call)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.call)
 	defer cancel()
 	err := do(ctx)
 	switch {
@@ -249,7 +249,7 @@ func (t *task) write(ctx context.Context, do func(context.Context) error) error 
 // effect asks for one effect on the job's behalf, unless the lease is over. What
 // commands put out for it is the stage's output.
 func (t *task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
-	if err := t.hold.check(ctx); err != nil {
+	if err := t.lease.check(ctx); err != nil {
 		return err
 	}
 	return do(seedbed.WithOutput(ctx, t.output), seedbed.Call{Job: t.ref.ID, Epoch: t.ref.Epoch, Stage: t.stage})

@@ -19,7 +19,7 @@ func (t *task) backward(ctx context.Context) error {
 		return fromStore(err)
 	}
 	if err := t.undoable(journal); err != nil {
-		return t.leave(err)
+		return t.abandon(err)
 	}
 	var left []string
 	kept := "" // why what follows is left as it is
@@ -88,7 +88,7 @@ func (t *task) revert(ctx context.Context, name string) (problem string, orphans
 	if s.undo == nil {
 		return "", nil, nil
 	}
-	err = t.perform(ctx, min(t.engine.pace.undo, t.limit(ctx, s)), s.undo, func(err error) bool {
+	err = t.retrying(ctx, min(t.engine.intervals.undo, t.limit(ctx, s)), s.undo, func(err error) bool {
 		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
 	})
 	t.flush(name)

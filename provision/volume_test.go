@@ -220,7 +220,7 @@ func TestImageRemove(t *testing.T) {
 	l.ok(l.db.DeleteProfile(ctx, "small"))
 
 	// A clone in the trash is what only the pool knows of.
-	l.tune = func(c *Config, _ *pace) { c.Attempts = 2 }
+	l.tune = func(c *Config, _ *intervals) { c.Attempts = 2 }
 	job := l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobFailed)
 	image, err := l.db.Image(ctx, "debian")
 	l.ok(err)

@@ -50,7 +50,7 @@ func (w *domainWatch) close(n *nodeWatch) {
 }
 
 // listen gives a channel that is filled when the domain changes, until stop is called.
-func (w *domainWatch) listen(id seedbed.InstanceID) (nudged <-chan struct{}, stop func()) {
+func (w *domainWatch) listen(id seedbed.InstanceID) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,6 +159,6 @@ func (e *Engine) follow(ctx context.Context) {
 				delete(followed, name)
 			}
 		}
-		sleep(ctx, e.pace.nodes)
+		sleep(ctx, e.intervals.nodes)
 	}
 }

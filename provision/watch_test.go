@@ -11,15 +11,15 @@ func TestFollowDomains(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		pace func(*pace)
+		pace func(*intervals)
 	}{
-		{"by events", func(p *pace) { p.resync = time.Hour }},
-		{"by inventory", func(p *pace) { p.resync = 20 * time.Millisecond }},
+		{"by events", func(p *intervals) { p.resync = time.Hour }},
+		{"by inventory", func(p *intervals) { p.resync = 20 * time.Millisecond }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.tune = func(_ *Config, p *pace) { tt.pace(p) }
+			l.tune = func(_ *Config, p *intervals) { tt.pace(p) }
 			p := l.start()
 			l.wait(l.create("web1"), seedbed.JobSucceeded)
 			inst, err := l.db.InstanceByName(t.Context(), "web1")

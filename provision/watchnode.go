@@ -16,11 +16,11 @@ import (
 func (e *Engine) followNode(ctx context.Context, node string) {
 	n := e.domains.open(node)
 	defer e.domains.close(n)
-	defer e.strangers.forget(node)
+	defer e.foreign.forget(node)
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { e.watch(ctx, node) })
-	tick := time.NewTicker(e.pace.resync)
+	tick := time.NewTicker(e.intervals.resync)
 	defer tick.Stop()
 	for {
 		var err error
@@ -42,28 +42,28 @@ func (e *Engine) followNode(ctx context.Context, node string) {
 
 // watch keeps a watch on the node's worker open until ctx ends.
 func (e *Engine) watch(ctx context.Context, node string) {
-	wait := e.pace.retryMin
+	wait := e.intervals.retryMin
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := effects.Watch.Follow(ctx, e.fleet.Of(node), func(event seedbed.DomainEvent) { e.domains.tell(node, event) })
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > e.pace.retryMax {
-			wait = e.pace.retryMin
+		if time.Since(began) > e.intervals.retryMax {
+			wait = e.intervals.retryMin
 		}
-		if wait == e.pace.retryMin { // once, not at every try
+		if wait == e.intervals.retryMin { // once, not at every try
 			e.log.Warn("domain events interrupted", "node", node, "err", err)
 		}
 		sleep(ctx, wait)
-		wait = min(2*wait, e.pace.retryMax)
+		wait = min(2*wait, e.intervals.retryMax)
 	}
 }
 
 // keepState looks at one domain. That it is gone is the cleanup's business, and
 // one of an instance of another node says nothing of it.
 func (e *Engine) keepState(ctx context.Context, node string, id seedbed.InstanceID) error {
-	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
+	ctx, cancel := context.WithTimeout(ctx, e.intervals.call)
 	defer cancel()
 	if e.domains.leavesOut(id) {
 		return nil
@@ -87,17 +87,17 @@ func (e *Engine) keepState(ctx context.Context, node string, id seedbed.Instance
 
 // resync looks at every domain of the node.
 func (e *Engine) resync(ctx context.Context, node string) error {
-	ctx, cancel := context.WithTimeout(ctx, e.pace.call)
+	ctx, cancel := context.WithTimeout(ctx, e.intervals.call)
 	defer cancel()
 	inventory, err := effects.Inventory.Ask(ctx, e.fleet.Of(node), effects.None{})
 	if err != nil {
 		return err
 	}
-	instances, err := e.roll.read(ctx, e.store, e.pace.resync/12)
+	instances, err := e.instances.read(ctx, e.store, e.intervals.resync/12)
 	if err != nil {
 		return err
 	}
-	e.strangers.note(node, inventory.Taken, instances, time.Now())
+	e.foreign.note(node, inventory.Taken, instances, time.Now())
 	recorded := map[seedbed.InstanceID]seedbed.InstanceState{}
 	for _, inst := range instances {
 		if inst.Node == node {
@@ -115,17 +115,17 @@ func (e *Engine) resync(ctx context.Context, node string) error {
 	return nil
 }
 
-// roll is the instances as they were read last, for the resyncs of all nodes, which
+// instanceCache is the instances as they were read last, for the resyncs of all nodes, which
 // come at the same time. That it may be older than an inventory does no harm: the
 // store looks again before it changes anything.
-type roll struct {
+type instanceCache struct {
 	mu  sync.Mutex
 	at  time.Time
 	all []seedbed.Instance
 }
 
 // read is the instances as they were that long ago, or later.
-func (r *roll) read(ctx context.Context, store Catalogue, age time.Duration) ([]seedbed.Instance, error) {
+func (r *instanceCache) read(ctx context.Context, store Catalogue, age time.Duration) ([]seedbed.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// sight is what a run of the cleanup relies on.
-type sight struct {
+// inventory is what a run of the cleanup relies on.
+type inventory struct {
 	// nodes are those that can be relied on, by name.
 	nodes []string
 	// present are the domains of all inventories that are complete, whatever node
@@ -25,9 +25,9 @@ type sight struct {
 	skipped []string
 }
 
-// look takes the inventories of all nodes, and what is in their trash.
-func (c *Cleaner) look(ctx context.Context, now time.Time, force bool) (sight, error) {
-	var s sight
+// takeInventory takes the inventories of all nodes, and what is in their trash.
+func (c *Cleaner) takeInventory(ctx context.Context, now time.Time, force bool) (inventory, error) {
+	var s inventory
 	nodes := c.hosts.Nodes()
 	if len(nodes) == 0 {
 		s.skipped = []string{"there is no hypervisor whose inventory could be taken, so nothing is touched"}

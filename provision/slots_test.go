@@ -14,127 +14,127 @@ import (
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeats(2)
-		first, second := &seat{of: s}, &seat{of: s}
-		if !s.take(t.Context()) || !s.take(t.Context()) {
-			t.Fatal("no seat")
+		s := newSlots(2)
+		first, second := &slot{of: s}, &slot{of: s}
+		if !s.acquire(t.Context()) || !s.acquire(t.Context()) {
+			t.Fatal("no slot")
 		}
 		third := make(chan bool, 1)
-		go func() { third <- s.take(t.Context()) }()
+		go func() { third <- s.acquire(t.Context()) }()
 		synctest.Wait()
 		if len(third) > 0 {
-			t.Fatal("three have a seat of two")
+			t.Fatal("three have a slot of two")
 		}
-		// Who waits for a moment only keeps the seat.
+		// Who waits for a moment only keeps the slot.
 		end := first.wait(time.Second)
 		time.Sleep(999 * time.Millisecond)
 		end()
 		time.Sleep(time.Second)
-		first.back(t.Context())
+		first.reacquire(t.Context())
 		if len(third) > 0 {
-			t.Fatal("the seat went away within the time")
+			t.Fatal("the slot went away within the time")
 		}
 		end = first.wait(time.Second)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if len(third) == 0 || !<-third {
-			t.Fatal("the seat of one who waits was not given away")
+			t.Fatal("the slot of one who waits was not given away")
 		}
 		end()
 		// Who comes back comes before a new job, which is there already.
 		fourth, back := make(chan bool, 1), make(chan struct{})
-		go func() { fourth <- s.take(t.Context()) }()
-		go func() { first.back(t.Context()); close(back) }()
+		go func() { fourth <- s.acquire(t.Context()) }()
+		go func() { first.reacquire(t.Context()); close(back) }()
 		synctest.Wait()
-		second.leave()
+		second.release()
 		synctest.Wait()
 		if len(fourth) > 0 {
-			t.Error("a new job came before one that wanted its seat back")
+			t.Error("a new job came before one that wanted its slot back")
 		}
 		<-back
-		first.leave()
+		first.release()
 		synctest.Wait()
 		if len(fourth) == 0 || !<-fourth {
-			t.Error("a seat that is free was not given to a new job")
+			t.Error("a slot that is free was not given to a new job")
 		}
-		s.leave() // the third's
-		s.leave() // the fourth's
-		if s.free != 2 || s.aside != 0 || len(s.back) != 0 {
-			t.Errorf("at the end %d are free, %d are aside, %d want theirs back", s.free, s.aside, len(s.back))
+		s.release() // the third's
+		s.release() // the fourth's
+		if s.free != 2 || s.yielded != 0 || len(s.waiting) != 0 {
+			t.Errorf("at the end %d are free, %d are aside, %d want theirs back", s.free, s.yielded, len(s.waiting))
 		}
 	})
 }
 
-// TestSeatBesideOthers: who wants a seat back does not wait for stages that take hours; as
+// TestSeatBesideOthers: who wants a slot back does not wait for stages that take hours; as
 // long as one sits beside the others, no new job is begun.
 func TestSeatBesideOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeats(1)
-		first, long := &seat{of: s}, &seat{of: s}
-		if !s.take(t.Context()) {
-			t.Fatal("no seat")
+		s := newSlots(1)
+		first, long := &slot{of: s}, &slot{of: s}
+		if !s.acquire(t.Context()) {
+			t.Fatal("no slot")
 		}
 		end := first.wait(time.Second)
 		time.Sleep(2 * time.Second)
 		end()
-		if !s.take(t.Context()) {
-			t.Fatal("no seat for the long job")
+		if !s.acquire(t.Context()) {
+			t.Fatal("no slot for the long job")
 		}
 		began := time.Now()
-		first.back(t.Context())
-		if took := time.Since(began); took != backWithin || first.away {
+		first.reacquire(t.Context())
+		if took := time.Since(began); took != reacquireWithin || first.away {
 			t.Errorf("back after %s, away %v", took, first.away)
 		}
 		third := make(chan bool, 1)
-		go func() { third <- s.take(t.Context()) }()
-		first.leave()
+		go func() { third <- s.acquire(t.Context()) }()
+		first.release()
 		synctest.Wait()
 		if len(third) > 0 {
-			t.Error("a new job was begun while the long one has the only seat")
+			t.Error("a new job was begun while the long one has the only slot")
 		}
-		long.leave()
-		if !<-third || s.free != 0 || s.aside != 0 {
-			t.Errorf("at the end %d are free, %d are aside", s.free, s.aside)
+		long.release()
+		if !<-third || s.free != 0 || s.yielded != 0 {
+			t.Errorf("at the end %d are free, %d are aside", s.free, s.yielded)
 		}
 	})
 }
 
-// TestSeatsAreLeft: whoever stops waiting for a seat is not given one, and is forgotten.
+// TestSeatsAreLeft: whoever stops waiting for a slot is not given one, and is forgotten.
 func TestSeatsAreLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeats(1)
+		s := newSlots(1)
 		ctx, cancel := context.WithCancel(t.Context())
-		var jobs []*seat
-		for range asideMost + 1 {
-			if !s.take(t.Context()) {
-				t.Fatal("no seat")
+		var jobs []*slot
+		for range yieldMost + 1 {
+			if !s.acquire(t.Context()) {
+				t.Fatal("no slot")
 			}
-			j := &seat{of: s}
+			j := &slot{of: s}
 			jobs = append(jobs, j)
 			end := j.wait(time.Second)
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			end()
 		}
-		if s.free != 0 || s.aside != asideMost {
-			t.Errorf("%d are free and %d aside; want the last to keep its own", s.free, s.aside)
+		if s.free != 0 || s.yielded != yieldMost {
+			t.Errorf("%d are free and %d aside; want the last to keep its own", s.free, s.yielded)
 		}
-		for _, j := range jobs[:asideMost] {
-			go j.back(ctx)
+		for _, j := range jobs[:yieldMost] {
+			go j.reacquire(ctx)
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
 		for _, j := range jobs {
-			j.leave()
+			j.release()
 		}
-		if s.take(ctx) {
-			t.Error("a seat was given to one who does not want it any more")
+		if s.acquire(ctx) {
+			t.Error("a slot was given to one who does not want it any more")
 		}
-		if s.free != 1 || s.aside != 0 || len(s.back) != 0 {
-			t.Errorf("at the end %d are free, %d are aside, %d want theirs back", s.free, s.aside, len(s.back))
+		if s.free != 1 || s.yielded != 0 || len(s.waiting) != 0 {
+			t.Errorf("at the end %d are free, %d are aside, %d want theirs back", s.free, s.yielded, len(s.waiting))
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestSeatsAreLeft(t *testing.T) {
 func TestWaitingTakesNoSeat(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
-	l.tune = func(c *Config, _ *pace) { c.Workers = 1 }
+	l.tune = func(c *Config, _ *intervals) { c.Workers = 1 }
 	var inside, most atomic.Int32
 	count := func(_ context.Context, name string, at drivertest.Point) error {
 		switch {
@@ -189,11 +189,11 @@ func TestWaitingTakesNoSeat(t *testing.T) {
 	}
 }
 
-// TestWaitingCounts: a job that waits without a seat counts for its node as before.
+// TestWaitingCounts: a job that waits without a slot counts for its node as before.
 func TestWaitingCounts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *pace) { c.Workers, c.PerNode = 1, 2 }
+	l.tune = func(c *Config, _ *intervals) { c.Workers, c.PerNode = 1, 2 }
 	l.deaf.Store(true)
 	jobs := []seedbed.JobID{l.create("web1"), l.create("web2"), l.create("web3")}
 	var claims atomic.Int32

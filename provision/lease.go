@@ -18,8 +18,8 @@ var (
 	errCancelled = errors.New("cancelled on request")
 )
 
-// hold keeps one job's lease while it is worked on.
-type hold struct {
+// leaseKeeper renews one job's lease while it is worked on.
+type leaseKeeper struct {
 	engine *Engine
 	ref    seedbed.JobRef
 	// leased ends with the lease or the engine; everything done for the job is
@@ -31,9 +31,9 @@ type hold struct {
 	end             context.CancelCauseFunc
 }
 
-// hold starts to renew the lease of a job that was claimed at that moment.
-func (e *Engine) hold(ctx context.Context, ref seedbed.JobRef, claimed time.Time) *hold {
-	h := &hold{engine: e, ref: ref, start: claimed, ended: make(chan struct{})}
+// keepLease starts to renew the lease of a job that was claimed at that moment.
+func (e *Engine) keepLease(ctx context.Context, ref seedbed.JobRef, claimed time.Time) *leaseKeeper {
+	h := &leaseKeeper{engine: e, ref: ref, start: claimed, ended: make(chan struct{})}
 	h.until.Store(int64(e.cfg.Lease))
 	var cancel context.CancelCauseFunc
 	h.leased, h.end = context.WithCancelCause(ctx)
@@ -46,13 +46,13 @@ func (e *Engine) hold(ctx context.Context, ref seedbed.JobRef, claimed time.Time
 }
 
 // release stops renewing and waits for that. It writes nothing.
-func (h *hold) release() {
+func (h *leaseKeeper) release() {
 	h.end(context.Canceled)
 	<-h.ended
 }
 
 // check tells why no effect may be started now; nil when one may.
-func (h *hold) check(ctx context.Context) error {
+func (h *leaseKeeper) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -66,11 +66,11 @@ func (h *hold) check(ctx context.Context) error {
 // renew extends the lease every third of it, and between that looks whether the
 // job is to be cancelled. Without a renewal for two thirds it ends the contexts,
 // so that nothing runs any more when the lease is over.
-func (h *hold) renew(cancel context.CancelCauseFunc) {
+func (h *leaseKeeper) renew(cancel context.CancelCauseFunc) {
 	lease := h.engine.cfg.Lease
 	renewed := h.start
 	for {
-		sleep(h.leased, min(lease/3, h.engine.pace.cancelPoll))
+		sleep(h.leased, min(lease/3, h.engine.intervals.cancelPoll))
 		if h.leased.Err() != nil {
 			return
 		}
@@ -96,7 +96,7 @@ func (h *hold) renew(cancel context.CancelCauseFunc) {
 	}
 }
 
-func (h *hold) extend(lease time.Duration) (cancel bool, err error) {
+func (h *leaseKeeper) extend(lease time.Duration) (cancel bool, err error) {
 	ctx, done := context.WithTimeout(h.leased, lease/3)
 	defer done()
 	return h.engine.store.RenewLease(ctx, h.ref, lease)

@@ -1,0 +1,61 @@
+package provision
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// slot is one job's slot. The job holds it while it does something, and yields it while it
+// waits for longer than a moment for the guest plane or the guest.
+type slot struct {
+	of *slots
+
+	mu      sync.Mutex
+	waiting bool
+	away    bool
+}
+
+// wait begins a wait, after patience of which the slot is yielded. What follows the wait may
+// need no slot; a job that begins something reacquires it first.
+func (s *slot) wait(patience time.Duration) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = true
+	timer := time.AfterFunc(patience, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waiting && !s.away {
+			s.away = s.of.yield()
+		}
+	})
+	return func() {
+		timer.Stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting = false
+	}
+}
+
+// reacquire gets a slot again if the job has yielded its own. When ctx ends first it has none.
+func (s *slot) reacquire(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		s.away = !s.of.reacquire(ctx)
+	}
+}
+
+// yield begins a wait for the guest plane or the guest. end must be called when the stage ends.
+func (t *task) yield() (end func()) { return t.slot.wait(t.engine.intervals.yield) }
+
+// release gives the slot back when the job ends.
+func (s *slot) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		s.of.leaveYielded()
+	} else {
+		s.of.release()
+	}
+}

@@ -97,7 +97,7 @@ func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.Scrip
 		v.Name = showing(inst)
 		return v, v.Name, err
 	}
-	return v, "", seedbed.Errorf(seedbed.ErrInvalid, "there is no call %q", seedbed.Clip(c.Name))
+	return v, "", seedbed.Errorf(seedbed.ErrInvalid, "unknown call %q", seedbed.Clip(c.Name))
 }
 
 // source is an image of the pool, and its size.

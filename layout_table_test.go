@@ -98,6 +98,7 @@ var layout = map[string]string{
 	"internal/lab":     "api/client api/wire",
 	"internal/lab/*":   "internal/lab",
 	"internal/ovatest": "",
+	"internal/sample":  "",
 	"internal/testdb":  "internal/lab store store/sqldb",
 }
 
@@ -122,7 +123,7 @@ var outside = map[string]string{
 }
 
 // support are the packages that only tests and benchmarks import.
-const support = "internal/lab internal/lab/* internal/testdb internal/feedtest internal/ovatest internal/bench internal/bench/* " +
+const support = "internal/lab internal/sample internal/lab/* internal/testdb internal/feedtest internal/ovatest internal/bench internal/bench/* " +
 	"netcfg/netnstest store/storetest store/coordtest provision/worker/drivertest"
 
 // sizes: how much may be in one place. What is above it today is listed, with how much it may be;

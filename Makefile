@@ -15,7 +15,7 @@ PURE    := seedbedd seedbed-metadata seedbed
 # The worker alone links C: libvirt, librados, librbd. Debian 12's Ceph is a Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
-.PHONY: help run test vet check build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
+.PHONY: help run test test-long vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,24 +26,57 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@$(MAKE) --no-print-directory build labctl image
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
-# One package after another: several use the host's one libvirtd, or watch the clock.
-# The last ones do neither together, and mostly wait: two of them at a time.
-APART := provision provision/ceph store store/zk provision/script/python
-GOTEST = CGO_ENABLED=1 go test -count=1 -timeout 40m -tags integration,$(TAGS)
-test: ## everything: unit, contract, integration and end-to-end tests (root)
+# Packages that use the host's one libvirtd, or watch the clock, run one after another. Those that do
+# neither, and mostly wait, run beside them, one after another too.
+APART  := provision provision/ceph store store/zk provision/script/python
+GOTEST  = CGO_ENABLED=1 go test -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)
+LIMIT  := 40m
+TIMES  := .cache/times
+# A test takes a few cases of each large matrix, chosen by SEEDBED_SEED, or all with SEEDBED_LONG=1 (internal/sample).
+test: export SEEDBED_SEED ?= $(shell date +%s)
+test: ## every path once: unit, contract, integration and end-to-end tests (root); SEEDBED_SEED=N chooses the samples
 	@internal/lab/packages.sh test
 	@$(MAKE) --no-print-directory vet build image
-	@status=0; \
-	$(GOTEST) -p 1 $$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))") || status=1; \
-	$(GOTEST) -p 2 $(addprefix ./,$(APART)) || status=1; \
+	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
+	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
+	$(GOTEST) -p 1 $(addprefix ./,$(APART)) > $(TIMES)/apart 2>&1 & apart=$$!; \
+	status=0; \
+	$(GOTEST) -p 1 $$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))") 2>&1 | \
+		tee $(TIMES)/rest || status=1; \
+	wait $$apart || status=1; \
+	cat $(TIMES)/apart; \
+	echo 'where the time went:'; \
+	cat $(TIMES)/apart $(TIMES)/rest | awk '($$1 == "ok" || $$1 == "FAIL") && $$3 ~ /s$$/ { print $$3, $$2 }' | sort -rn | head -12; \
 	exit $$status
+
+test-long: ## like test, with all cases of the large matrices: hours
+	@SEEDBED_LONG=1 $(MAKE) --no-print-directory test LIMIT=6h
 
 vet: ## format and vet, without tags and without C
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
 	CGO_ENABLED=0 go vet ./...
 
-check: vet ## the fast part: format, vet, unit tests; no root, no network, no cgo
+# The linter is no part of go.mod: it would bring hundreds of modules.
+LINT_VERSION := v2.15.0
+LINT         := $(CURDIR)/.cache/golangci-lint-$(LINT_VERSION)
+lint: $(LINT) ## what .golangci.yml asks for, on all Go files; installs the linter, once
+	@CGO_ENABLED=1 $(LINT) run
+
+$(LINT):
+	@echo 'installing golangci-lint $(LINT_VERSION) (once, about two minutes)'
+	@mkdir -p $(@D)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	GOBIN="$$dir" CGO_ENABLED=0 go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); \
+	mv "$$dir/golangci-lint" $@
+
+check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's headers for lint (make packages), no root, no network
 	CGO_ENABLED=0 go test ./...
+
+# What has goroutines that share memory. The race detector needs C and makes tests several times slower.
+RACE := . ./store/... ./provision ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
+	./webhook/... ./api/... ./internal/cgate ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
+race: ## unit tests of the packages with goroutines, with the race detector
+	CGO_ENABLED=1 go test -race -timeout 20m $(RACE)
 
 build: ## the four programs, in bin/
 	@mkdir -p bin

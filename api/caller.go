@@ -52,7 +52,7 @@ func peerUID(ctx *fasthttp.RequestCtx) string {
 		return "?"
 	}
 	uid := "?"
-	raw.Control(func(fd uintptr) {
+	_ = raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			uid = strconv.Itoa(int(cred.Uid))
 		}

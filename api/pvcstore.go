@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// SystemTemplates, NetworkTemplates and StorageTemplates are the templates of
+// SystemTemplates are, like NetworkTemplates and StorageTemplates, the templates of
 // PVC's provisioner. Their methods give ErrInUse, naming who uses it, for what
 // cannot be deleted.
 type SystemTemplates interface {

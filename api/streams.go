@@ -133,7 +133,7 @@ func (r *router) pour(conn net.Conn, who caller, from source) error {
 	go func() { // nothing more is to come: what comes is the end
 		defer close(gone)
 		var b [1]byte
-		conn.Read(b[:])
+		_, _ = conn.Read(b[:])
 		cancel()
 	}()
 	defer func() {

@@ -101,7 +101,7 @@ func cutSum(s string) (body string, sum [sha256.Size]byte, err error) {
 // sha256Of is the digest of s without a copy of it.
 func sha256Of(s string) (sum [sha256.Size]byte) {
 	h := sha256.New()
-	io.Copy(h, strings.NewReader(s))
+	_, _ = io.Copy(h, strings.NewReader(s))
 	h.Sum(sum[:0])
 	return sum
 }

@@ -30,12 +30,14 @@ func (p *Plane) check() error {
 	}
 	bridges := bridgeNames(state)
 	for _, g := range state.Guests {
-		for _, nic := range g.NICs {
-			if found, _, ok := p.directory.Find(bridges[nic.Network], nic.MAC); !ok || found.ID != g.ID {
-				return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, state.Revision)
-			}
-			return nil
+		if len(g.NICs) == 0 {
+			continue
 		}
+		nic := g.NICs[0] // one of one instance will do
+		if found, _, ok := p.directory.Find(bridges[nic.Network], nic.MAC); !ok || found.ID != g.ID {
+			return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, state.Revision)
+		}
+		return nil
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ type collector struct {
 	state   string // the directory of the feed's snapshot
 }
 
+// NewCollector returns the figures of the guest plane, for Prometheus.
 func NewCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager,
 	state string) prometheus.Collector {
 	return collector{guests, client, spool, network, state}

@@ -60,6 +60,7 @@ type Plane struct {
 	asked   chan chan<- error // by alive
 }
 
+// New returns a plane that has not applied anything yet.
 func New(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool,
 	c config.Metadata, log *slog.Logger) *Plane {
 	return &Plane{

@@ -137,7 +137,7 @@ func checkBridge(n seedbed.Network, links map[string]link) seedbed.Check {
 	case !l.up:
 		return failed(name, errors.New("it is down"), "it is brought up when the network is next applied")
 	}
-	if err, hint := checkSwitches(n.Bridge); err != nil {
+	if hint, err := checkSwitches(n.Bridge); err != nil {
 		return failed(name, err, hint)
 	}
 	v6 := "with IPv6"

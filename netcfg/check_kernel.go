@@ -108,7 +108,7 @@ func checkForeignChains(bridged bool) seedbed.Check {
 // checkSwitches looks at what decides whether a bridge answers its guests. Of
 // rp_filter and arp_ignore the kernel takes the greater of the bridge's own
 // value and conf/all.
-func checkSwitches(bridge string) (problem error, hint string) {
+func checkSwitches(bridge string) (hint string, problem error) {
 	for _, s := range []struct {
 		name string
 		bad  func(all, own int) bool
@@ -126,17 +126,17 @@ func checkSwitches(bridge string) (problem error, hint string) {
 	} {
 		all, err := readSysctl(keyConf("all", s.name))
 		if err != nil {
-			return err, ""
+			return "", err
 		}
 		own, err := readSysctl(keyConf(bridge, s.name))
 		if err != nil {
-			return err, ""
+			return "", err
 		}
 		if s.bad(all, own) {
 			iface, value := s.fix(all)
-			return fmt.Errorf("%s is in the way of metadata (all %d, %s %d)", s.name, all, bridge, own),
-				fmt.Sprintf("sysctl -w %s=%d", sysctlName(keyConf(iface, s.name)), value)
+			return fmt.Sprintf("sysctl -w %s=%d", sysctlName(keyConf(iface, s.name)), value),
+				fmt.Errorf("%s is in the way of metadata (all %d, %s %d)", s.name, all, bridge, own)
 		}
 	}
-	return nil, ""
+	return "", nil
 }

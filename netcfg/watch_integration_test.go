@@ -105,12 +105,12 @@ func TestFreePrefixAvoidsRoutes(t *testing.T) {
 // TestPortHolder: who keeps an address from being bound, other than ourselves.
 func TestPortHolder(t *testing.T) {
 	m := open(t)
-	own, err := net.Listen("tcp4", "169.254.169.254:8099")
-	if err == nil {
+	if _, err := net.Listen("tcp4", "169.254.169.254:8099"); err == nil {
 		t.Fatal("the address is there before the bridge")
 	}
 	apply(t, m, state0(), Options{})
-	if own, err = net.Listen("tcp4", "169.254.169.254:8099"); err != nil {
+	own, err := net.Listen("tcp4", "169.254.169.254:8099")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := m.PortHolder(netip.MustParseAddrPort("169.254.169.254:8099")); err != nil || got != "" {

@@ -110,7 +110,9 @@ func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	w.mu.Lock()
 	due := w.working[id] && !is
 	if is {
-		w.working[id] = w.working[id] // what is due stays so
+		if _, known := w.working[id]; !known { // what is due stays so
+			w.working[id] = false
+		}
 	} else {
 		delete(w.working, id)
 	}

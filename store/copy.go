@@ -82,7 +82,7 @@ func copyAll(ctx context.Context, src *sql.Tx, conn *pgx.Conn, name string) ([]C
 	if err != nil {
 		return nil, err
 	}
-	defer dst.Rollback(context.WithoutCancel(ctx)) // does nothing after Commit
+	defer func() { _ = dst.Rollback(context.WithoutCancel(ctx)) }() // does nothing after Commit
 	if err := checkTarget(ctx, src, dst, name); err != nil {
 		return nil, err
 	}

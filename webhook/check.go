@@ -61,11 +61,11 @@ func CheckHook(h seedbed.Hook) error {
 
 // CheckHook is the function of that name, and refuses besides what this server's
 // listener would never let through.
-func (r *Server) CheckHook(h seedbed.Hook) error {
+func (s *Server) CheckHook(h seedbed.Hook) error {
 	switch {
-	case h.MaxBody > seedbed.Bytes(r.maxBody):
-		return invalid("max_body %s: the listener takes no more than %s: want at most that, or a larger webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(r.maxBody))
-	case len(h.Subjects) > 0 && !r.Certificates:
+	case h.MaxBody > seedbed.Bytes(s.maxBody):
+		return invalid("max_body %s: the listener takes no more than %s: want at most that, or a larger webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(s.maxBody))
+	case len(h.Subjects) > 0 && !s.Certificates:
 		return invalid("subjects: the listener asks nobody for a certificate, and so nobody could send: want webhook.tls.client_ca in the configuration first, which says whose certificates count")
 	}
 	return CheckHook(h)

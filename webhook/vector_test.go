@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"testing"
-	"time"
 
 	"seedbed/webhook/signature"
 )
@@ -16,8 +15,6 @@ const (
 	vectorSignature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	vectorV1A       = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
 )
-
-var vectorTime = time.Unix(1614265330, 0)
 
 func vectorKey(t testing.TB) []byte {
 	t.Helper()

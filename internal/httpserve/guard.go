@@ -63,7 +63,7 @@ func (g Guard) settle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if !ctx.Response.ConnectionClose() && ctx.Request.Header.ContentLength() <= g.Discard {
-		io.CopyN(io.Discard, stream, int64(g.Discard))
+		_, _ = io.CopyN(io.Discard, stream, int64(g.Discard))
 	}
 	ctx.SetConnectionClose()
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // streaming serves an app that answers how many bytes of a body it read.
-func streaming(t *testing.T, life context.Context) string {
+func streaming(life context.Context, t *testing.T) string {
 	t.Helper()
 	write := func(ctx *fasthttp.RequestCtx, p Problem) { p.Write(ctx) }
 	app := New(fiber.Config{BodyLimit: bodyLimit, ErrorHandler: func(c *fiber.Ctx, err error) error {
@@ -89,7 +89,7 @@ func TestStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", streaming(t, c.life))
+			conn, err := net.Dial("tcp", streaming(c.life, t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ func afterCollection() {
 }
 
 // sentinel is not of the kind of small object that shares its memory with others.
-type sentinel struct{ self *sentinel }
+type sentinel struct{ _ *sentinel }
 
 // percent is the GOGC by which a heap of so many bytes has headroom.
 func percent(live uint64) int {

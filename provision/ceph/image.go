@@ -123,7 +123,7 @@ func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed
 	}
 	asking, stop := context.WithCancel(ctx)
 	number := p.numbered(asking, h, t.Name)
-	defer number()
+	defer func() { _, _ = number() }()
 	defer stop()
 	if err := image.Write(ctx, src.Path(), image.Format(t.Format), p.cfg.qemuTarget(from), report); err != nil {
 		return nil, unanswered(err)

@@ -27,7 +27,7 @@ func onHost(t *testing.T) string {
 }
 
 // take opens a file and makes it private; copied reports whether that took a copy.
-func take(t *testing.T, ctx context.Context, spec seedbed.ImageSpec, spool *Spool) (_ context.Context, _ *Private, copied bool) {
+func take(ctx context.Context, t *testing.T, spec seedbed.ImageSpec, spool *Spool) (_ context.Context, _ *Private, copied bool) {
 	t.Helper()
 	src, err := OpenSource(spec, spool)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestPrivate(t *testing.T) {
 		"uploaded":             {seedbed.ImageSpec{Upload: uploadName, SHA256: hexSum(disk)}, false, hexSum(disk)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, p, copied := take(t, t.Context(), c.spec, uploaded(t, disk))
+			ctx, p, copied := take(t.Context(), t, c.spec, uploaded(t, disk))
 			if copied != c.copied {
 				t.Errorf("copied: %v; want %v", copied, c.copied)
 			}
@@ -143,7 +143,7 @@ func TestFrozenFileIsChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			settle(t, path)
-			ctx, p, copied := take(t, t.Context(), seedbed.ImageSpec{Path: path}, nil)
+			ctx, p, copied := take(t.Context(), t, seedbed.ImageSpec{Path: path}, nil)
 			if copied {
 				t.Fatal("it was copied")
 			}
@@ -176,7 +176,7 @@ func TestFrozenFileOfAnotherDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	settle(t, path)
-	_, p, _ := take(t, t.Context(), seedbed.ImageSpec{Path: path, SHA256: hexSum(nil)}, nil)
+	_, p, _ := take(t.Context(), t, seedbed.ImageSpec{Path: path, SHA256: hexSum(nil)}, nil)
 	if _, err := p.Digest(func() {}); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}

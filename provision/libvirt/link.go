@@ -70,7 +70,7 @@ func (l *link) hold(ctx context.Context) error {
 		return err
 	}
 	// On a broken connection this returns an error, but still removes the callback.
-	defer conn.DomainEventDeregister(callback)
+	defer func() { _ = conn.DomainEventDeregister(callback) }()
 	gone := make(chan struct{}, 1)
 	// Drivers inside this process, such as test, do not have a connection that could break.
 	err = conn.RegisterCloseCallback(func(*lv.Connect, lv.ConnectCloseReason) {
@@ -82,12 +82,12 @@ func (l *link) hold(ctx context.Context) error {
 	if err != nil && !has(err, lv.ERR_NO_SUPPORT) {
 		return absent(l.uri, err)
 	}
-	defer conn.UnregisterCloseCallback()
+	defer func() { _ = conn.UnregisterCloseCallback() }()
 	// From here on only the event loop uses the connection.
 	if err := conn.SetKeepAlive(keepAliveSeconds, keepAliveCount); err != nil && !has(err, lv.ERR_NO_SUPPORT) {
 		return absent(l.uri, err)
 	}
-	defer conn.SetKeepAlive(0, 0)
+	defer func() { _ = conn.SetKeepAlive(0, 0) }()
 	l.log.Info("following libvirt's events", "uri", l.uri)
 	l.up()
 	defer l.down()

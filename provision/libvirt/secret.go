@@ -27,7 +27,7 @@ func (s Secret) define(conn *lv.Connect) error {
 	if err != nil {
 		return explain(what, err)
 	}
-	defer secret.Free()
+	defer func() { _ = secret.Free() }()
 	if err := secret.SetValue(key, 0); err != nil {
 		return explain(what, err)
 	}

@@ -41,6 +41,7 @@ type Placer struct {
 	seats map[*Seat]bool
 }
 
+// New returns a placer that chooses among hosts; own is the node of this host.
 func New(hosts Hosts, own string, conf Config) *Placer {
 	return &Placer{hosts: hosts, own: own, conf: conf, now: time.Now, seats: map[*Seat]bool{}}
 }

@@ -145,38 +145,39 @@ func (r *rig) printed() string {
 	return all.String()
 }
 
-// classScript has the module paths of PVC 0.9.84 and later; more is put into its steps.
+// classScript has the module paths of PVC 0.9.84 and later; in replaces its STEPs.
 const classScript = `
 from daemon_lib.vmbuilder import VMBuilder
 import os
 class VMBuilderScript(VMBuilder):
     def setup(self):
         self.kept = 1
-        %s
+        STEP
     def create(self):
-        %s
-        return "<domain><name>%%s</name></domain>" %% self.vm_name
+        STEP
+        return "<domain><name>%s</name></domain>" % self.vm_name
     def prepare(self):
-        %s
+        STEP
         pass
     def install(self):
-        %s
+        STEP
         pass
     def cleanup(self):
-        %s
+        STEP
         pass
 `
 
 // in is a class script that does that in one step.
 func in(at, what string) string {
-	args := make([]any, 5)
-	for i, name := range []string{"setup", "create", "prepare", "install", "cleanup"} {
-		args[i] = "pass"
+	text := classScript
+	for _, name := range []string{"setup", "create", "prepare", "install", "cleanup"} {
+		does := "pass"
 		if name == at {
-			args[i] = strings.ReplaceAll(what, "\n", "\n        ")
+			does = strings.ReplaceAll(what, "\n", "\n        ")
 		}
+		text = strings.Replace(text, "STEP", does, 1)
 	}
-	return fmt.Sprintf(classScript, args...)
+	return text
 }
 
 var noData = map[string]any{"volumes": []any{}, "networks": []any{}, "script_arguments": map[string]any{}}

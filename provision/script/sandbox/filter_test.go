@@ -10,10 +10,10 @@ import (
 func judge(t *testing.T, code []unix.SockFilter, arch uint32, number int, args ...uint64) uint32 {
 	t.Helper()
 	word := func(off uint32) uint32 {
-		switch {
-		case off == offNumber:
+		switch off {
+		case offNumber:
 			return uint32(number)
-		case off == offArch:
+		case offArch:
 			return arch
 		}
 		if i := int(off-offArgs) / 8; i < len(args) {

@@ -92,7 +92,7 @@ func (b *broker) detach(parent int, name string, id uint64, rec *mounted, lazy b
 	if err := unix.Fchdir(parent); err != nil {
 		return err
 	}
-	defer unix.Chdir("/")
+	defer func() { _ = unix.Chdir("/") }()
 	err = unix.Unmount(name, unix.UMOUNT_NOFOLLOW)
 	if err == unix.EBUSY && (lazy || rec.bind && !b.carries(id)) {
 		err = b.leave(parent, name, id)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -35,12 +34,14 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		return seedbed.Receipt{}, err
 	}
 	var receipt seedbed.Receipt
+	var accepted seedbed.Job
 	asker := seedbed.ChangeOf(ctx)
-	write := func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+	write := func(ctx context.Context, b *Batch) ([]notice, error) {
+		a := a // it may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		asked := "accepted"
 		if a.Delivery != nil {
-			old, err := earlier(ctx, tx, *a.Delivery)
+			old, err := earlier(ctx, b, *a.Delivery)
 			if err != nil {
 				return nil, err
 			}
@@ -49,45 +50,45 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				return nil, errUnchanged
 			}
 			asked = fmt.Sprintf("accepted from hook %s, delivery %s", a.Delivery.Hook, a.Delivery.ID)
-			if err := holdQuota(ctx, tx, a); err != nil {
+			if err := holdQuota(ctx, b.Tx, a); err != nil {
 				return nil, err
 			}
 		}
-		if err := holdToken(ctx, tx, asker, &a); err != nil {
+		if err := holdToken(ctx, b.Tx, asker, &a); err != nil {
 			return nil, err
 		}
-		if err := db.accept(ctx, tx, &a); err != nil {
+		if err := db.accept(ctx, b, &a); err != nil {
 			return nil, err
 		}
-		if err := recordDelivery(ctx, tx, a); err != nil {
-			return nil, err
-		}
-		if err := firstEvent(ctx, tx, a.Job.ID, asked); err != nil {
-			return nil, err
-		}
+		recordDelivery(b.Tx, a)
+		firstEvent(b.Tx, a.Job.ID, asked)
+		accepted = a.Job
 		return []notice{acceptance(a)}, nil
 	}
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// It shares its transaction with others, who may have asked for something else.
-		err = db.together(ctx, what, func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
-			told, err := write(ctx, tx)
+		err = db.together(ctx, what, func(ctx context.Context, b *Batch) ([]notice, error) {
+			told, err := write(ctx, b)
+			if known := (*seedbed.Error)(nil); b.shared && a.Delivery != nil && errors.As(err, &known) {
+				return nil, errApart // it may have been accepted before, which is looked for then
+			}
 			if err == nil {
-				err = audit(ctx, tx, asker, what)
+				audit(b.Tx, asker, what)
 			}
 			return told, err
 		})
 	} else {
-		err = db.update(ctx, what, func(tx *sql.Tx) error {
-			told, err := write(ctx, tx)
+		err = db.update(ctx, what, func(tx *Tx) error {
+			told, err := write(ctx, alone(tx))
 			if err != nil {
 				return err
 			}
-			if err := emit(ctx, tx, told...); err != nil || a.Job.Kind != seedbed.JobRemove || !a.Job.Blocked {
+			if err := emit(ctx, tx, told...); err != nil || a.Job.Kind != seedbed.JobRemove || !accepted.Blocked {
 				return err
 			}
-			receipt.Cancels = a.Job.After
-			receipt.State, err = db.cancelFollowed(ctx, tx, a.Job)
+			receipt.Cancels = accepted.After
+			receipt.State, err = db.cancelFollowed(ctx, tx, accepted)
 			return err
 		})
 	}
@@ -170,55 +171,53 @@ func checkInstance(i *seedbed.Instance) error {
 }
 
 // accept writes the job and what it works on.
-func (db *DB) accept(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
-	if err := acceptAfter(ctx, tx, &a.Job); err != nil {
+func (db *DB) accept(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
+	if err := acceptAfter(ctx, b.Tx, &a.Job); err != nil {
 		return err
 	}
 	if a.Job.Kind == seedbed.JobCreate || a.Job.Kind == seedbed.JobAdopt {
-		return db.acceptCreate(ctx, tx, a)
+		return db.acceptCreate(ctx, b, a)
 	}
-	if err := acceptSubject(ctx, tx, a); err != nil {
+	if err := acceptSubject(ctx, b, a); err != nil {
 		return err
 	}
-	if err := acceptPool(ctx, tx, a); err != nil {
+	if err := acceptPool(ctx, b.Tx, a); err != nil {
 		return err
 	}
-	return insertJob(ctx, tx, a.Job)
+	return insertJob(ctx, b, a.Job)
 }
 
 // acceptCreate writes the job before what refers to it: SQLite would look
 // through all of that for each job that comes after (deferred foreign keys).
-func (db *DB) acceptCreate(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
-	if tx == nil && a.Compose != nil { // it reads what was written
-		return errReads
-	}
+func (db *DB) acceptCreate(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
 	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
 	if len(a.Instance.Volumes) > 0 {
 		a.Job.Pool = a.Instance.Volumes[0].Pool
 	}
-	if err := insertJob(ctx, tx, a.Job); err != nil {
+	if err := insertJob(ctx, b, a.Job); err != nil {
 		return err
 	}
 	hook := ""
 	if a.Delivery != nil {
 		hook = a.Delivery.Hook
 	}
-	if err := db.insertInstance(ctx, tx, a.Job.ID, *a.Instance, hook); err != nil {
+	if err := db.insertInstance(ctx, b, a.Job.ID, *a.Instance, hook); err != nil {
 		return err
 	}
 	if a.Script != nil {
-		if err := insertScriptRun(ctx, tx, a.Job.ID, *a.Script); err != nil {
+		if err := insertScriptRun(ctx, b.Tx, a.Job.ID, *a.Script); err != nil {
 			return err
 		}
 	}
 	if a.Compose == nil {
 		return nil
 	}
-	return compose(ctx, tx, a.Instance.ID, a.Compose)
+	return compose(ctx, b.Tx, a.Instance.ID, a.Compose)
 }
 
 // acceptSubject writes what a job other than a create works on, and completes the job's row.
-func acceptSubject(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+func acceptSubject(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
+	tx := b.Tx
 	switch a.Job.Kind {
 	case seedbed.JobImport:
 		a.Job.Subject, a.Job.Instance = a.Image.Name, ""

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"net/netip"
 	"strings"
@@ -36,26 +35,29 @@ func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool, m
 
 // lockNetwork reads a network and keeps others from giving out its addresses
 // until the transaction ends.
-func lockNetwork(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network, error) {
-	return one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", clean(name, 80)),
+func lockNetwork(ctx context.Context, tx *Tx, name string) (seedbed.Network, error) {
+	return lockOne(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", clean(name, 80)),
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
 }
 
-// networkOf is lockNetwork, but for writes that are gathered what is known.
-func networkOf(ctx context.Context, tx *sql.Tx, name string) (seedbed.Network, error) {
-	if p := pileOf(ctx); p != nil {
-		n, err := p.db.knownNetwork(ctx, name)
-		if err == nil {
-			p.networks = sayNetwork(n).among(p.networks)
-		}
-		return n, err
+// network is lockNetwork, once for all writes of the batch.
+func (b *Batch) network(ctx context.Context, name string) (seedbed.Network, error) {
+	if n, ok := b.networks[name]; ok {
+		return n, nil
 	}
-	return lockNetwork(ctx, tx, name)
+	n, err := lockNetwork(ctx, b.Tx, name)
+	if err == nil {
+		if b.networks == nil {
+			b.networks = map[string]seedbed.Network{}
+		}
+		b.networks[name] = n
+	}
+	return n, err
 }
 
 // assignAddr gives want, or the lowest free address when want is zero. The
 // network is locked; the claim is the caller's to make.
-func (db *DB) assignAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
+func (db *DB) assignAddr(ctx context.Context, b *Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
 			return want, seedbed.Errorf(seedbed.ErrInvalid, "address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",
@@ -63,17 +65,7 @@ func (db *DB) assignAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network, wan
 		}
 		return want, nil
 	}
-	if p := pileOf(ctx); p != nil {
-		return db.nextOf(ctx, p, n)
-	}
-	if a, err := db.nextFree(ctx, tx, n); err != nil || a.IsValid() {
-		return a, err
-	}
-	a, err := lowestAddr(ctx, tx, n)
-	if err == nil {
-		db.next.gave(n.Name, a)
-	}
-	return a, err
+	return db.freeAddr(ctx, b, n)
 }
 
 // FreeAddr is the address that a new instance in the network would get;
@@ -83,7 +75,7 @@ func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err e
 	if err != nil {
 		return a, err
 	}
-	err = db.view(ctx, "find a free address", func(tx *sql.Tx) error {
+	err = db.view(ctx, "find a free address", func(tx *Tx) error {
 		a, err = lowestAddr(ctx, tx, n)
 		return err
 	})
@@ -91,7 +83,7 @@ func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err e
 }
 
 // lowestAddr is the lowest free address of all.
-func lowestAddr(ctx context.Context, tx *sql.Tx, n seedbed.Network) (netip.Addr, error) {
+func lowestAddr(ctx context.Context, tx *Tx, n seedbed.Network) (netip.Addr, error) {
 	taken, err := takenAddrs(ctx, tx, n)
 	if err != nil {
 		return netip.Addr{}, err
@@ -107,7 +99,7 @@ func noneFree(n seedbed.Network) error {
 }
 
 // takenAddrs are the addresses of a network that somebody has.
-func takenAddrs(ctx context.Context, tx *sql.Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
+func takenAddrs(ctx context.Context, tx *Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
 	texts, err := list(ctx, tx, value[string], `SELECT addr FROM nic WHERE network = $1`, n.Name)
 	if err != nil {
 		return nil, err

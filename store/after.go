@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"seedbed"
 )
 
 // acceptAfter looks at the job that a new one comes after, and has it wait.
-func acceptAfter(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptAfter(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	j.Blocked = false
 	if j.Kind.Forward() { // a removal finds for itself what it follows
 		j.After = ""
@@ -17,11 +16,8 @@ func acceptAfter(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 	if j.After == "" {
 		return nil
 	}
-	if tx == nil {
-		return errReads
-	}
 	// The row is locked, so that its end sees who waits for it.
-	before, err := one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clean(string(j.After), 80)),
+	before, err := lockOne(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clean(string(j.After), 80)),
 		`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, j.After)
 	switch {
 	case err != nil:
@@ -36,7 +32,7 @@ func acceptAfter(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 }
 
 // acceptPool completes the row of a job, other than a create, with the pool that it works on.
-func acceptPool(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) (err error) {
+func acceptPool(ctx context.Context, tx *Tx, a *seedbed.Acceptance) (err error) {
 	j := &a.Job
 	switch j.Kind {
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove: // of none, or it is known
@@ -52,7 +48,7 @@ func acceptPool(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) (err err
 
 // giveUp ends a job that nobody has begun. One that came with an upload has a
 // file with the worker: it is left to whoever claims it, which undoes it.
-func (db *DB) giveUp(ctx context.Context, tx *sql.Tx, j seedbed.Job, why string) error {
+func (db *DB) giveUp(ctx context.Context, tx *Tx, j seedbed.Job, why string) error {
 	var spec seedbed.ImportSpec
 	if j.Kind == seedbed.JobImport {
 		if err := readSpec(j, &spec); err != nil {
@@ -67,7 +63,7 @@ func (db *DB) giveUp(ctx context.Context, tx *sql.Tx, j seedbed.Job, why string)
 
 // endDependents lets the jobs start that waited for j to succeed, or ends them
 // when it did not, with those that wait for them in turn. A removal follows any end.
-func (db *DB) endDependents(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+func (db *DB) endDependents(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	waiting, err := list(ctx, tx, scanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobColumns, j.ID)
 	if err != nil {
 		return err
@@ -88,9 +84,7 @@ func (db *DB) endDependents(ctx context.Context, tx *sql.Tx, j seedbed.Job) erro
 		if err := exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, w.ID); err != nil {
 			return err
 		}
-		if err := addEvent(ctx, tx, w.ID, seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has succeeded", j.ID.Short())}); err != nil {
-			return err
-		}
+		addEvent(tx, w.ID, seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has succeeded", j.ID.Short())})
 	}
 	return nil
 }

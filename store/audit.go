@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"time"
 
@@ -17,13 +16,11 @@ const maxAudited = 64 << 10
 
 // audit writes down, in the transaction of what is changed, who asked for it.
 // What nobody asked for, such as the engine's own work, leaves no entry.
-func audit(ctx context.Context, tx *sql.Tx, c *seedbed.Change, what string) error {
+func audit(tx *Tx, c *seedbed.Change, what string) {
 	if c == nil {
-		return nil
+		return
 	}
-	_, err := put(ctx, tx, intoAudit,
-		micros(now()), clean(c.Actor, 256), c.Role, clean(c.From, 80), clean(c.Request, 512), clean(what, 256), document(c.Before), document(c.Asked))
-	return err
+	tx.add(intoAudit, micros(now()), clean(c.Actor, 256), c.Role, clean(c.From, 80), clean(c.Request, 512), clean(what, 256), document(c.Before), document(c.Asked))
 }
 
 // document is JSON as a column keeps it: empty for none, and for too much.
@@ -49,7 +46,7 @@ func scanAudit(r row) (e seedbed.AuditEntry, err error) {
 // Audit returns the changes that were asked for, the newest first: those before
 // the entry of that ID (0: from the newest), at most limit and at most MaxAudit.
 func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
-	err = db.view(ctx, "read audit log", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read audit log", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanAudit, `
 			SELECT id, at, actor, role, peer, request, what, before, asked FROM audit
 			WHERE CAST($1 AS bigint) = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, bound(limit, MaxAudit))

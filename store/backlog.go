@@ -2,13 +2,12 @@ package store
 
 import (
 	"context"
-	"database/sql"
 )
 
 // Queued counts the jobs that wait for somebody to work on them, but no further
 // than most.
 func (db *DB) Queued(ctx context.Context, most int) (n int, err error) {
-	err = db.view(ctx, "count the queue", func(tx *sql.Tx) error {
+	err = db.view(ctx, "count the queue", func(tx *Tx) error {
 		n, err = value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job WHERE `+live+` AND state = 'queued' LIMIT $1) AS waiting`, most))
 		return err
 	})

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"seedbed"
@@ -12,8 +11,8 @@ import (
 type batchKey struct{}
 
 // batchOf is the transaction that ctx belongs to; nil outside of a batch.
-func batchOf(ctx context.Context) *sql.Tx {
-	tx, _ := ctx.Value(batchKey{}).(*sql.Tx)
+func batchOf(ctx context.Context) *Tx {
+	tx, _ := ctx.Value(batchKey{}).(*Tx)
 	return tx
 }
 
@@ -22,7 +21,7 @@ func batchOf(ctx context.Context) *sql.Tx {
 // transaction. A method that fails undoes what it wrote itself and no more. fn
 // may run more than once.
 func (db *DB) batch(ctx context.Context, what string, fn func(context.Context) error) error {
-	changed, err := db.change(ctx, what, func(tx *sql.Tx) error {
+	changed, err := db.change(ctx, what, func(tx *Tx) error {
 		if err := fn(context.WithValue(ctx, batchKey{}, tx)); err != nil {
 			return err
 		}
@@ -35,12 +34,13 @@ func (db *DB) batch(ctx context.Context, what string, fn func(context.Context) e
 }
 
 // inBatch is update for a method that is called in a batch.
-func (db *DB) inBatch(ctx context.Context, tx *sql.Tx, what string, fn func(*sql.Tx) error) error {
-	err := savepoint(ctx, tx, 0, func() error {
+func (db *DB) inBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) error) error {
+	err := savepoint(ctx, tx, func() error {
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return audit(ctx, tx, seedbed.ChangeOf(ctx), what)
+		audit(tx, seedbed.ChangeOf(ctx), what)
+		return nil
 	})
 	if errors.Is(err, errUnchanged) {
 		return nil
@@ -50,5 +50,5 @@ func (db *DB) inBatch(ctx context.Context, tx *sql.Tx, what string, fn func(*sql
 
 // viewBatch is batch for what only reads, and sees one state throughout.
 func (db *DB) viewBatch(ctx context.Context, what string, fn func(context.Context) error) error {
-	return db.view(ctx, what, func(tx *sql.Tx) error { return fn(context.WithValue(ctx, batchKey{}, tx)) })
+	return db.view(ctx, what, func(tx *Tx) error { return fn(context.WithValue(ctx, batchKey{}, tx)) })
 }

@@ -90,7 +90,7 @@ type takeover struct {
 // takeOver takes one object over, and says what became of it.
 func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
 	change := seedbed.CatalogueChange{Kind: o.kind, Name: clean(o.name, 80), Action: seedbed.CatalogueKept}
-	err := savepoint(ctx, batchOf(ctx), 0, func() error {
+	err := savepoint(ctx, batchOf(ctx), func() error {
 		before, err := o.now(ctx)
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -10,7 +9,7 @@ import (
 
 // Census counts what there is; the jobs that did not succeed are those that ended since then.
 func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, err error) {
-	err = db.view(ctx, "count what there is", func(tx *sql.Tx) error {
+	err = db.view(ctx, "count what there is", func(tx *Tx) error {
 		c = seedbed.Census{Jobs: map[seedbed.JobState]int{}, Since: since}
 		c.Instances, err = list(ctx, tx, func(r row) (n seedbed.NodeCensus, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)

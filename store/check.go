@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"seedbed"
@@ -13,7 +12,7 @@ func (db *DB) Check(ctx context.Context) []seedbed.Check {
 	c := seedbed.Check{Name: "database"}
 	var have int64
 	facts, durable := "SQLite", "on"
-	err := db.view(ctx, "look at database "+db.place, func(tx *sql.Tx) error {
+	err := db.view(ctx, "look at database "+db.place, func(tx *Tx) error {
 		if db.dialect.facts != "" {
 			if err := tx.QueryRowContext(ctx, db.dialect.facts).Scan(&facts, &durable); err != nil {
 				return err

@@ -16,9 +16,9 @@ const claimImage = "image"
 
 // take makes a claim for holder, an image's name. When another has it the error
 // names who.
-func take(ctx context.Context, tx *sql.Tx, c seedbed.Claim, holder string) error {
-	made, err := put(ctx, tx, intoClaim, c.Kind, c.Key, c.Job, holder)
-	if err != nil || made {
+func take(ctx context.Context, tx *Tx, c seedbed.Claim, holder string) error {
+	n, err := affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
+	if err != nil || n == 1 {
 		return err
 	}
 	var by seedbed.JobID
@@ -43,14 +43,13 @@ const (
 )
 
 // unclaimed refuses what job asks for its instance when another has it already,
-// with the job that made that one as Holder; message is put together of it. Where
-// rows are gathered nothing is read: their keys refuse it, and each write is then
-// made by itself.
-func unclaimed(ctx context.Context, tx *sql.Tx, job seedbed.JobID, holds string, message func(held) string, args ...any) error {
-	if pileOf(ctx) != nil {
+// with the job that made that one as Holder; message is put together of it. In a
+// shared transaction nothing is read: the keys refuse it, and the write is then made alone.
+func unclaimed(ctx context.Context, b *Batch, job seedbed.JobID, holds string, message func(held) string, args ...any) error {
+	if b.shared {
 		return nil
 	}
-	by, err := one(ctx, tx, func(r row) (h held, err error) {
+	by, err := one(ctx, b.Tx, func(r row) (h held, err error) {
 		err = r.Scan(&h.name, &h.job, &h.state)
 		return h, err
 	}, nil, `SELECT i.name, job.id, job.state FROM (SELECT instance.id, instance.name `+holds+`) AS i

@@ -22,11 +22,11 @@ type claiming struct {
 	alone string
 }
 
-// query takes the next job for owner $1 and $2 microseconds of the clock that
-// leases are measured by, which is now at clock, and at $3 of the wall clock, among the kinds $4
-// unless that is empty; no row when there is none. $5 is for clock, and for only, a further
-// condition. With limits, nodes on which $6 jobs run and pools on which $7 do are left out.
-func (c claiming) query(limits bool, clock, only string) string {
+// query takes the next job for owner $1 and $2 microseconds of the clock that leases are
+// measured by, which is at $5, and at $3 of the wall clock, among the kinds $4 unless that
+// is empty; no row when there is none. With limits, nodes on which $6 jobs run and
+// pools on which $7 do are left out.
+func (c claiming) query(limits bool) string {
 	free := ""
 	if limits {
 		const busy = ` NOT IN (SELECT %s FROM job WHERE owner <> '' AND lease_until > CLOCK AND %s <> '' GROUP BY %s HAVING COUNT(*) >= `
@@ -42,8 +42,8 @@ func (c claiming) query(limits bool, clock, only string) string {
 			SELECT id FROM job
 			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= CLOCK) AND blocked = 0
 				AND ($4 = '' OR `+c.among+`)`+free+`
-			ORDER BY priority DESC, created, id LIMIT 1`+c.lock+`)`+only+`
-		RETURNING `+jobColumns, "CLOCK", clock)
+			ORDER BY priority DESC, created, id LIMIT 1`+c.lock+`)
+		RETURNING `+jobColumns, "CLOCK", "CAST($5 AS bigint)")
 }
 
 // ClaimJob is ClaimNext for who can run any kind, without limits.
@@ -69,13 +69,9 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		kinds += ","
 	}
 	limits := c.PerNode > 0 || c.PerPool > 0
-	if !limits {
-		if claimed, err := db.claimAtOnce(ctx, c, kinds); !errors.Is(err, errLeftOut) {
-			return claimed, err
-		}
-	}
 	var claimed *seedbed.Job
-	err := db.share(ctx, "claim job", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+	err := db.share(ctx, "claim job", func(ctx context.Context, b *Batch) ([]notice, error) {
+		tx := b.Tx
 		claimed = nil
 		if limits && db.dialect.claim.alone != "" {
 			if err := exec(ctx, tx, db.dialect.claim.alone); err != nil {
@@ -90,7 +86,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		if limits {
 			args = append(args, orNone(c.PerNode), orNone(c.PerPool))
 		}
-		j, err := scanJob(tx.QueryRowContext(ctx, db.dialect.claim.query(limits, `CAST($5 AS bigint)`, ""), args...))
+		j, err := scanJob(tx.QueryRowContext(ctx, db.dialect.claim.query(limits), args...))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, errUnchanged
 		}
@@ -107,38 +103,6 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		return nil, err
 	}
 	return claimed, nil
-}
-
-// claimNow reads the clock itself, and fails unless the endpoints are those of the text $5.
-var claimNow = postgres.claim.query(false, `CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS bigint)`,
-	` AND 1 / CASE WHEN $5 = `+endpointsText+` THEN 1 ELSE 0 END = 1`)
-
-// claimAtOnce claims with one statement, which is a transaction by itself, where
-// nobody is to be told of it; else it gives errLeftOut. It does so also when the answer
-// did not come: a job that was claimed all the same is given out again with the end of its lease.
-func (db *DB) claimAtOnce(ctx context.Context, c seedbed.Claiming, kinds string) (*seedbed.Job, error) {
-	if !db.dialect.volleys {
-		return nil, errLeftOut
-	}
-	told, err := db.knownEndpoints(ctx)
-	if err != nil || told.want(seedbed.EventJobStarted) {
-		return nil, errLeftOut
-	}
-	ctx, cancel := context.WithTimeout(ctx, db.dialect.limit)
-	defer cancel()
-	j, err := scanJob(db.write.QueryRowContext(ctx, claimNow, c.Owner, c.Lease.Microseconds(), micros(now()), kinds, told.text))
-	switch {
-	case err == nil:
-		db.wake()
-		db.tellSoon()
-		return &j, nil
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil
-	case ctx.Err() == nil:
-		db.known.forget() // perhaps the endpoints are others by now
-		return nil, errLeftOut
-	}
-	return nil, db.fail(ctx, "claim job", err)
 }
 
 // orNone is a limit as the query takes it.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -14,7 +13,7 @@ const cronMemory = 31 * 24 * time.Hour
 
 // CronSlot takes one slot of a task: true for the first who asks, once.
 func (db *DB) CronSlot(ctx context.Context, task string, slot time.Time) (first bool, err error) {
-	err = db.update(ctx, "take cron slot", func(tx *sql.Tx) error {
+	err = db.update(ctx, "take cron slot", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`, clean(task, 80), slot.UnixMicro())
 		if err != nil {
 			return err
@@ -36,7 +35,7 @@ func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.I
 		there[id] = true
 	}
 	at = orNow(at)
-	return db.update(ctx, "note presence", func(tx *sql.Tx) error {
+	return db.update(ctx, "note presence", func(tx *Tx) error {
 		type known struct {
 			id   seedbed.InstanceID
 			gone time.Time
@@ -82,7 +81,7 @@ const (
 // StaleMappings returns the instances whose domain has been missing since
 // cutoff or longer: running or stopped, neither held nor protected, and in no job's hands.
 func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbed.Instance, err error) {
-	err = db.view(ctx, "list stale mappings", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list stale mappings", func(tx *Tx) error {
 		all, err = instances(ctx, tx, stale, cutoff.UnixMicro())
 		return err
 	})
@@ -94,7 +93,7 @@ func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbe
 // which claim its MACs and addresses, and leases are deleted, and its state is gone. Its name and
 // volumes stay its own until it is removed.
 func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (dropped bool, err error) {
-	err = db.update(ctx, "drop mapping", func(tx *sql.Tx) error {
+	err = db.update(ctx, "drop mapping", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE instance SET state = $2, revision = revision + 1, changed = $3 WHERE id = $4 AND `+stale,
 			cutoff.UnixMicro(), seedbed.InstanceGone, micros(now()), id)
 		if err != nil {

@@ -32,7 +32,7 @@ func TestPostgresDeadlock(t *testing.T) {
 	for n := range 2 {
 		both.Go(func() {
 			first := true
-			err := db.update(ctx, "meet", func(tx *sql.Tx) error {
+			err := db.update(ctx, "meet", func(tx *Tx) error {
 				runs.Add(1)
 				for _, i := range []int{n, 1 - n} {
 					if err := exec(ctx, tx, `UPDATE job SET progress = progress + 1 WHERE id = $1`, ids[i]); err != nil {
@@ -72,7 +72,7 @@ func TestPostgresSerialization(t *testing.T) {
 		want           error
 	}{{0, 1, nil}, {3, 4, nil}, {1 << 20, db.dialect.tries, seedbed.ErrUnavailable}} {
 		runs := 0
-		err := db.update(t.Context(), "be in the way", func(tx *sql.Tx) error {
+		err := db.update(t.Context(), "be in the way", func(tx *Tx) error {
 			if runs++; runs > c.failures {
 				return nil
 			}

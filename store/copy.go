@@ -67,7 +67,7 @@ func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 		return nil, target.fail(ctx, "open database "+name, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	err = source.view(ctx, "read "+from.Path, func(src *sql.Tx) error {
+	err = source.view(ctx, "read "+from.Path, func(src *Tx) error {
 		if done, err = copyAll(ctx, src, conn, name); err != nil {
 			return target.fail(ctx, "copy to "+name, err)
 		}
@@ -77,7 +77,7 @@ func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 }
 
 // copyAll copies every table in one transaction of the target.
-func copyAll(ctx context.Context, src *sql.Tx, conn *pgx.Conn, name string) ([]Copied, error) {
+func copyAll(ctx context.Context, src *Tx, conn *pgx.Conn, name string) ([]Copied, error) {
 	dst, err := conn.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func copyAll(ctx context.Context, src *sql.Tx, conn *pgx.Conn, name string) ([]C
 
 // checkTarget locks the target's tables and refuses them unless they are empty
 // and of the source's schema.
-func checkTarget(ctx context.Context, src *sql.Tx, dst pgx.Tx, name string) error {
+func checkTarget(ctx context.Context, src *Tx, dst pgx.Tx, name string) error {
 	var made bool
 	if err := dst.QueryRow(ctx, `SELECT to_regclass('version') IS NOT NULL`).Scan(&made); err != nil {
 		return err
@@ -146,7 +146,7 @@ func checkTarget(ctx context.Context, src *sql.Tx, dst pgx.Tx, name string) erro
 }
 
 // copyTable copies a table's rows and compares how many there are on both sides.
-func copyTable(ctx context.Context, src *sql.Tx, dst pgx.Tx, table string) (int64, error) {
+func copyTable(ctx context.Context, src *Tx, dst pgx.Tx, table string) (int64, error) {
 	columns, err := list(ctx, src, value[string], `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table)
 	if err != nil {
 		return 0, err

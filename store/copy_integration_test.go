@@ -5,7 +5,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -197,7 +196,7 @@ func TestCopy(t *testing.T) {
 
 // names reads a column outside of a method.
 func names(ctx context.Context, db *DB, query string, args ...any) (all []string, err error) {
-	err = db.view(ctx, "read", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read", func(tx *Tx) error {
 		all, err = list(ctx, tx, value[string], query, args...)
 		return err
 	})

@@ -44,7 +44,7 @@ func (db *DB) HookDeliveries(ctx context.Context, hook string, limit int) ([]see
 }
 
 func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
-	err = db.view(ctx, "list deliveries", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list deliveries", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)
 		return err
 	})
@@ -55,7 +55,7 @@ func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []s
 // its payload if that was kept.
 func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery, err error) {
 	const oneOf = `hook = $1 AND id = $2`
-	err = db.view(ctx, "read delivery", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read delivery", func(tx *Tx) error {
 		d, err = one(ctx, tx, scanDelivery,
 			seedbed.Errorf(seedbed.ErrNotFound, "delivery %q of hook %q does not exist", clean(id, maxDeliveryID), clean(hook, 80)),
 			fmt.Sprintf(deliveryRows, "payload", oneOf, "payload", oneOf), hook, id)
@@ -75,27 +75,23 @@ func checkDelivery(d seedbed.Delivery) error {
 }
 
 // recordDelivery uses up the id of the delivery that asked. The job is there.
-func recordDelivery(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+func recordDelivery(tx *Tx, a seedbed.Acceptance) {
 	if a.Delivery == nil {
-		return nil
+		return
 	}
 	d := *a.Delivery
-	made, err := put(ctx, tx, intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
-	if err == nil && !made {
-		err = errAgain // it came twice, and the other was quicker
-	}
-	return err
+	tx.add(intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
 }
 
 // earlier finds the receipt of a delivery whose id is used up; nil when it is
-// not. Where rows are gathered it does not look: one that is used up shows then.
-func earlier(ctx context.Context, tx *sql.Tx, d seedbed.Delivery) (*seedbed.Receipt, error) {
-	if pileOf(ctx) != nil {
+// not. In a shared transaction it does not look: the key refuses an id that is.
+func earlier(ctx context.Context, b *Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
+	if b.shared {
 		return nil, nil
 	}
 	var sum []byte
 	var r seedbed.Receipt
-	err := tx.QueryRowContext(ctx, `SELECT delivery.sha256, job.id, job.state FROM delivery JOIN job ON job.id = delivery.job
+	err := b.QueryRowContext(ctx, `SELECT delivery.sha256, job.id, job.state FROM delivery JOIN job ON job.id = delivery.job
 		WHERE delivery.hook = $1 AND delivery.id = $2`, d.Hook, d.ID).Scan(&sum, &r.Job, &r.State)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -115,14 +111,12 @@ func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	if err := checkDelivery(d); err != nil {
 		return err
 	}
-	return db.together(ctx, "record delivery", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
-		if tx == nil {
-			return nil, errReads
-		}
-		return nil, exec(ctx, tx, `
+	return db.together(ctx, "record delivery", func(_ context.Context, b *Batch) ([]notice, error) {
+		b.Later(`
 			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
 				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
 			d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), d.Decision, clean(d.Detail, maxText), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
+		return nil, nil
 	})
 }

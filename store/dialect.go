@@ -22,11 +22,12 @@ type dialect struct {
 	// holdInstance locks the row of the instance $1 until the transaction ends; empty
 	// where there is one writer.
 	holdInstance string
-	// lanes is how many transactions of many writes there are at a time: one
-	// where it is 0.
-	lanes int
-	// volleys tells that writes can be sent with their commit (volley).
-	volleys bool
+	// server is set where the database is a server: several transactions write at
+	// a time, and each statement is a way there and back.
+	server bool
+	// lockFree locks the rows of a query until the transaction ends, and leaves out those that others
+	// have locked. Empty where there is one writer.
+	lockFree string
 	// facts reads the server's name with its release, and "on" if it flushes to
 	// disk; empty where there is no server.
 	facts string
@@ -41,7 +42,7 @@ type dialect struct {
 }
 
 // leaseClock is the time that leases are measured by.
-func (db *DB) leaseClock(ctx context.Context, tx *sql.Tx) (time.Time, error) {
+func (db *DB) leaseClock(ctx context.Context, tx *Tx) (time.Time, error) {
 	if db.dialect.clock == "" {
 		return db.opened.Add(time.Since(db.opened)), nil
 	}

@@ -20,7 +20,7 @@ import (
 // committed before it, and first locks the row that decides: the job's
 // (hold), the instance's (setState), the network's (lockNetwork), the node's of
 // the feed (nextRevision) or the blob's (retireBlob). Names are decided by
-// unique keys. A volley locks nothing first, and leaves all to unique keys. Where two meet all the same, in a deadlock, a constraint, or a row
+// unique keys. Where two meet all the same, in a deadlock, a constraint, or a row
 // that is there no more, the transaction is run again.
 var postgres = dialect{
 	goose:        goose.DialectPostgres,
@@ -29,8 +29,8 @@ var postgres = dialect{
 	clock:        `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
 	announce:     `SELECT pg_notify('` + channel + `', $1)`,
 	holdInstance: `SELECT 1 FROM instance WHERE id = $1 FOR UPDATE`,
-	lanes:        2,
-	volleys:      true,
+	server:       true,
+	lockFree:     ` FOR NO KEY UPDATE SKIP LOCKED`,
 	facts: `SELECT 'PostgreSQL ' || current_setting('server_version'),
 		CASE WHEN current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' THEN 'on' ELSE 'off' END`,
 	writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},

@@ -26,7 +26,7 @@ var sqlite = dialect{
 // expireLeases ends the leases that a former process left: the lock proves that
 // none of their holders lives, and its clock may have been another.
 func (db *DB) expireLeases(ctx context.Context) error {
-	return db.update(ctx, "expire leases", func(tx *sql.Tx) error {
+	return db.update(ctx, "expire leases", func(tx *Tx) error {
 		clock, err := db.leaseClock(ctx, tx)
 		if err != nil {
 			return err

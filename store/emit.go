@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"seedbed"
 )
@@ -15,24 +17,24 @@ type notice struct {
 	subject string
 	// data makes the event's object; nil means that there is nothing to tell. It
 	// is called only when somebody wants it, in the transaction of the change.
-	data func(context.Context, *sql.Tx) (any, error)
+	data func(context.Context, *Tx) (any, error)
 }
 
 // fixed is the data of a notice that is known already.
-func fixed(v any) func(context.Context, *sql.Tx) (any, error) {
-	return func(context.Context, *sql.Tx) (any, error) { return v, nil }
+func fixed(v any) func(context.Context, *Tx) (any, error) {
+	return func(context.Context, *Tx) (any, error) { return v, nil }
 }
 
 // emit writes events into the outbox of each endpoint that wants them, in the
 // transaction of the change. It is the last thing that a transaction does, and
 // does once: the rows of the endpoints are locked by it in the order of their
 // names, so that a seq never becomes visible before a lower one.
-func emit(ctx context.Context, tx *sql.Tx, all ...notice) error {
+func emit(ctx context.Context, tx *Tx, all ...notice) error {
 	return emitBut(ctx, tx, "", all...)
 }
 
 // emitBut is emit for all endpoints but one.
-func emitBut(ctx context.Context, tx *sql.Tx, but string, all ...notice) error {
+func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -66,7 +68,7 @@ func emitBut(ctx context.Context, tx *sql.Tx, but string, all ...notice) error {
 }
 
 // marshal is the event's object, empty when there is nothing to tell.
-func (n notice) marshal(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+func (n notice) marshal(ctx context.Context, tx *Tx) ([]byte, error) {
 	v, err := n.data(ctx, tx)
 	if err != nil || v == nil {
 		return []byte{}, err
@@ -75,7 +77,7 @@ func (n notice) marshal(ctx context.Context, tx *sql.Tx) ([]byte, error) {
 }
 
 // post writes one event into the outbox of one endpoint, if that is still there.
-func post(ctx context.Context, tx *sql.Tx, endpoint string, n notice, data []byte) error {
+func post(ctx context.Context, tx *Tx, endpoint string, n notice, data []byte) error {
 	type place struct {
 		seq     int64
 		enabled bool
@@ -94,3 +96,6 @@ func post(ctx context.Context, tx *sql.Tx, endpoint string, n notice, data []byt
 	return exec(ctx, tx, `INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		endpoint, at.seq, messageID(), n.kind, clean(n.subject, 80), string(data), micros(now()), state)
 }
+
+// messageID is an event's own for one endpoint.
+func messageID() string { return "msg_" + strings.ReplaceAll(uuid.NewString(), "-", "") }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -25,7 +24,7 @@ func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.E
 	if err != nil {
 		return seedbed.Endpoint{}, err
 	}
-	err = db.update(ctx, "create endpoint "+e.Name, func(tx *sql.Tx) error {
+	err = db.update(ctx, "create endpoint "+e.Name, func(tx *Tx) error {
 		made, err := affect(ctx, tx, `
 			INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
 			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
@@ -52,7 +51,7 @@ func noEndpoint(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "endpoint %q does not exist", clean(name, 80))
 }
 
-func readEndpoint(ctx context.Context, tx *sql.Tx, name string) (seedbed.Endpoint, error) {
+func readEndpoint(ctx context.Context, tx *Tx, name string) (seedbed.Endpoint, error) {
 	e, err := one(ctx, tx, scanEndpoint, noEndpoint(name), `SELECT `+endpointColumns+` FROM endpoint WHERE name = $1`, name)
 	if err != nil {
 		return e, err
@@ -63,7 +62,7 @@ func readEndpoint(ctx context.Context, tx *sql.Tx, name string) (seedbed.Endpoin
 
 // Endpoint returns the endpoint called name, its keys included.
 func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, err error) {
-	err = db.view(ctx, "read endpoint", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read endpoint", func(tx *Tx) error {
 		e, err = readEndpoint(ctx, tx, name)
 		return err
 	})
@@ -72,7 +71,7 @@ func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, er
 
 // Endpoints returns all endpoints by name, their keys included.
 func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error) {
-	err = db.view(ctx, "list endpoints", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list endpoints", func(tx *Tx) error {
 		if all, err = list(ctx, tx, scanEndpoint, `SELECT `+endpointColumns+` FROM endpoint ORDER BY name`); err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error)
 
 // DeleteEndpoint removes an endpoint with everything that is on its way to it.
 func (db *DB) DeleteEndpoint(ctx context.Context, name string) error {
-	return db.update(ctx, "delete endpoint", func(tx *sql.Tx) error {
+	return db.update(ctx, "delete endpoint", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = noEndpoint(name)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -14,7 +13,7 @@ import (
 // Enabling it forgets its failures; while it is disabled, what is pending is
 // skipped, and so is what happens.
 func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (e seedbed.Endpoint, err error) {
-	err = db.update(ctx, "change endpoint", func(tx *sql.Tx) error {
+	err = db.update(ctx, "change endpoint", func(tx *Tx) error {
 		// The row is locked first: it is read, and written as a whole.
 		if err := exec(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil {
 			return err
@@ -54,7 +53,7 @@ func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.En
 }
 
 // moveEndpoint lets an endpoint begin anew where it is now.
-func moveEndpoint(ctx context.Context, tx *sql.Tx, name string) error {
+func moveEndpoint(ctx context.Context, tx *Tx, name string) error {
 	err := exec(ctx, tx, `UPDATE endpoint SET epoch = epoch + 1, owner = '', lease_until = NULL, failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
 	if err != nil {
 		return err
@@ -65,7 +64,7 @@ func moveEndpoint(ctx context.Context, tx *sql.Tx, name string) error {
 // disable keeps why, unless the endpoint was disabled before, and tells the
 // others. Their rows are locked after this one's, out of the order of emit: where
 // two are in each other's way for that, one is run again.
-func disable(ctx context.Context, tx *sql.Tx, name, why string) error {
+func disable(ctx context.Context, tx *Tx, name, why string) error {
 	why = clean(why, maxText)
 	n, err := affect(ctx, tx, `UPDATE endpoint SET enabled = 0, reason = $1 WHERE name = $2 AND enabled = 1`, why, name)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"slices"
 	"time"
@@ -44,7 +43,7 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 	return named, nil
 }
 
-func addKeys(ctx context.Context, tx *sql.Tx, endpoint string, keys []seedbed.EndpointKey) error {
+func addKeys(ctx context.Context, tx *Tx, endpoint string, keys []seedbed.EndpointKey) error {
 	for _, k := range keys {
 		err := exec(ctx, tx, `INSERT INTO endpoint_key (endpoint, id, version, key, public_key, created) VALUES ($1, $2, $3, $4, $5, $6)`,
 			endpoint, k.ID, k.Version, k.Key, k.Public, micros(k.Created))
@@ -56,7 +55,7 @@ func addKeys(ctx context.Context, tx *sql.Tx, endpoint string, keys []seedbed.En
 }
 
 // endpointKeys are the keys that sign now, the oldest first.
-func endpointKeys(ctx context.Context, tx *sql.Tx, name string) ([]seedbed.EndpointKey, error) {
+func endpointKeys(ctx context.Context, tx *Tx, name string) ([]seedbed.EndpointKey, error) {
 	return list(ctx, tx, func(r row) (k seedbed.EndpointKey, err error) {
 		err = r.Scan(&k.ID, &k.Version, toBlob{&k.Key}, &k.Public, toTime{&k.Created}, toTime{&k.Expires})
 		return k, err
@@ -74,7 +73,7 @@ func (db *DB) RotateEndpointKeys(ctx context.Context, name string, keys []seedbe
 	if overlap < 0 {
 		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is none", overlap)
 	}
-	err = db.update(ctx, "rotate key of endpoint", func(tx *sql.Tx) error {
+	err = db.update(ctx, "rotate key of endpoint", func(tx *Tx) error {
 		// The endpoint's row is locked, so that two rotations take turns.
 		if n, err := affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
 			return orMissing(err, name)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -14,7 +13,7 @@ func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Dur
 	if lease <= 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
 	}
-	err = db.own(ctx, "renew lease", func(tx *sql.Tx) error {
+	err = db.own(ctx, "renew lease", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -39,7 +38,7 @@ func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
 // as soon as it is cancelled. Unless spent is set, the attempt that it was held for
 // does not count.
 func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
-	return db.update(ctx, "give back job", func(tx *sql.Tx) error {
+	return db.update(ctx, "give back job", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -65,7 +64,7 @@ func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Durati
 // whose image is complete, or a rebuild that removes the former disks, gives
 // ErrConflict, and a job that only goes forward ErrInvalid.
 func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
-	return db.update(ctx, "cancel job", func(tx *sql.Tx) error {
+	return db.update(ctx, "cancel job", func(tx *Tx) error {
 		// The row is locked, so that it is not claimed or ended meanwhile.
 		j, err := one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
@@ -97,14 +96,12 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 }
 
 // cancel marks a job whose row is locked, and says so in its history.
-func (db *DB) cancel(ctx context.Context, tx *sql.Tx, j seedbed.Job, said string) error {
+func (db *DB) cancel(ctx context.Context, tx *Tx, j seedbed.Job, said string) error {
 	if err := exec(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1`, j.ID); err != nil {
 		return err
 	}
 	j.Cancel = true
-	if err := addEvent(ctx, tx, j.ID, seedbed.Event{Level: "warn", Stage: j.Stage, Msg: said, Progress: j.Progress}); err != nil {
-		return err
-	}
+	addEvent(tx, j.ID, seedbed.Event{Level: "warn", Stage: j.Stage, Msg: said, Progress: j.Progress})
 	if j.Epoch == 0 {
 		return db.giveUp(ctx, tx, j, "cancelled")
 	}

@@ -2,45 +2,32 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"slices"
 
 	"seedbed"
 )
 
 // addEvent appends to a job's history. The job's row is locked by it, so seq
 // has no gaps and never becomes visible out of order.
-func addEvent(ctx context.Context, tx *sql.Tx, job seedbed.JobID, e seedbed.Event) error {
-	seq, err := value[int64](tx.QueryRowContext(ctx, `UPDATE job SET events = events + 1 WHERE id = $1 RETURNING events`, job))
-	if err != nil {
-		return err
-	}
-	return exec(ctx, tx, `INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
+func addEvent(tx *Tx, job seedbed.JobID, e seedbed.Event) {
+	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
+	tx.Later(`INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)
+		SELECT id, events, CAST($2 AS bigint), $3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint) FROM job WHERE id = $1`,
+		job, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
 }
 
-// putEvents appends to the history of a job whose row is locked, and whose count
-// of events has grown by them already: the first is the one of that seq.
-func putEvents(ctx context.Context, tx *sql.Tx, job seedbed.JobID, seq int64, all []seedbed.Event) error {
-	const columns = 9
-	for part := range slices.Chunk(all, togetherMost) {
-		var args []any
-		for _, e := range part {
-			args = append(args, job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
-			seq++
-		}
-		if err := exec(ctx, tx, insertRows(`job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`, len(part), columns), args...); err != nil {
-			return err
-		}
+// addEvents appends to the history of a job whose row is locked, and whose last
+// event so far is that of the number seq. The caller adds them to the job's count.
+func addEvents(tx *Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
+	for _, e := range all {
+		seq++
+		tx.add(intoEvent, job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
 	}
-	return nil
 }
 
 // firstEvent begins the history of a job that was just added, whose count of
 // events starts at the one.
-func firstEvent(ctx context.Context, tx *sql.Tx, job seedbed.JobID, msg string) error {
-	_, err := put(ctx, tx, intoEvent, string(job), 1, micros(now()), "info", "", clean(msg, maxText), 0)
-	return err
+func firstEvent(tx *Tx, job seedbed.JobID, msg string) {
+	tx.add(intoEvent, job, 1, micros(now()), "info", "", clean(msg, maxText), 0, 0, 0)
 }
 
 // LogEvent appends to the history of a job that is held. Job and Seq are set
@@ -49,14 +36,14 @@ func (db *DB) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event)
 	if err := whole(&e); err != nil {
 		return err
 	}
-	return db.share(ctx, "log event", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+	return db.share(ctx, "log event", func(ctx context.Context, b *Batch) ([]notice, error) {
+		tx := b.Tx
 		if _, err := hold(ctx, tx, ref); err != nil {
 			return nil, err
 		}
-		if err := exec(ctx, tx, `UPDATE job SET progress = $1 WHERE id = $2`, e.Progress, ref.ID); err != nil {
-			return nil, err
-		}
-		return nil, addEvent(ctx, tx, ref.ID, e)
+		tx.Later(`UPDATE job SET progress = $1 WHERE id = $2`, e.Progress, ref.ID)
+		addEvent(tx, ref.ID, e)
+		return nil, nil
 	})
 }
 
@@ -81,7 +68,7 @@ func scanEvent(r row) (e seedbed.Event, err error) {
 // Events returns the history of a job after seq after, oldest first, at most
 // limit and at most 1000.
 func (db *DB) Events(ctx context.Context, id seedbed.JobID, after int64, limit int) (all []seedbed.Event, err error) {
-	err = db.view(ctx, "list events", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list events", func(tx *Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}

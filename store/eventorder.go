@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"seedbed"
@@ -16,7 +15,7 @@ const placedMost = 1000
 func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 	for {
 		placed := 0
-		err = db.transact(ctx, db.write, db.dialect.writing, func(tx *sql.Tx) (err error) {
+		err = db.transact(ctx, db.write, db.dialect.writing, func(tx *Tx) (err error) {
 			if err := exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
 				return err
 			}
@@ -49,7 +48,7 @@ func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 
 // unplaced tells whether there are events without a place.
 func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
-	err = db.view(ctx, "look for events", func(tx *sql.Tx) error {
+	err = db.view(ctx, "look for events", func(tx *Tx) error {
 		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job_event WHERE place IS NULL LIMIT 1) AS few`))
 		found = n > 0
 		return err
@@ -91,7 +90,7 @@ func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []se
 	if err := db.ordered(ctx); err != nil {
 		return nil, err
 	}
-	err = db.view(ctx, "list events of all jobs", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list events of all jobs", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanPlaced, `
 			SELECT e.place, j.kind, j.subject, e.job, e.seq, e.at, e.level, e.stage, e.msg, e.progress, e.bytes_done, e.bytes_total
 			FROM job_event e JOIN job j ON j.id = e.job WHERE e.place > $1 ORDER BY e.place LIMIT $2`, after, bound(limit, 1000))

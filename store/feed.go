@@ -28,7 +28,8 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		return 0, within(fmt.Sprintf("instance %q", g.Name), err)
 	}
 	g.UserData, g.VendorData = blobOf(docs.UserData), blobOf(docs.VendorData)
-	err = db.share(ctx, "publish", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+	err = db.share(ctx, "publish", func(ctx context.Context, b *Batch) ([]notice, error) {
+		tx := b.Tx
 		if err := publishable(ctx, tx, ref, g.ID); err != nil {
 			return nil, err
 		}
@@ -83,7 +84,7 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 func (db *DB) FeedHint() <-chan struct{} { return db.published.next() }
 
 // keepBlobs keeps the documents, in the order in which retireBlobs locks them.
-func keepBlobs(ctx context.Context, tx *sql.Tx, docs seedbed.Documents) error {
+func keepBlobs(ctx context.Context, tx *Tx, docs seedbed.Documents) error {
 	named := map[string][]byte{sumOf(blobOf(docs.UserData)): docs.UserData, sumOf(blobOf(docs.VendorData)): docs.VendorData}
 	for _, sum := range slices.Sorted(maps.Keys(named)) {
 		if sum == "" {
@@ -119,7 +120,8 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 	if err := checkNode(node); err != nil {
 		return 0, err
 	}
-	err = db.share(ctx, "retract", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+	err = db.share(ctx, "retract", func(ctx context.Context, b *Batch) ([]notice, error) {
+		tx := b.Tx
 		if err := holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing); err != nil {
 			return nil, err
 		}
@@ -141,7 +143,7 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 }
 
 // holdFor is hold of a job that is about that instance and in one of those states.
-func holdFor(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
+func holdFor(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
 	j, err := hold(ctx, tx, ref)
 	if err != nil {
 		return err
@@ -172,7 +174,7 @@ type served struct {
 }
 
 // readServed reads what node has of an instance, the zero value when nothing.
-func readServed(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) (served, error) {
+func readServed(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) (served, error) {
 	return one(ctx, tx, func(r row) (s served, err error) {
 		var record, blob, vendor sql.NullString
 		err = r.Scan(&s.revision, &record, &blob, &vendor)
@@ -183,7 +185,7 @@ func readServed(ctx context.Context, tx *sql.Tx, node string, id seedbed.Instanc
 
 // nextRevision counts the node's revision up and locks it until the transaction
 // ends, so that no revision becomes visible before a lower one.
-func nextRevision(ctx context.Context, tx *sql.Tx, node string) (int64, error) {
+func nextRevision(ctx context.Context, tx *Tx, node string) (int64, error) {
 	if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 		return 0, err
 	}
@@ -191,7 +193,7 @@ func nextRevision(ctx context.Context, tx *sql.Tx, node string) (int64, error) {
 }
 
 // retractAll takes an instance out of the feed of every node that serves it.
-func retractAll(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep int) error {
+func retractAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) error {
 	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
@@ -210,7 +212,7 @@ func retractAll(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep int
 
 // bury makes a record a tombstone. Of those the node keeps the newest only:
 // who comes back from before the others starts from a snapshot.
-func bury(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, old served, keep int) (int64, error) {
+func bury(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, old served, keep int) (int64, error) {
 	revision, err := nextRevision(ctx, tx, node)
 	if err != nil {
 		return 0, err
@@ -238,13 +240,13 @@ func bury(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, o
 const blobGrace = time.Hour
 
 // retireBlobs marks the blobs of a record that is gone.
-func retireBlobs(ctx context.Context, tx *sql.Tx, old served) error {
+func retireBlobs(ctx context.Context, tx *Tx, old served) error {
 	return cmp.Or(retireBlob(ctx, tx, min(old.blob, old.vendor)), retireBlob(ctx, tx, max(old.blob, old.vendor)))
 }
 
 // retireBlob marks a blob, unless a record has it, and deletes those that were
 // marked long ago.
-func retireBlob(ctx context.Context, tx *sql.Tx, sum string) error {
+func retireBlob(ctx context.Context, tx *Tx, sum string) error {
 	t := now()
 	if sum != "" {
 		// Whoever publishes the blob locks its row too: with the lock held, the

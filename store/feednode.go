@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 // NodeBlob is Blob for a document that a record which node serves names; else it is
 // seedbed.ErrNotFound, as one that does not exist.
 func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
-	err = db.view(ctx, "read blob", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read blob", func(tx *Tx) error {
 		data, err = one(ctx, tx, func(r row) (b []byte, err error) {
 			err = r.Scan(toBlob{&b})
 			return b, err
@@ -38,7 +37,7 @@ func (db *DB) NodeGuests(ctx context.Context, node string, ids []seedbed.Instanc
 		places[i] = fmt.Sprintf("$%d", i+2)
 		args = append(args, id)
 	}
-	err = db.view(ctx, "read whose guests", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read whose guests", func(tx *Tx) error {
 		own, err = list(ctx, tx, value[seedbed.InstanceID], `SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
 			AND (record IS NOT NULL OR NOT EXISTS (SELECT 1 FROM feed AS other WHERE other.instance = feed.instance AND other.record IS NOT NULL))`, args...)
 		return err

@@ -17,7 +17,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 	if err := checkNode(node); err != nil {
 		return page, err
 	}
-	err = db.view(ctx, "read feed", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read feed", func(tx *Tx) error {
 		var head, floor int64
 		err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(revision), 0), COALESCE(MAX(floor), 0) FROM feed_node WHERE node = $1`, node).Scan(&head, &floor)
 		if err != nil {
@@ -65,7 +65,7 @@ func scanChange(r row) (c seedbed.FeedChange, err error) {
 
 // Blob returns the document of that lower-case hexadecimal SHA-256.
 func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
-	err = db.view(ctx, "read blob", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read blob", func(tx *Tx) error {
 		data, err = one(ctx, tx, func(r row) (b []byte, err error) {
 			err = r.Scan(toBlob{&b})
 			return b, err
@@ -82,7 +82,8 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 	if err := checkNode(node); err != nil {
 		return err
 	}
-	err := db.share(ctx, "record applied revision", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
+	err := db.share(ctx, "record applied revision", func(ctx context.Context, b *Batch) ([]notice, error) {
+		tx := b.Tx
 		if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 			return nil, err
 		}
@@ -107,7 +108,7 @@ func (db *DB) AppliedHint() <-chan struct{} { return db.applied.next() }
 // Applied returns the revision that node said it serves, and when; 0 and the
 // zero time for a node that said nothing yet.
 func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
-	err = db.view(ctx, "read applied revision", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read applied revision", func(tx *Tx) error {
 		_, err := one(ctx, tx, func(r row) (struct{}, error) {
 			return struct{}{}, r.Scan(&revision, toTime{&at})
 		}, nil, `SELECT applied, applied_at FROM feed_node WHERE node = $1`, node)

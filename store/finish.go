@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"seedbed"
 )
@@ -15,42 +13,30 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", clean(string(o.State), 80))
 	}
-	unsure := false
-	if quick, ok := endStride(ref, o); ok {
-		err := db.stride(ctx, "finish job", quick)
-		if unsure = errors.Is(err, errUnsure); !unsure && !errors.Is(err, errLeftOut) {
-			return err
-		}
-	}
-	return db.longFinish(ctx, ref, o, unsure)
-}
-
-// longFinish is Finish in a transaction that waits for each answer. An end that is
-// unsure is looked for first.
-func (db *DB) longFinish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome, unsure bool) error {
-	write := func(ctx context.Context, tx *sql.Tx) error {
-		j, err := hold(ctx, tx, ref)
-		if unsure && errors.Is(err, seedbed.ErrStale) && j.Epoch == ref.Epoch && j.State == o.State {
-			return errUnchanged // nobody else ends a job of that epoch so
-		}
+	write := func(ctx context.Context, b *Batch) error {
+		j, err := b.hold(ctx, ref)
 		if err != nil {
 			return err
 		}
-		if err := become(j, o.State); err != nil {
+		if err := become(j.Job, o.State); err != nil {
 			return err
 		}
-		return db.end(ctx, tx, j, o)
+		return db.end(ctx, b.Tx, j.Job, o)
 	}
 	const what = "finish job"
-	if o.Drop || o.ImageState != "" { // rows that others remember
-		return db.update(ctx, what, func(tx *sql.Tx) error { return write(ctx, tx) })
+	fn := func(ctx context.Context, b *Batch) ([]notice, error) { return nil, write(ctx, b) }
+	switch {
+	case o.Drop || o.ImageState != "": // rows that others remember
+		return db.update(ctx, what, func(tx *Tx) error { return write(ctx, alone(tx)) })
+	case o == seedbed.Outcome{State: seedbed.JobSucceeded}:
+		return db.ofHolder(ctx, what, ref, fn)
 	}
-	return db.share(ctx, what, func(ctx context.Context, tx *sql.Tx) ([]notice, error) { return nil, write(ctx, tx) })
+	return db.share(ctx, what, fn)
 }
 
 // end writes the end of a job whose row is locked, and what follows from it for
 // those that come after.
-func (db *DB) end(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func (db *DB) end(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if err := db.settle(ctx, tx, j, o); err != nil {
 		return err
 	}
@@ -61,20 +47,15 @@ func (db *DB) end(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outc
 		return err
 	}
 	e := ending(j, o)
-	if err := addEvent(ctx, tx, j.ID, e); err != nil {
-		return err
-	}
+	addEvent(tx, j.ID, e)
 	why := j.Error
 	if o.State == seedbed.JobSucceeded {
 		why = ""
 	} else if why == "" {
 		why = clean(o.Error, maxText)
 	}
-	err := exec(ctx, tx, `UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL, blocked = 0 WHERE id = $5`,
+	tx.Later(`UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL, blocked = 0 WHERE id = $5`,
 		o.State, why, e.Progress, micros(now()), j.ID)
-	if err != nil {
-		return err
-	}
 	j.State, j.Error = o.State, why
 	if err := emit(ctx, tx, noticesOf(j, o)...); err != nil {
 		return err
@@ -83,7 +64,7 @@ func (db *DB) end(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outc
 }
 
 // settle decides what becomes of the job's instance or image.
-func (db *DB) settle(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func (db *DB) settle(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	switch {
 	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
 		return dropImage(ctx, tx, j.Subject)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"maps"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []s
 	awaited := false
 	added := map[seedbed.InstanceID]int{}
 	var cut []seedbed.InstanceID
-	changed, err := db.change(ctx, "record guest events", func(tx *sql.Tx) error {
+	changed, err := db.change(ctx, "record guest events", func(tx *Tx) error {
 		awaited = false
 		clear(added)
 		for _, e := range events {
@@ -72,7 +71,7 @@ func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []s
 	return err
 }
 
-func insertGuestEvent(ctx context.Context, tx *sql.Tx, node, spool string, e seedbed.GuestEvent) (fresh bool, err error) {
+func insertGuestEvent(ctx context.Context, tx *Tx, node, spool string, e seedbed.GuestEvent) (fresh bool, err error) {
 	n, err := affect(ctx, tx, `
 		INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, spool, seq) DO NOTHING`,
@@ -101,7 +100,7 @@ func clipFields(fields map[string]string) map[string]string {
 }
 
 // takeEffect does what an event means for its instance.
-func takeEffect(ctx context.Context, tx *sql.Tx, e seedbed.GuestEvent) error {
+func takeEffect(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 	const first = ` revision = revision + 1, changed = $1 WHERE id = $3`
 	switch {
 	case e.Kind == seedbed.GuestLease:
@@ -133,7 +132,7 @@ func fetchedUserData(e seedbed.GuestEvent) bool {
 }
 
 // renewLease keeps the latest end of the lease of a NIC that exists.
-func renewLease(ctx context.Context, tx *sql.Tx, e seedbed.GuestEvent) error {
+func renewLease(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 	if e.Until.IsZero() {
 		return nil
 	}
@@ -158,7 +157,7 @@ func scanGuestEvent(r row) (e seedbed.GuestEvent, err error) {
 // GuestEvents returns what an instance did, the latest recorded first, at most
 // limit and at most 10000.
 func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
-	err = db.view(ctx, "list guest events", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list guest events", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanGuestEvent, `
 			SELECT seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields
 			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, bound(limit, db.limits.guestEvents))

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -44,7 +43,7 @@ func (db *DB) countGuestEvents(added map[seedbed.InstanceID]int, cut []seedbed.I
 }
 
 // cutGuestEvents deletes all but the newest keep events of each instance.
-func cutGuestEvents(ctx context.Context, tx *sql.Tx, ids []seedbed.InstanceID, keep int) error {
+func cutGuestEvents(ctx context.Context, tx *Tx, ids []seedbed.InstanceID, keep int) error {
 	for _, id := range ids {
 		err := exec(ctx, tx, `
 			DELETE FROM guest_event WHERE instance = $1

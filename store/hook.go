@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"reflect"
 	"time"
@@ -32,7 +31,7 @@ func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 	if err := checkHook(h); err != nil {
 		return seedbed.Hook{}, err
 	}
-	err = db.update(ctx, "create hook "+h.Name, func(tx *sql.Tx) error {
+	err = db.update(ctx, "create hook "+h.Name, func(tx *Tx) error {
 		if err := insertHook(ctx, tx, h, now()); err != nil {
 			return err
 		}
@@ -46,7 +45,7 @@ func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 }
 
 // insertHook writes a hook that is not there yet: ErrExists.
-func insertHook(ctx context.Context, tx *sql.Tx, h seedbed.Hook, created time.Time) error {
+func insertHook(ctx context.Context, tx *Tx, h seedbed.Hook, created time.Time) error {
 	h.Profiles, h.Actions = orEmpty(h.Profiles), orEmpty(h.Actions)
 	made, err := affect(ctx, tx, `
 		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
@@ -73,7 +72,7 @@ func checkHook(h seedbed.Hook) error {
 	return checkKeys(h)
 }
 
-func writeProfiles(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+func writeProfiles(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	if err := exec(ctx, tx, `DELETE FROM hook_profile WHERE hook = $1`, h.Name); err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func writeProfiles(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
 }
 
 // holdProfile keeps a profile from being removed meanwhile.
-func holdProfile(ctx context.Context, tx *sql.Tx, name string, missing error) error {
+func holdProfile(ctx context.Context, tx *Tx, name string, missing error) error {
 	n, err := affect(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name)
 	if err != nil && unstorable(err) || err == nil && n == 0 {
 		return missing
@@ -100,7 +99,7 @@ func holdProfile(ctx context.Context, tx *sql.Tx, name string, missing error) er
 }
 
 // unhooked refuses to remove a profile that hooks name.
-func unhooked(ctx context.Context, tx *sql.Tx, name string) error {
+func unhooked(ctx context.Context, tx *Tx, name string) error {
 	if err := exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func unhooked(ctx context.Context, tx *sql.Tx, name string) error {
 // declares is changed there: ErrConflict. So is a hook that was changed since
 // h.Changed, unless that is zero.
 func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
-	err = db.update(ctx, "update hook "+h.Name, func(tx *sql.Tx) error {
+	err = db.update(ctx, "update hook "+h.Name, func(tx *Tx) error {
 		old, err := lockHook(ctx, tx, h.Name)
 		if err != nil {
 			return err
@@ -142,7 +141,7 @@ func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 	return made, nil
 }
 
-func setHook(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+func setHook(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	err := exec(ctx, tx, `UPDATE hook SET settings = $1, actions = $2, tolerance = $3, changed = $4 WHERE name = $5`,
 		asJSON{h.HookSettings}, asJSON{orEmpty(h.Actions)}, h.Tolerance.Microseconds(), micros(now()), h.Name)
 	if err != nil {
@@ -152,7 +151,7 @@ func setHook(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
 }
 
 // lockHook reads a hook that is to be changed, and keeps others from doing so.
-func lockHook(ctx context.Context, tx *sql.Tx, name string) (seedbed.Hook, error) {
+func lockHook(ctx context.Context, tx *Tx, name string) (seedbed.Hook, error) {
 	if err := exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, name); err != nil {
 		return seedbed.Hook{}, err
 	}
@@ -166,7 +165,7 @@ func lockHook(ctx context.Context, tx *sql.Tx, name string) (seedbed.Hook, error
 // Hook returns the receiver called name, its keys included.
 func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 	return memoized(ctx, db, memoKey{"hook", name}, func() (h seedbed.Hook, err error) {
-		err = db.view(ctx, "read hook", func(tx *sql.Tx) error {
+		err = db.view(ctx, "read hook", func(tx *Tx) error {
 			h, err = readHook(ctx, tx, name)
 			return err
 		})
@@ -184,7 +183,7 @@ func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err err
 	if err != nil {
 		return h, err
 	}
-	err = db.view(ctx, "read hook", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read hook", func(tx *Tx) error {
 		h, err = readHook(ctx, tx, name)
 		return err
 	})
@@ -194,7 +193,7 @@ func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err err
 	return h, err
 }
 
-func readHook(ctx context.Context, tx *sql.Tx, name string) (h seedbed.Hook, err error) {
+func readHook(ctx context.Context, tx *Tx, name string) (h seedbed.Hook, err error) {
 	h, err = one(ctx, tx, scanHook, noHook(name), `SELECT `+hookColumns+` FROM hook WHERE name = $1`, name)
 	if err != nil {
 		return h, err
@@ -203,7 +202,7 @@ func readHook(ctx context.Context, tx *sql.Tx, name string) (h seedbed.Hook, err
 }
 
 // complete reads what a hook has several of.
-func complete(ctx context.Context, tx *sql.Tx, h *seedbed.Hook) (err error) {
+func complete(ctx context.Context, tx *Tx, h *seedbed.Hook) (err error) {
 	if h.Profiles, err = list(ctx, tx, value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, h.Name); err != nil {
 		return err
 	}
@@ -217,7 +216,7 @@ func noHook(name string) error {
 
 // Hooks returns all receivers by name, their keys included.
 func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
-	err = db.view(ctx, "list hooks", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list hooks", func(tx *Tx) error {
 		if all, err = list(ctx, tx, scanHook, `SELECT `+hookColumns+` FROM hook ORDER BY name`); err != nil {
 			return err
 		}
@@ -234,7 +233,7 @@ func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 // DeleteHook removes a receiver. What it delivered stays on record. What the
 // configuration declares is removed there: ErrConflict.
 func (db *DB) DeleteHook(ctx context.Context, name string) error {
-	return db.update(ctx, "delete hook", func(tx *sql.Tx) error {
+	return db.update(ctx, "delete hook", func(tx *Tx) error {
 		if _, err := lockHook(ctx, tx, name); err != nil {
 			return err
 		}

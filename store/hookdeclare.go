@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"seedbed"
@@ -18,7 +17,7 @@ func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 			return err
 		}
 	}
-	return db.update(ctx, "declare hooks", func(tx *sql.Tx) error {
+	return db.update(ctx, "declare hooks", func(tx *Tx) error {
 		former, err := list(ctx, tx, value[string], `SELECT name FROM hook WHERE declared = 1`)
 		if err == nil && len(former)+len(hooks) == 0 {
 			err = errUnchanged
@@ -45,7 +44,7 @@ func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 	})
 }
 
-func declare(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+func declare(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	old, err := readHook(ctx, tx, h.Name)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -41,7 +40,7 @@ func checkKeys(h seedbed.Hook) error {
 	return nil
 }
 
-func hookKeys(ctx context.Context, tx *sql.Tx, hook string) ([]seedbed.HookKey, error) {
+func hookKeys(ctx context.Context, tx *Tx, hook string) ([]seedbed.HookKey, error) {
 	return list(ctx, tx, func(r row) (k seedbed.HookKey, err error) {
 		err = r.Scan(&k.ID, toBlob{&k.Secret}, toTime{&k.NotBefore}, toTime{&k.NotAfter})
 		return k, err
@@ -49,7 +48,7 @@ func hookKeys(ctx context.Context, tx *sql.Tx, hook string) ([]seedbed.HookKey, 
 }
 
 // writeKeys replaces the keys of a hook.
-func writeKeys(ctx context.Context, tx *sql.Tx, h seedbed.Hook) error {
+func writeKeys(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	if err := exec(ctx, tx, `DELETE FROM hook_key WHERE hook = $1`, h.Name); err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func formerKey(h seedbed.Hook) []byte {
 // changeKeys changes the keys of a hook, whose row is locked meanwhile, and gives it as it is
 // then. change may be called more than once.
 func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*seedbed.Hook) error) (h seedbed.Hook, err error) {
-	err = db.update(ctx, what+" of hook "+name, func(tx *sql.Tx) error {
+	err = db.update(ctx, what+" of hook "+name, func(tx *Tx) error {
 		if h, err = lockHook(ctx, tx, name); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -17,7 +16,7 @@ func scanImage(r row) (i seedbed.Image, err error) {
 // Image returns the image called name; it may still be importing.
 func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
 	return memoized(ctx, db, memoKey{"image", name}, func() (i seedbed.Image, err error) {
-		err = db.view(ctx, "read image", func(tx *sql.Tx) error {
+		err = db.view(ctx, "read image", func(tx *Tx) error {
 			i, err = image(ctx, tx, name, seedbed.ErrNotFound)
 			return err
 		})
@@ -27,7 +26,7 @@ func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
 
 // image reads an image; the error of one that does not exist has the kind missing.
 // One that is being removed is ErrInvalid for whoever would use it.
-func image(ctx context.Context, tx *sql.Tx, name string, missing error) (seedbed.Image, error) {
+func image(ctx context.Context, tx *Tx, name string, missing error) (seedbed.Image, error) {
 	i, err := one(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", clean(name, 80)),
 		`SELECT `+imageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
 	if err == nil && i.State == seedbed.ImageRemoving && missing == seedbed.ErrInvalid {
@@ -38,7 +37,7 @@ func image(ctx context.Context, tx *sql.Tx, name string, missing error) (seedbed
 
 // Images returns all images by name.
 func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
-	err = db.view(ctx, "list images", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list images", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
 		return err
 	})
@@ -47,7 +46,7 @@ func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
 
 // insertImage adds the image of an import job, which is where that job runs. A dropped row of the name, kept
 // for those who still refer to it, becomes the new image.
-func insertImage(ctx context.Context, tx *sql.Tx, i seedbed.Image, node string) error {
+func insertImage(ctx context.Context, tx *Tx, i seedbed.Image, node string) error {
 	made, err := affect(ctx, tx, `
 		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
@@ -61,7 +60,7 @@ func insertImage(ctx context.Context, tx *sql.Tx, i seedbed.Image, node string) 
 }
 
 // activateImage records what the import found.
-func activateImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, found seedbed.ImageInfo) error {
+func activateImage(ctx context.Context, tx *Tx, j seedbed.Job, found seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobImport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -75,7 +74,7 @@ func activateImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, found seedbed
 
 // dropImage forgets an image and releases its name. The row stays, unseen, so that
 // nobody who names it need look whether it is there.
-func dropImage(ctx context.Context, tx *sql.Tx, name string) error {
+func dropImage(ctx context.Context, tx *Tx, name string) error {
 	if err := exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name); err != nil {
 		return err
 	}

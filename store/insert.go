@@ -3,8 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"seedbed"
@@ -12,11 +10,11 @@ import (
 
 // insertInstance adds the new instance of a job with its NICs and volumes; hook is
 // the one that asked, if any did.
-func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID, i seedbed.Instance, hook string) error {
-	if err := unclaimed(ctx, tx, job, holdsName, nameTaken, i.Name); err != nil {
+func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
+	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Name); err != nil {
 		return err
 	}
-	if err := unclaimed(ctx, tx, job, holdsID, func(h held) string {
+	if err := unclaimed(ctx, b, job, holdsID, func(h held) string {
 		return fmt.Sprintf("UUID %s is instance %q's already (job %s)", i.ID, h.name, h.job.Short())
 	}, i.ID); err != nil {
 		return err
@@ -33,34 +31,28 @@ func (db *DB) insertInstance(ctx context.Context, tx *sql.Tx, job seedbed.JobID,
 	if err != nil {
 		return err
 	}
-	if err := checkImages(ctx, tx, i); err != nil {
+	if err := checkImages(ctx, b, i); err != nil {
 		return err
 	}
 	made := micros(orNow(i.Created))
-	_, err = put(ctx, tx, intoInstance,
+	b.add(intoInstance,
 		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), flag(i.Held), blob(i.UserData),
 		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
 		blob(i.VendorData), string(source), asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
 		flag(i.Protected), string(cmp.Or(i.Kind, seedbed.KindNative)), string(follow), i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
-	if err != nil {
-		return err
-	}
 	for _, n := range i.NICs {
-		if err := db.insertNIC(ctx, tx, job, i.ID, n); err != nil {
+		if err := db.insertNIC(ctx, b, job, i.ID, n); err != nil {
 			return err
 		}
 	}
 	for _, v := range i.Volumes {
-		_, err := put(ctx, tx, intoVolume, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), null(v.Image))
-		if err != nil {
-			return err
-		}
+		b.add(intoVolume, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), null(v.Image))
 	}
 	return nil
 }
 
 // compose writes the documents of a new instance that depend on its addresses.
-func compose(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
+func compose(ctx context.Context, tx *Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
 	inst, err := oneInstance(ctx, tx, id)
 	if err != nil {
 		return err
@@ -77,12 +69,12 @@ func compose(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, make func(s
 }
 
 // checkImages refuses an instance whose images cannot be cloned where it wants them.
-func checkImages(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
+func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
 	for _, v := range append([]seedbed.Volume{{Image: i.Image}}, i.Volumes...) {
 		if v.Image == "" {
 			continue
 		}
-		img, err := imageOf(ctx, tx, v.Image)
+		img, err := b.image(ctx, v.Image)
 		switch {
 		case err != nil:
 			return within(fmt.Sprintf("instance %q", i.Name), err)
@@ -95,41 +87,41 @@ func checkImages(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 	return nil
 }
 
-// imageOf reads an image; for writes that are gathered it is what is known.
-func imageOf(ctx context.Context, tx *sql.Tx, name string) (seedbed.Image, error) {
-	if p := pileOf(ctx); p != nil {
-		i, err := p.db.knownImage(ctx, name)
-		if err == nil {
-			p.images = sayImage(i).among(p.images)
-		}
-		return i, err
+// image reads an image, once for all writes of the batch.
+func (b *Batch) image(ctx context.Context, name string) (seedbed.Image, error) {
+	if i, ok := b.images[name]; ok {
+		return i, nil
 	}
-	return image(ctx, tx, name, seedbed.ErrInvalid)
+	i, err := image(ctx, b.Tx, name, seedbed.ErrInvalid)
+	if err == nil {
+		if b.images == nil {
+			b.images = map[string]seedbed.Image{}
+		}
+		b.images[name] = i
+	}
+	return i, err
 }
 
-func (db *DB) insertNIC(ctx context.Context, tx *sql.Tx, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
+func (db *DB) insertNIC(ctx context.Context, b *Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
 	mac := n.MAC.String()
-	if err := unclaimed(ctx, tx, job, holdsMAC, func(h held) string {
+	if err := unclaimed(ctx, b, job, holdsMAC, func(h held) string {
 		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", mac, h.name, h.job.Short())
 	}, mac); err != nil {
 		return err
 	}
-	network, err := networkOf(ctx, tx, n.Network)
+	network, err := b.network(ctx, n.Network)
 	if err != nil {
 		return err
 	}
-	addr, err := db.assignAddr(ctx, tx, network, n.Addr)
+	addr, err := db.assignAddr(ctx, b, network, n.Addr)
 	if err != nil {
 		return err
 	}
-	if err := unclaimed(ctx, tx, job, holdsAddr, func(h held) string {
+	if err := unclaimed(ctx, b, job, holdsAddr, func(h held) string {
 		return fmt.Sprintf("address %s is instance %q's already (job %s)", addr, h.name, h.job.Short())
 	}, n.Network, addr.String()); err != nil {
-		if !n.Addr.IsValid() && errors.Is(err, seedbed.ErrExists) {
-			err = errAgain // a volley was quicker
-		}
 		return err
 	}
-	_, err = put(ctx, tx, intoNIC, string(id), int64(n.Index), mac, n.Network, addr.String())
-	return err
+	b.add(intoNIC, string(id), int64(n.Index), mac, n.Network, addr.String())
+	return nil
 }

@@ -18,7 +18,7 @@ func scanInstance(r row) (i seedbed.Instance, err error) {
 }
 
 // instances returns those that satisfy cond, with their NICs and volumes, by name.
-func instances(ctx context.Context, tx *sql.Tx, cond string, args ...any) ([]seedbed.Instance, error) {
+func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed.Instance, error) {
 	all, err := list(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
@@ -51,7 +51,7 @@ func instances(ctx context.Context, tx *sql.Tx, cond string, args ...any) ([]see
 }
 
 func (db *DB) instance(ctx context.Context, missing error, cond string, arg any) (i seedbed.Instance, err error) {
-	err = db.view(ctx, "read instance", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read instance", func(tx *Tx) error {
 		all, err := instances(ctx, tx, cond, arg)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (db *DB) InstanceByName(ctx context.Context, name string) (seedbed.Instance
 
 // Instances returns all instances by name.
 func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
-	err = db.view(ctx, "list instances", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list instances", func(tx *Tx) error {
 		all, err = instances(ctx, tx, `1 = 1`)
 		return err
 	})
@@ -88,7 +88,7 @@ func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error)
 // did: false when the instance was in another state, is no more, or has a job that
 // has not ended, whoever runs it.
 func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
-	err = db.update(ctx, "set instance state", func(tx *sql.Tx) error {
+	err = db.update(ctx, "set instance state", func(tx *Tx) error {
 		// The row is locked first, so that a job that is accepted at the same time is seen.
 		changed = false
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
@@ -106,7 +106,7 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 }
 
 // setState changes the state; missing is the error when there is no such instance.
-func setState(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
+func setState(ctx context.Context, tx *Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
 	// One that was started is held no more.
 	n, err := affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, micros(now()), id)
 	if err == nil && n == 0 {
@@ -117,7 +117,7 @@ func setState(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, to seedbed
 
 // dropInstance forgets an instance, and with it what it claimed. Were it still
 // served, it is retracted.
-func dropInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, keep int) error {
+func dropInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) error {
 	if err := retractAll(ctx, tx, id, keep); err != nil {
 		return err
 	}

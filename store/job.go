@@ -26,14 +26,14 @@ func scanJob(r row) (j seedbed.Job, err error) {
 // live is the condition of a job that has not ended.
 const live = `state IN ('queued', 'running', 'undoing')`
 
-func readJob(ctx context.Context, tx *sql.Tx, id seedbed.JobID) (seedbed.Job, error) {
+func readJob(ctx context.Context, tx *Tx, id seedbed.JobID) (seedbed.Job, error) {
 	return one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 		`SELECT `+jobColumns+` FROM job WHERE id = $1`, id)
 }
 
 // Job returns the job of that whole ID.
 func (db *DB) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.view(ctx, "read job", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read job", func(tx *Tx) error {
 		j, err = readJob(ctx, tx, id)
 		return err
 	})
@@ -49,7 +49,7 @@ func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, er
 	if !jobPrefix.MatchString(p) {
 		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", clean(prefix, 80))
 	}
-	err = db.view(ctx, "read job", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read job", func(tx *Tx) error {
 		found, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, likePrefix(p))
 		switch {
 		case err != nil:
@@ -70,20 +70,29 @@ func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 	return db.ListJobs(ctx, seedbed.JobQuery{Limit: bound(limit, 1000)})
 }
 
-func insertJob(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
-	made, err := put(ctx, tx, intoJob, string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), flag(j.Blocked), micros(orNow(j.Created)), 1)
-	if err == nil && !made {
+func insertJob(ctx context.Context, b *Batch, j seedbed.Job) error {
+	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), flag(j.Blocked), micros(orNow(j.Created)), 1}
+	if b.shared {
+		b.add(intoJob, row...)
+		return nil
+	}
+	n, err := affect(ctx, b.Tx, insertRows(intoJob, 1, len(row))+` ON CONFLICT DO NOTHING`, row...)
+	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
 	}
 	return err
 }
 
+var errUnheld = errors.New("the job is not held")
+
+const lockJob = `UPDATE job SET epoch = epoch WHERE id = $1 AND epoch = $2 AND owner <> ''`
+
 // hold checks that ref still holds its job, and locks the job's row for the
 // rest of the transaction. It gives ErrStale once the job was taken over,
 // released or ended.
-func hold(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef) (seedbed.Job, error) {
-	j, err := scanJob(tx.QueryRowContext(ctx, `UPDATE job SET epoch = epoch WHERE id = $1 AND epoch = $2 AND owner <> '' RETURNING `+jobColumns, ref.ID, ref.Epoch))
-	if !errors.Is(err, sql.ErrNoRows) {
+func hold(ctx context.Context, tx *Tx, ref seedbed.JobRef) (seedbed.Job, error) {
+	j, err := lockOne(ctx, tx, scanJob, errUnheld, lockJob+` RETURNING `+jobColumns, ref.ID, ref.Epoch)
+	if !errors.Is(err, errUnheld) {
 		return j, err
 	}
 	if j, err = readJob(ctx, tx, ref.ID); err != nil {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -18,7 +17,7 @@ func scanLease(r row) (l seedbed.Lease, err error) {
 // Leases returns the DHCP leases as last reported, by MAC, those that have
 // expired included.
 func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
-	err = db.view(ctx, "list leases", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list leases", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
 		return err
 	})
@@ -27,7 +26,7 @@ func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
 
 // ExpiredLeases returns the leases that have ended by now.
 func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.Lease, err error) {
-	err = db.view(ctx, "list expired leases", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list expired leases", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE until <= $1 ORDER BY mac`, now.UnixMicro())
 		return err
 	})

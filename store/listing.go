@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 	"strings"
@@ -77,7 +76,7 @@ func instancesWhere(q seedbed.InstanceQuery) *where {
 // ListInstances returns the instances that q asks for, by name, with their NICs
 // and volumes.
 func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
-	err = db.view(ctx, "list instances", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list instances", func(tx *Tx) error {
 		w, ofProfile := instancesWhere(q), q.Profile != "" && q.State == ""
 		if q.Limit <= 0 && !ofProfile {
 			all, err = instances(ctx, tx, w.String(), w.args...)
@@ -99,7 +98,7 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 
 // ListProfiles returns the profiles that q asks for, by name.
 func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
-	err = db.view(ctx, "list profiles", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list profiles", func(tx *Tx) error {
 		w := &where{conditions: []string{`script IS NULL`}}
 		if q.Prefix != "" {
 			w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
@@ -141,7 +140,7 @@ func jobsWhere(q seedbed.JobQuery) *where {
 
 // ListJobs returns the jobs that q asks for, the newest first.
 func (db *DB) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
-	err = db.view(ctx, "list jobs", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list jobs", func(tx *Tx) error {
 		w := jobsWhere(q)
 		created := "created"
 		if q.State != "" && !q.State.Terminal() {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -44,7 +43,7 @@ func (db *DB) Revised() <-chan struct{} { return db.revised.next() }
 // no more keep what they have. So what is due is told by the rows themselves,
 // whatever happened to whoever was to do it.
 func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
-	err = db.view(ctx, "list user-data that is due", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list user-data that is due", func(tx *Tx) error {
 		due, err = list(ctx, tx, func(r row) (d seedbed.LiveDocument, err error) {
 			err = r.Scan(&d.Instance, &d.Kind, &d.Source, &d.Want)
 			return d, err
@@ -64,7 +63,7 @@ func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveD
 // does nothing when somebody else did meanwhile, or the instance is no more.
 // Nothing else of the record changes.
 func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error {
-	return db.update(ctx, "change user-data", func(tx *sql.Tx) error {
+	return db.update(ctx, "change user-data", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
 		if err != nil || n == 0 {
 			return orUnchanged(err)
@@ -101,7 +100,7 @@ func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 // PinDocuments has an instance keep the documents that it has, since there can
 // be no others; was is what they were made from.
 func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error {
-	return db.update(ctx, "keep user-data", func(tx *sql.Tx) error {
+	return db.update(ctx, "keep user-data", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2 AND source = $3`, source, id, was)
 		if err == nil && n == 0 {
 			return errUnchanged
@@ -114,7 +113,7 @@ func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 func sameDocument(a, b []byte) bool { return (a == nil) == (b == nil) && string(a) == string(b) }
 
 // redocument has node serve other documents for an instance that it serves.
-func redocument(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, docs seedbed.Documents) error {
+func redocument(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, docs seedbed.Documents) error {
 	// Whoever publishes or retracts on the node locks its row first, and that before any blob.
 	revision, err := nextRevision(ctx, tx, node)
 	if err != nil {

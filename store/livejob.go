@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
 
 // LiveJobs returns the jobs that have not ended, oldest first, at most limit and at most 1000.
 func (db *DB) LiveJobs(ctx context.Context, limit int) (all []seedbed.Job, err error) {
-	err = db.view(ctx, "list live jobs", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list live jobs", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE `+live+` ORDER BY created, id LIMIT $1`, bound(limit, 1000))
 		return err
 	})

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ func scanMaintenance(r row) (m seedbed.Maintenance, err error) {
 
 // maintenanceOf are the events of a node or, when node is empty, of an
 // instance: the active by their time, then the history, the latest first.
-func maintenanceOf(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error) {
+func maintenanceOf(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error) {
 	all, err := list(ctx, tx, scanMaintenance, `
 		SELECT `+maintenanceColumns+` FROM maintenance WHERE node = $1 AND instance = $2
 		ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, CASE state WHEN 'active' THEN not_before ELSE -changed END, id`, node, id)
@@ -42,7 +41,7 @@ func maintenanceOf(ctx context.Context, tx *sql.Tx, node string, id seedbed.Inst
 // Maintenance returns the events of a node or, when node is empty, of an
 // instance: the active by their time, then the latest completed and canceled.
 func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceID) (all []seedbed.Maintenance, err error) {
-	err = db.view(ctx, "list maintenance", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list maintenance", func(tx *Tx) error {
 		all, err = maintenanceOf(ctx, tx, node, id)
 		return err
 	})
@@ -64,7 +63,7 @@ func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.Instan
 	if !m.NotAfter.IsZero() {
 		m.NotAfter = orNow(m.NotAfter)
 	}
-	err := db.update(ctx, "announce maintenance", func(tx *sql.Tx) error {
+	err := db.update(ctx, "announce maintenance", func(tx *Tx) error {
 		if err := checkSubject(ctx, tx, node, id); err != nil {
 			return err
 		}
@@ -108,7 +107,7 @@ func checkMaintenance(m seedbed.Maintenance) error {
 }
 
 // checkSubject refuses a node or an instance that does not exist, and locks what it is.
-func checkSubject(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) error {
+func checkSubject(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) error {
 	if node == "" {
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
 		if err == nil && n == 0 {
@@ -131,7 +130,7 @@ func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbe
 		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", clean(state, 80))
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", clean(event, 80))
-	err = db.update(ctx, "end maintenance", func(tx *sql.Tx) error {
+	err = db.update(ctx, "end maintenance", func(tx *Tx) error {
 		type subject struct {
 			node string
 			id   seedbed.InstanceID
@@ -172,7 +171,7 @@ func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbe
 }
 
 // tellMaintenance brings what changed to the guests: with the node's page, or in the instance's record.
-func tellMaintenance(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID) error {
+func tellMaintenance(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) error {
 	if node != "" {
 		_, err := nextRevision(ctx, tx, node)
 		return err

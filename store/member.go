@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,14 +15,14 @@ const settingMembers = "coordination.members"
 // KnownMembers are the control hosts that joined and have not left, by name, as
 // ChangeMembers was told.
 func (db *DB) KnownMembers(ctx context.Context) (names []string, err error) {
-	err = db.view(ctx, "list known members", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list known members", func(tx *Tx) error {
 		names, err = knownMembers(ctx, tx)
 		return err
 	})
 	return names, err
 }
 
-func knownMembers(ctx context.Context, tx *sql.Tx) (names []string, err error) {
+func knownMembers(ctx context.Context, tx *Tx) (names []string, err error) {
 	text, err := setting(ctx, tx, settingMembers)
 	if err != nil || text == nil {
 		return nil, err
@@ -37,7 +36,7 @@ func knownMembers(ctx context.Context, tx *sql.Tx) (names []string, err error) {
 // ChangeMembers keeps which control hosts have joined and which have left, and
 // tells the endpoints of each. Who joined already or was not there is no change.
 func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error {
-	return db.update(ctx, "change members", func(tx *sql.Tx) error {
+	return db.update(ctx, "change members", func(tx *Tx) error {
 		// The row is locked, so that two who tell the same take turns.
 		err := exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, settingMembers, []byte("[]"))
 		if err != nil {

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -22,7 +21,7 @@ func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Net
 		return seedbed.Network{}, err
 	}
 	n.DNS, n.Identity = orEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
-	err := db.update(ctx, "create network "+n.Name, func(tx *sql.Tx) error {
+	err := db.update(ctx, "create network "+n.Name, func(tx *Tx) error {
 		made, err := affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
 			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON{n.DNS}, flag(n.NAT), flag(n.DHCP), n.Identity, asJSON{n.Allow})
 		if err != nil || made == 1 {
@@ -66,7 +65,7 @@ func checkNetwork(n seedbed.Network) error {
 // Network returns the network called name.
 func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error) {
 	return memoized(ctx, db, memoKey{"network", name}, func() (n seedbed.Network, err error) {
-		err = db.view(ctx, "read network", func(tx *sql.Tx) error {
+		err = db.view(ctx, "read network", func(tx *Tx) error {
 			n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
 			return err
@@ -77,14 +76,14 @@ func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error)
 
 // Networks returns all networks by name.
 func (db *DB) Networks(ctx context.Context) (all []seedbed.Network, err error) {
-	err = db.view(ctx, "list networks", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list networks", func(tx *Tx) error {
 		all, err = networks(ctx, tx)
 		return err
 	})
 	return all, err
 }
 
-func networks(ctx context.Context, tx *sql.Tx) ([]seedbed.Network, error) {
+func networks(ctx context.Context, tx *Tx) ([]seedbed.Network, error) {
 	return list(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }
 
@@ -93,7 +92,7 @@ func networks(ctx context.Context, tx *sql.Tx) ([]seedbed.Network, error) {
 // more than once. Every node is told. Errors: ErrNotFound, ErrInvalid.
 func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80))
-	err = db.update(ctx, "change network", func(tx *sql.Tx) error {
+	err = db.update(ctx, "change network", func(tx *Tx) error {
 		n, err = one(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
 		if err != nil {
 			return err

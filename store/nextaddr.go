@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"seedbed"
@@ -17,19 +15,6 @@ import (
 type nextAddr struct {
 	mu   sync.Mutex
 	last map[string]netip.Addr
-	// free are addresses that were free when they were last read, the next one first.
-	free map[string][]netip.Addr
-	// out are those that a volley has, which is not written yet.
-	out map[takenAddr]bool
-	// once tells of a network that the last address which was taken already was no second one.
-	once map[string]bool
-	// refilling is held by who reads what is free.
-	refilling sync.Mutex
-}
-
-type takenAddr struct {
-	network string
-	addr    netip.Addr
 }
 
 func (x *nextAddr) gave(network string, a netip.Addr) {
@@ -39,9 +24,6 @@ func (x *nextAddr) gave(network string, a netip.Addr) {
 		x.last = map[string]netip.Addr{}
 	}
 	x.last[network] = a
-	if at := slices.Index(x.free[network], a); at >= 0 {
-		x.free[network] = slices.Concat(x.free[network][:at], x.free[network][at+1:])
-	}
 }
 
 func (x *nextAddr) after(network string) netip.Addr {
@@ -54,28 +36,70 @@ func (x *nextAddr) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.last)
-	clear(x.free)
 }
 
-// nextTries is how many addresses are looked at one by one.
-const nextTries = 16
+// candidates is how many addresses are looked at with one query.
+const candidates = 64
 
-// nextFree is the lowest free address above the one that was given out last;
-// the zero Addr when all are to be looked at.
-func (db *DB) nextFree(ctx context.Context, tx *sql.Tx, n seedbed.Network) (netip.Addr, error) {
-	a := db.next.after(n.Name)
-	for try := 0; try < nextTries && usable(n.Prefix, a); try, a = try+1, a.Next() {
-		if a == n.Gateway {
-			continue
-		}
-		taken, err := value[bool](tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nic WHERE network = $1 AND addr = $2)`, n.Name, a.String()))
-		if err != nil {
+// takenAmong asks which of so many addresses of a network are taken. It looks for
+// one after the other by the index: PostgreSQL would read all addresses of the
+// network for a list of them while it has no statistics.
+var takenAmong = `WITH one (addr) AS (VALUES ` + rowsOfOne(2, candidates) + `)
+	SELECT one.addr FROM one WHERE (SELECT 1 FROM nic WHERE nic.network = $1 AND nic.addr = one.addr) = 1`
+
+// freeAddr gives out the next free address of a network that is locked: the lowest above the one
+// that was given out last, or the lowest of all when none of those is free.
+func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.Addr, error) {
+	free := b.free[n.Name]
+	if len(free) == 0 {
+		var err error
+		if free, err = db.freeAbove(ctx, b.Tx, n, db.next.after(n.Name)); err != nil {
 			return netip.Addr{}, err
 		}
-		if !taken {
-			db.next.gave(n.Name, a)
-			return a, nil
+	}
+	if len(free) == 0 {
+		a, err := lowestAddr(ctx, b.Tx, n)
+		if err != nil {
+			return a, err
+		}
+		free = []netip.Addr{a}
+	}
+	if b.free == nil {
+		b.free = map[string][]netip.Addr{}
+	}
+	b.free[n.Name] = free[1:]
+	db.next.gave(n.Name, free[0])
+	return free[0], nil
+}
+
+// freeAbove returns those of the next addresses from a on that are free.
+func (db *DB) freeAbove(ctx context.Context, tx *Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
+	args := []any{n.Name}
+	var all []netip.Addr
+	for ; len(all) < candidates && usable(n.Prefix, a); a = a.Next() {
+		if a != n.Gateway {
+			all, args = append(all, a), append(args, a.String())
 		}
 	}
-	return netip.Addr{}, nil
+	if len(all) == 0 {
+		return nil, nil
+	}
+	for len(args) <= candidates {
+		args = append(args, "") // no address
+	}
+	texts, err := list(ctx, tx, value[string], takenAmong, args...)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, text := range texts {
+		taken[text] = true
+	}
+	free := all[:0]
+	for _, a := range all {
+		if !taken[a.String()] {
+			free = append(free, a)
+		}
+	}
+	return free, nil
 }

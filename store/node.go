@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"time"
 
@@ -33,7 +32,7 @@ func (c toReport) Scan(src any) error {
 // Nodes returns the hypervisors by name. When they were seen is by this process's
 // clock, whoever has seen them.
 func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
-	err = db.view(ctx, "list nodes", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list nodes", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node ORDER BY name`)
 		if err != nil {
 			return err
@@ -49,7 +48,7 @@ func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
 
 // Node returns the hypervisor called name. When it was seen is by this process's clock.
 func (db *DB) Node(ctx context.Context, name string) (n seedbed.Node, err error) {
-	err = db.view(ctx, "read node", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read node", func(tx *Tx) error {
 		n, err = one(ctx, tx, scanNode, noNode(name), `SELECT `+nodeColumns+` FROM node WHERE name = $1`, name)
 		if err != nil {
 			return err
@@ -70,7 +69,7 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 	if err := checkNode(name); err != nil {
 		return err
 	}
-	return db.update(ctx, "add node "+name, func(tx *sql.Tx) error {
+	return db.update(ctx, "add node "+name, func(tx *Tx) error {
 		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: now()}, time.Time{})
 		if err != nil || !made {
 			return orUnchanged(err)
@@ -80,7 +79,7 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 }
 
 // insertNode adds a node, cordoned from that time on if it is cordoned.
-func insertNode(ctx context.Context, tx *sql.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
+func insertNode(ctx context.Context, tx *Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := affect(ctx, tx, `
 		INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ($1, $2, $3, $4, '', '') ON CONFLICT (name) DO NOTHING`,
 		n.Name, n.Worker, cordonedAt(n, at), micros(n.Created))
@@ -94,7 +93,7 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 		return seedbed.Node{}, err
 	}
 	n = seedbed.Node{Name: n.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: now()}
-	err := db.update(ctx, "add node "+n.Name, func(tx *sql.Tx) error {
+	err := db.update(ctx, "add node "+n.Name, func(tx *Tx) error {
 		clock, err := db.leaseClock(ctx, tx)
 		if err != nil {
 			return err
@@ -114,7 +113,7 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 // in the address of its worker and in whether it is cordoned. Errors: ErrNotFound,
 // ErrInvalid, and those of change.
 func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
-	err = db.update(ctx, "change node", func(tx *sql.Tx) error {
+	err = db.update(ctx, "change node", func(tx *Tx) error {
 		was, err := holdNode(ctx, tx, name)
 		if err != nil {
 			return err
@@ -153,7 +152,7 @@ func cordonedAt(n seedbed.Node, at time.Time) any {
 }
 
 // holdNode locks the row of a node, so that of two who change it one sees the other.
-func holdNode(ctx context.Context, tx *sql.Tx, name string) (seedbed.Node, error) {
+func holdNode(ctx context.Context, tx *Tx, name string) (seedbed.Node, error) {
 	return one(ctx, tx, scanNode, noNode(name), `UPDATE node SET name = name WHERE name = $1 RETURNING `+nodeColumns, name)
 }
 
@@ -182,7 +181,7 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 	}
 	problem = clean(problem, maxText)
 	told := false
-	changed, err := db.change(ctx, "note node", func(tx *sql.Tx) error {
+	changed, err := db.change(ctx, "note node", func(tx *Tx) error {
 		told = false
 		was, err := holdNode(ctx, tx, name)
 		if err != nil {

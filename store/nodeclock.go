@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -19,7 +18,7 @@ import (
 type here struct{ shared, own time.Time }
 
 // nodeClocks reads both clocks.
-func (db *DB) nodeClocks(ctx context.Context, tx *sql.Tx) (h here, err error) {
+func (db *DB) nodeClocks(ctx context.Context, tx *Tx) (h here, err error) {
 	h.shared, err = db.leaseClock(ctx, tx)
 	own := time.Now().UTC() // the later one: nobody seems to be silent for longer than it was
 	h.own = own.Add(-time.Duration(own.Nanosecond() % int(time.Microsecond)))
@@ -38,7 +37,7 @@ func (h here) from(at time.Time) time.Time {
 func (h here) to(at time.Time) time.Time { return h.shared.Add(at.Sub(h.own)) }
 
 // nodesHere moves to this process's clock when nodes were seen.
-func (db *DB) nodesHere(ctx context.Context, tx *sql.Tx, nodes ...*seedbed.Node) error {
+func (db *DB) nodesHere(ctx context.Context, tx *Tx, nodes ...*seedbed.Node) error {
 	h, err := db.nodeClocks(ctx, tx)
 	for _, n := range nodes {
 		n.Seen = h.from(n.Seen)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 	if err := db.awaitCordon(ctx, name); err != nil {
 		return err
 	}
-	return db.update(ctx, "remove node", func(tx *sql.Tx) error {
+	return db.update(ctx, "remove node", func(tx *Tx) error {
 		was, err := holdNode(ctx, tx, name)
 		if err != nil {
 			return err
@@ -48,7 +47,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 // awaitCordon waits until nobody places instances on the node any more.
 func (db *DB) awaitCordon(ctx context.Context, name string) error {
 	var since, clock time.Time
-	err := db.view(ctx, "read node", func(tx *sql.Tx) (err error) {
+	err := db.view(ctx, "read node", func(tx *Tx) (err error) {
 		since, err = one(ctx, tx, func(r row) (at time.Time, err error) {
 			err = r.Scan(toTime{&at})
 			return at, err
@@ -78,7 +77,7 @@ func notCordoned(name string) error {
 	return seedbed.Errorf(seedbed.ErrConflict, "node %q may be given new instances: cordon it first (seedbed node cordon %s)", name, name)
 }
 
-func emptyNode(ctx context.Context, tx *sql.Tx, name string) error {
+func emptyNode(ctx context.Context, tx *Tx, name string) error {
 	instances, err := list(ctx, tx, value[string], `SELECT name FROM instance WHERE node = $1 ORDER BY name LIMIT 6`, name)
 	if err != nil {
 		return err
@@ -102,7 +101,7 @@ func emptyNode(ctx context.Context, tx *sql.Tx, name string) error {
 }
 
 // imagesAt are the images that are on that node alone, by name.
-func imagesAt(ctx context.Context, tx *sql.Tx, node string) ([]string, error) {
+func imagesAt(ctx context.Context, tx *Tx, node string) ([]string, error) {
 	nodes, err := list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node`)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"testing"
 	"time"
 
@@ -47,7 +46,7 @@ func TestImagesAt(t *testing.T) {
 			}
 			do(acceptImport(ctx, db, "debian"))(t)
 			var got []string
-			err := db.update(ctx, "look", func(tx *sql.Tx) error {
+			err := db.update(ctx, "look", func(tx *Tx) error {
 				err := exec(ctx, tx, `UPDATE image SET node = 'own', pool = 'default'`)
 				if err == nil {
 					got, err = imagesAt(ctx, tx, "own")

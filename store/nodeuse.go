@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -15,7 +14,7 @@ const settling = 45 * time.Second
 // NodeUse returns what the instances of each node that has some take, by node.
 // Those are coming that are not made yet, or were asked for just now.
 func (db *DB) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
-	err = db.view(ctx, "count what nodes have", func(tx *sql.Tx) error {
+	err = db.view(ctx, "count what nodes have", func(tx *Tx) error {
 		// The time is that of the jobs, which have an index for it; an instance's own
 		// stands behind its documents, which would all be read.
 		all, err = list(ctx, tx, func(r row) (u seedbed.NodeUse, err error) {

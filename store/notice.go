@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 
 	"seedbed"
@@ -11,7 +10,7 @@ import (
 // CleanupFinished tells the endpoints that a run of the cleanup took something
 // away: how many things, by task.
 func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
-	return db.update(ctx, "tell of the cleanup", func(tx *sql.Tx) error {
+	return db.update(ctx, "tell of the cleanup", func(tx *Tx) error {
 		return emit(ctx, tx, notice{seedbed.EventCleanupFinished, "cleanup", fixed(map[string]any{"taken": taken})})
 	})
 }
@@ -34,7 +33,7 @@ type jobFacts struct {
 // what is empty is left out.
 func ofJob(kind string, j seedbed.Job, more ...string) notice {
 	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
-	return notice{kind, j.Subject, func(context.Context, *sql.Tx) (any, error) {
+	return notice{kind, j.Subject, func(context.Context, *Tx) (any, error) {
 		data := map[string]any{"job": facts}
 		for pair := range slices.Chunk(more, 2) {
 			if pair[1] != "" {
@@ -113,7 +112,7 @@ func noticesOf(j seedbed.Job, o seedbed.Outcome) []notice {
 	case j.Kind == seedbed.JobRemove && o.Drop:
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
 	case j.Kind == seedbed.JobCreate:
-		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *sql.Tx) (any, error) {
+		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *Tx) (any, error) {
 			found, err := instances(ctx, tx, `id = $1`, j.Instance)
 			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
 				return nil, err // made, but not started

@@ -50,8 +50,8 @@ func (db *DB) listen(conf *pgx.ConnConfig) (stop func()) {
 	}
 }
 
-// tellSoon has what was written announced, in a transaction after it.
-func (db *DB) tellSoon() {
+// announceSoon has what was written announced, in a transaction after it.
+func (db *DB) announceSoon() {
 	if db.dialect.announce == "" {
 		return
 	}

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 )
 
 // Config says which database to open: an SQLite file or a PostgreSQL database.
@@ -68,13 +69,10 @@ type DB struct {
 	opened time.Time
 	limits limits
 
-	memo    memo
-	asks    asks
-	steps   asks
-	strides asks
-	next    nextAddr
-	known   known
-	numbers numbers
+	memo memo
+	next nextAddr
+	// shared has the writes of requests, steps those of the holders of jobs.
+	shared, steps *groupcommit.Queue[write]
 	// placing is held by who gives events their place.
 	placing sync.Mutex
 
@@ -129,7 +127,7 @@ func newDB(log *slog.Logger) *DB {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &DB{
+	db := &DB{
 		name:     rand.Text(),
 		log:      log,
 		opened:   time.Now(),
@@ -138,6 +136,9 @@ func newDB(log *slog.Logger) *DB {
 		untold:   make(chan struct{}, 1),
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
+	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
+	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
+	return db
 }
 
 func (db *DB) openSQLite(ctx context.Context, c Config) error {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -13,7 +12,7 @@ const maxOrphans = 200
 
 // noteOrphans records what is left of a stage of a job, in place of what was; with
 // an empty problem that is nothing.
-func noteOrphans(ctx context.Context, tx *sql.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
+func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
 	type before struct {
 		since time.Time
 		tries int
@@ -46,7 +45,7 @@ func noteOrphans(ctx context.Context, tx *sql.Tx, j seedbed.Job, stage, problem 
 // Orphans are what jobs that were undone have left behind, of what has been left for
 // the longest first. What a job leaves that is still being undone is not among them.
 func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.view(ctx, "list orphans", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list orphans", func(tx *Tx) error {
 		all, err = list(ctx, tx, func(r row) (o seedbed.Orphan, err error) {
 			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, toTime{&o.Since}, &o.Tries, toTime{&o.Tried})
 			return o, err
@@ -62,7 +61,7 @@ func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 // otherwise, or when another has worked on its instance since; ErrNotFound when
 // its instance or image is no more; ErrInUse while a job works on it.
 func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.update(ctx, "undo job again", func(tx *sql.Tx) error {
+	err = db.update(ctx, "undo job again", func(tx *Tx) error {
 		// The row is locked, so that of two who ask one sees what the other did.
 		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
@@ -82,9 +81,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if err != nil {
 			return err
 		}
-		if err := addEvent(ctx, tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"}); err != nil {
-			return err
-		}
+		addEvent(tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"})
 		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
 			stage = COALESCE((SELECT name FROM job_stage WHERE job = $3 AND state = $4 ORDER BY n DESC LIMIT 1), '')
 			WHERE id = $3 RETURNING `+jobColumns, seedbed.JobUndoing, micros(clock), id, seedbed.StageIntent))
@@ -94,7 +91,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 }
 
 // undoable refuses a job whose undo could take away what is another's by now.
-func undoable(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+func undoable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	if j.Instance != "" {
 		later, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
 			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, micros(j.Created))

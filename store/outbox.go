@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -21,7 +20,7 @@ func scanOutgoing(r row) (o seedbed.Outgoing, err error) {
 // OutgoingDeliveries returns what was, is and will be sent to an endpoint, the
 // newest first, at most limit and at most 1000; of one state unless that is empty.
 func (db *DB) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
-	err = db.view(ctx, "list outgoing deliveries", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list outgoing deliveries", func(tx *Tx) error {
 		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
 			return err
 		}
@@ -40,7 +39,7 @@ const again = `UPDATE outbox SET state = 'pending', attempts = 0, next_at = NULL
 // due at once, under the ID and seq that it has. An endpoint that is disabled
 // gives ErrConflict.
 func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoing, err error) {
-	err = db.update(ctx, "resend", func(tx *sql.Tx) error {
+	err = db.update(ctx, "resend", func(tx *Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
 			return err
 		}
@@ -58,7 +57,7 @@ func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, miss
 	if missedOnly {
 		states = `('dead', 'skipped')`
 	}
-	err = db.update(ctx, "replay", func(tx *sql.Tx) error {
+	err = db.update(ctx, "replay", func(tx *Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
 			return err
 		}
@@ -73,7 +72,7 @@ func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, miss
 
 // rouse closes the circuit of an endpoint and locks its row; one that is
 // disabled gives ErrConflict.
-func rouse(ctx context.Context, tx *sql.Tx, endpoint string) error {
+func rouse(ctx context.Context, tx *Tx, endpoint string) error {
 	on, err := one(ctx, tx, value[int], noEndpoint(endpoint), `UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
 	if err == nil && on == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "endpoint %q is disabled: enable it first", endpoint)
@@ -97,7 +96,7 @@ func (db *DB) DropOutgoing(ctx context.Context, before time.Time) (int, error) {
 
 // OutgoingStats tells how the deliveries to each endpoint are, by name.
 func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, err error) {
-	err = db.view(ctx, "count outgoing deliveries", func(tx *sql.Tx) error {
+	err = db.view(ctx, "count outgoing deliveries", func(tx *Tx) error {
 		clock, err := db.leaseClock(ctx, tx)
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ func TestPostgresOutboxOrder(t *testing.T) {
 			do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"},
 				Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
 			first := do(db.write.BeginTx(ctx, db.dialect.writing))(t)
-			if err := emit(ctx, first, notice{seedbed.EventCleanupFinished, "first", fixed(1)}); err != nil {
+			if err := emit(ctx, &Tx{Tx: first}, notice{seedbed.EventCleanupFinished, "first", fixed(1)}); err != nil {
 				t.Fatal(err)
 			}
 			second := make(chan error, 1)

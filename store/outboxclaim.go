@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"time"
@@ -62,7 +61,7 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 
 // lanes are those with something pending, the first that is due first.
 func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
-	err = db.view(ctx, "look for deliveries", func(tx *sql.Tx) error {
+	err = db.view(ctx, "look for deliveries", func(tx *Tx) error {
 		if clock, err = db.leaseClock(ctx, tx); err != nil {
 			return err
 		}
@@ -80,7 +79,7 @@ func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error
 // claimLane takes the endpoint, unless somebody else did since it was looked at.
 func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
 	c := &seedbed.OutgoingClaim{Epoch: l.epoch + 1}
-	changed, err := db.change(ctx, "claim delivery", func(tx *sql.Tx) error {
+	changed, err := db.change(ctx, "claim delivery", func(tx *Tx) error {
 		clock, err := db.leaseClock(ctx, tx)
 		if err != nil {
 			return err
@@ -106,7 +105,7 @@ func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Du
 }
 
 // holdOutgoing checks that the claim is still good and ends it.
-func holdOutgoing(ctx context.Context, tx *sql.Tx, c seedbed.OutgoingClaim) error {
+func holdOutgoing(ctx context.Context, tx *Tx, c seedbed.OutgoingClaim) error {
 	n, err := affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`, c.Endpoint.Name, c.Epoch)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrStale, "the delivery %s to endpoint %q is no longer held under epoch %d", c.Outgoing.ID, c.Endpoint.Name, c.Epoch)
@@ -117,7 +116,7 @@ func holdOutgoing(ctx context.Context, tx *sql.Tx, c seedbed.OutgoingClaim) erro
 // RecordOutgoing writes what came of an attempt, and gives the endpoint free.
 // ErrStale means that the claim was lost: another sends it, or has.
 func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error {
-	_, err := db.change(ctx, "record delivery", func(tx *sql.Tx) error {
+	_, err := db.change(ctx, "record delivery", func(tx *Tx) error {
 		if err := holdOutgoing(ctx, tx, c); err != nil {
 			return err
 		}
@@ -160,5 +159,5 @@ func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a see
 // ReleaseOutgoing gives an endpoint free without an outcome: the delivery is
 // due as it was, and no attempt is counted.
 func (db *DB) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
-	return db.update(ctx, "release delivery", func(tx *sql.Tx) error { return holdOutgoing(ctx, tx, c) })
+	return db.update(ctx, "release delivery", func(tx *Tx) error { return holdOutgoing(ctx, tx, c) })
 }

@@ -27,7 +27,7 @@ func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, l
 	if len(lines) == 0 {
 		return nil
 	}
-	return db.update(ctx, "log output", func(tx *sql.Tx) error {
+	return db.update(ctx, "log output", func(tx *Tx) error {
 		if _, err := hold(ctx, tx, ref); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ type output struct {
 }
 
 // drop takes away the lines that follow the beginning until the rest is small enough.
-func (o *output) drop(ctx context.Context, tx *sql.Tx) error {
+func (o *output) drop(ctx context.Context, tx *Tx) error {
 	type size struct{ n, bytes int64 }
 	all, err := list(ctx, tx, func(r row) (s size, err error) {
 		err = r.Scan(&s.n, &s.bytes)
@@ -106,7 +106,7 @@ func (o *output) drop(ctx context.Context, tx *sql.Tx) error {
 // JobOutput returns what a job has put out after line after, oldest first, at
 // most limit lines and at most 5000; of one stage, or with an empty name of all.
 func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
-	err = db.view(ctx, "read output", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read output", func(tx *Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}

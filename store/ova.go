@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"seedbed"
 )
@@ -22,14 +20,14 @@ func scanOVA(r row) (o seedbed.OVA, err error) {
 
 // OVAs returns the OVA images that have been imported and whose names match, by name.
 func (db *DB) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OVA, err error) {
-	err = db.view(ctx, "list OVA images", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list OVA images", func(tx *Tx) error {
 		all, err = ovas(ctx, tx, m)
 		return err
 	})
 	return all, err
 }
 
-func ovas(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
+func ovas(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
 	all, err := matched(ctx, tx, scanOVA, m, "name", `SELECT `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -42,7 +40,7 @@ func ovas(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]seedbed.OVA, 
 	return all, nil
 }
 
-func ovaVolumes(ctx context.Context, tx *sql.Tx, ova string) ([]seedbed.OVAVolume, error) {
+func ovaVolumes(ctx context.Context, tx *Tx, ova string) ([]seedbed.OVAVolume, error) {
 	return list(ctx, tx, func(r row) (v seedbed.OVAVolume, err error) {
 		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
 		return v, err
@@ -66,7 +64,7 @@ func checkNewOVA(o *seedbed.NewOVA) error {
 
 // acceptOVA writes an OVA image that is to be made, with its images, its system
 // template and its profile, of which nothing can be made before it is.
-func acceptOVA(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	o := a.OVA
 	a.Job.Subject, a.Job.Instance = o.OVA.Name, ""
 	s := newStored()
@@ -95,7 +93,7 @@ func acceptOVA(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 	t.NodeLimit = orEmpty(t.NodeLimit)
 	args := append(systemValues(t), s.Revision, micros(s.Created), micros(s.Changed))
 	if _, err := insertObject(ctx, tx, kindSystem, t.Name,
-		insertRows(strings.Replace(intoSystem, "(id, ", "(", 1), 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
+		insertRows(intoSystem, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
 		return err
 	}
 	if err := exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {
@@ -108,7 +106,7 @@ func acceptOVA(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
 }
 
 // activateOVA records what the import found.
-func activateOVA(ctx context.Context, tx *sql.Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
+func activateOVA(ctx context.Context, tx *Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobOVA {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no OVA image: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -129,7 +127,7 @@ func activateOVA(ctx context.Context, tx *sql.Tx, j seedbed.Job, found []seedbed
 }
 
 // setOVAState gives an OVA image its state, and leaves that of its images.
-func setOVAState(ctx context.Context, tx *sql.Tx, name string, to seedbed.ImageState) error {
+func setOVAState(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) error {
 	n, err := affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, micros(now()), name)
 	if err == nil && n == 0 {
 		err = noOVA(name)
@@ -138,7 +136,7 @@ func setOVAState(ctx context.Context, tx *sql.Tx, name string, to seedbed.ImageS
 }
 
 // setOVA gives an OVA image and its images their state.
-func setOVA(ctx context.Context, tx *sql.Tx, name string, to seedbed.ImageState) error {
+func setOVA(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) error {
 	if err := setOVAState(ctx, tx, name, to); err != nil {
 		return err
 	}
@@ -147,7 +145,7 @@ func setOVA(ctx context.Context, tx *sql.Tx, name string, to seedbed.ImageState)
 
 // dropOVA forgets an OVA image with all that came with it. A system template that
 // something else uses stays.
-func dropOVA(ctx context.Context, tx *sql.Tx, name string) error {
+func dropOVA(ctx context.Context, tx *Tx, name string) error {
 	volumes, err := ovaVolumes(ctx, tx, name)
 	if err != nil {
 		return err
@@ -178,7 +176,7 @@ type heldOVA struct {
 }
 
 // holdOVA locks the row of an OVA image, so that of two jobs one sees the other.
-func holdOVA(ctx context.Context, tx *sql.Tx, name string, missing error) (heldOVA, error) {
+func holdOVA(ctx context.Context, tx *Tx, name string, missing error) (heldOVA, error) {
 	return one(ctx, tx, func(r row) (h heldOVA, err error) {
 		err = r.Scan(&h.job, &h.state)
 		return h, err
@@ -186,7 +184,7 @@ func holdOVA(ctx context.Context, tx *sql.Tx, name string, missing error) (heldO
 }
 
 // acceptOVARemove takes an OVA image out of use whose disks nothing is a clone of.
-func acceptOVARemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptOVARemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	var input seedbed.OVAJob
 	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
 	if err != nil {
@@ -215,7 +213,7 @@ func acceptOVARemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 }
 
 // unusedSystem refuses with ErrInUse an OVA image whose system template the profiles of others use.
-func unusedSystem(ctx context.Context, tx *sql.Tx, ova string) error {
+func unusedSystem(ctx context.Context, tx *Tx, ova string) error {
 	users, err := list(ctx, tx, value[string], `
 		SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system
 		WHERE s.ova = $1 AND (p.ova IS NULL OR p.ova <> $1)
@@ -227,7 +225,7 @@ func unusedSystem(ctx context.Context, tx *sql.Tx, ova string) error {
 }
 
 // idleOVA refuses with ErrInUse an OVA image that a job works on.
-func idleOVA(ctx context.Context, tx *sql.Tx, name string) error {
+func idleOVA(ctx context.Context, tx *Tx, name string) error {
 	other, err := one(ctx, tx, scanJob, nil,
 		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
 	if err != nil || other.ID == "" {
@@ -238,7 +236,7 @@ func idleOVA(ctx context.Context, tx *sql.Tx, name string) error {
 }
 
 // resumableOVA makes the OVA image of a failed job again what it is while that job works.
-func resumableOVA(ctx context.Context, tx *sql.Tx, j seedbed.Job, missing error) error {
+func resumableOVA(ctx context.Context, tx *Tx, j seedbed.Job, missing error) error {
 	held, err := holdOVA(ctx, tx, j.Subject, missing)
 	if err != nil {
 		return err

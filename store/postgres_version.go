@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net"
 	"strconv"
@@ -21,7 +20,7 @@ func databaseName(c *pgx.ConnConfig) string {
 
 // look reads the versions of a PostgreSQL database; found is false when it is empty.
 func (db *DB) look(ctx context.Context, name string) (have, need int64, found bool, err error) {
-	err = db.view(ctx, "open database "+name, func(tx *sql.Tx) error {
+	err = db.view(ctx, "open database "+name, func(tx *Tx) error {
 		var encoding string
 		var ours, tables int
 		err := tx.QueryRowContext(ctx, `

@@ -11,7 +11,7 @@ import (
 
 // acceptSwitch completes the row of a job that stops, starts, reboots or
 // rebuilds an instance, and writes into its input what the instance was.
-func acceptSwitch(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptSwitch(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	// The row is locked, so that of two jobs one sees the other.
 	var state seedbed.InstanceState
 	err := tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING name, node, state`, j.Instance).Scan(&j.Subject, &j.Node, &state)

@@ -50,7 +50,7 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	p.SSHKeys, p.Tags = orEmpty(p.SSHKeys), orEmptyMap(p.Tags)
 	p.Revision, p.Created = 1, now()
 	p.Changed = p.Created
-	err := db.update(ctx, "create profile "+p.Name, func(tx *sql.Tx) error {
+	err := db.update(ctx, "create profile "+p.Name, func(tx *Tx) error {
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
@@ -68,13 +68,13 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 }
 
 // insertProfile adds the row of a profile, and gives its number; exists is for a name that is taken.
-func insertProfile(ctx context.Context, tx *sql.Tx, p seedbed.Profile, exists error) (int64, error) {
+func insertProfile(ctx context.Context, tx *Tx, p seedbed.Profile, exists error) (int64, error) {
 	args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
 	return one(ctx, tx, value[int64], exists, insertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
 }
 
 // changeProfile writes what a change of a profile sets.
-func changeProfile(ctx context.Context, tx *sql.Tx, p seedbed.Profile) error {
+func changeProfile(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 	values := profileValues(p)
 	return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
 }
@@ -84,7 +84,7 @@ func changeProfile(ctx context.Context, tx *sql.Tx, p seedbed.Profile) error {
 // but for the user-data of those that follow it. Errors: ErrNotFound, ErrInvalid,
 // and what change returns.
 func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
-	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *sql.Tx) error {
+	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1 AND script IS NULL`, name)
 		if err != nil && unstorable(err) || err == nil && n == 0 {
 			return noProfile(name)
@@ -122,7 +122,7 @@ func within(place string, err error) error { return fmt.Errorf("%s: %w", place, 
 // Profile returns the profile called name.
 func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	return memoized(ctx, db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
-		err = db.view(ctx, "read profile", func(tx *sql.Tx) error {
+		err = db.view(ctx, "read profile", func(tx *Tx) error {
 			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1 AND script IS NULL`, name)
 			return err
 		})
@@ -136,7 +136,7 @@ func noProfile(name string) error {
 
 // Profiles returns all profiles by name.
 func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
-	err = db.view(ctx, "list profiles", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list profiles", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile WHERE script IS NULL ORDER BY name`)
 		return err
 	})
@@ -146,7 +146,7 @@ func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 // DeleteProfile removes a profile. Instances that were made from it stay as
 // they are; a hook that names it is ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
-	return db.update(ctx, "delete profile", func(tx *sql.Tx) error {
+	return db.update(ctx, "delete profile", func(tx *Tx) error {
 		err := unhooked(ctx, tx, name)
 		if err != nil && unstorable(err) {
 			return noProfile(name)

@@ -97,7 +97,7 @@ func fillTwoKinds(t *testing.T, d dialect, db *sql.DB) {
 func readProfiles(t *testing.T, db *DB) map[string]seedbed.Profile {
 	t.Helper()
 	all := map[string]seedbed.Profile{}
-	err := db.view(t.Context(), "list profiles", func(tx *sql.Tx) error {
+	err := db.view(t.Context(), "list profiles", func(tx *Tx) error {
 		found, err := list(t.Context(), tx, scanProfile, `SELECT `+profileColumns+` FROM profile`)
 		for _, p := range found {
 			all[p.Name] = p

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,7 +68,7 @@ func checkProfileServed(p *seedbed.Profile) (err error) {
 }
 
 // profileNames refuses, with ErrInvalid, a profile that names what does not exist.
-func profileNames(ctx context.Context, tx *sql.Tx, p seedbed.Profile) error {
+func profileNames(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 	place := fmt.Sprintf("profile %q", p.Name)
 	if p.Image != "" {
 		if _, err := image(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // freeProfileName refuses, with ErrExists, a name that a profile of either kind
 // has, and says of which.
-func freeProfileName(ctx context.Context, tx *sql.Tx, name string, kind seedbed.ProfileKind) error {
+func freeProfileName(ctx context.Context, tx *Tx, name string, kind seedbed.ProfileKind) error {
 	holder, err := one(ctx, tx, value[seedbed.ProfileKind], nil, `SELECT CASE WHEN script IS NULL THEN 'native' ELSE 'provisioner' END FROM profile WHERE name = $1`, name)
 	if err != nil || holder == "" {
 		return err
@@ -29,7 +29,7 @@ func freeProfileName(ctx context.Context, tx *sql.Tx, name string, kind seedbed.
 
 // ProfileEntries returns the profiles of both kinds, by name.
 func (db *DB) ProfileEntries(ctx context.Context) (all []seedbed.ProfileEntry, err error) {
-	err = db.view(ctx, "list profiles of both kinds", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list profiles of both kinds", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanEntry, `
 			SELECT name, CASE WHEN script IS NULL THEN 'native' ELSE 'provisioner' END, system, network_template, storage, document, script, image, vcpus, memory, disk_size,
 				network, CASE WHEN script IS NULL THEN ready ELSE '' END, follow, protected, hold, revision FROM profile
@@ -56,7 +56,7 @@ func (db *DB) Parts(ctx context.Context, names seedbed.PartNames) (parts seedbed
 		}
 		return err
 	}
-	err = db.view(ctx, "read templates", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read templates", func(tx *Tx) error {
 		parts = seedbed.Parts{}
 		if names.System != "" {
 			t, err := one(ctx, tx, scanSystem, noObject(kindSystem, names.System), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)

@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
 
 // confirmed refuses, with ErrConflict, a job that takes the disks of a protected
 // instance unless it was confirmed by the instance's name. The job has its subject.
-func confirmed(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+func confirmed(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 	protected, err := one(ctx, tx, value[bool], nil, `SELECT protected FROM instance WHERE id = $1`, a.Job.Instance)
 	switch {
 	case err != nil || !protected:

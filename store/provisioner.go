@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -35,20 +34,20 @@ func newStored() seedbed.Stored {
 }
 
 // insertObject runs an INSERT … ON CONFLICT DO NOTHING RETURNING id.
-func insertObject(ctx context.Context, tx *sql.Tx, kind, name, query string, args ...any) (id int64, err error) {
+func insertObject(ctx context.Context, tx *Tx, kind, name, query string, args ...any) (id int64, err error) {
 	return one(ctx, tx, value[int64], objectExists(kind, name), query, args...)
 }
 
 // touchObject counts a change of an object of that table, and gives its number.
 // It locks the row for the rest of the transaction.
-func touchObject(ctx context.Context, tx *sql.Tx, kind, table, name string) (id int64, err error) {
+func touchObject(ctx context.Context, tx *Tx, kind, table, name string) (id int64, err error) {
 	return one(ctx, tx, value[int64], noObject(kind, name),
 		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, micros(now()), name)
 }
 
 // deleteObject deletes an object unless a profile uses it, in which column.
 func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string) error {
-	return db.update(ctx, "delete "+kind+" "+clean(name, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "delete "+kind+" "+clean(name, 80), func(tx *Tx) error {
 		users, err := list(ctx, tx, value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
 		if err != nil && unstorable(err) {
 			return noObject(kind, name)
@@ -100,7 +99,7 @@ func matchless(m seedbed.NameMatch) bool {
 }
 
 // matched reads the rows of a query whose %s is the condition on column, in the order that it says.
-func matched[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
+func matched[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
 	if matchless(m) {
 		return []T{}, nil
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -46,7 +45,7 @@ const (
 
 // checkProvisioner refuses, with ErrInvalid, a profile that cannot be, and one
 // that names what does not exist.
-func checkProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerProfile) error {
+func checkProvisioner(ctx context.Context, tx *Tx, p seedbed.ProvisionerProfile) error {
 	switch {
 	case p.Type == seedbed.ProfileOVA && p.OVA == "":
 		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA image must be specified for profile %q, since it is of type ova", p.Name)
@@ -104,7 +103,7 @@ func (db *DB) CreateProvisionerProfile(ctx context.Context, p seedbed.Provisione
 	}
 	p.Arguments, p.Stored = orEmpty(p.Arguments), newStored()
 	p.Follow = cmp.Or(p.Follow, seedbed.FollowLive) // as PVC's manual has it
-	err := db.update(ctx, "create provisioner profile "+p.Name, func(tx *sql.Tx) (err error) {
+	err := db.update(ctx, "create provisioner profile "+p.Name, func(tx *Tx) (err error) {
 		p.ID, err = insertProvisioner(ctx, tx, p)
 		return err
 	})
@@ -115,7 +114,7 @@ func (db *DB) CreateProvisionerProfile(ctx context.Context, p seedbed.Provisione
 }
 
 // insertProvisioner adds a profile, and gives its number.
-func insertProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerProfile) (int64, error) {
+func insertProvisioner(ctx context.Context, tx *Tx, p seedbed.ProvisionerProfile) (int64, error) {
 	p.Follow = cmp.Or(p.Follow, seedbed.FollowLive) // as PVC's manual has it
 	if err := checkProvisioner(ctx, tx, p); err != nil {
 		return 0, err
@@ -128,7 +127,7 @@ func insertProvisioner(ctx context.Context, tx *sql.Tx, p seedbed.ProvisionerPro
 
 // ProvisionerProfiles returns the profiles whose names match, by name.
 func (db *DB) ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.ProvisionerProfile, err error) {
-	err = db.view(ctx, "list provisioner profiles", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list provisioner profiles", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanProvisioner, m, "name", `SELECT `+profileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
 		return err
 	})
@@ -139,7 +138,7 @@ func (db *DB) ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) (all
 // profile in change, which may be called more than once. Machines that were made
 // from it stay as they are, but for user-data that follows. Errors: ErrNotFound, ErrInvalid.
 func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) (p seedbed.ProvisionerProfile, err error) {
-	err = db.update(ctx, "change provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
+	err = db.update(ctx, "change provisioner profile "+clean(name, 80), func(tx *Tx) error {
 		if err := exec(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name); err != nil && !unstorable(err) {
 			return err
 		}
@@ -164,7 +163,7 @@ func (db *DB) ChangeProvisionerProfile(ctx context.Context, name string, change 
 
 // DeleteProvisionerProfile removes a profile. Machines that were made from it stay as they are.
 func (db *DB) DeleteProvisionerProfile(ctx context.Context, name string) error {
-	return db.update(ctx, "delete provisioner profile "+clean(name, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "delete provisioner profile "+clean(name, 80), func(tx *Tx) error {
 		err := unhooked(ctx, tx, name)
 		if err != nil && unstorable(err) {
 			return noObject(kindProfile, name)
@@ -182,7 +181,7 @@ func (db *DB) DeleteProvisionerProfile(ctx context.Context, name string) error {
 
 // Composition returns a profile with all that it names, as of one moment.
 func (db *DB) Composition(ctx context.Context, profile string) (c seedbed.Composition, err error) {
-	err = db.view(ctx, "read provisioner profile", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read provisioner profile", func(tx *Tx) error {
 		c = seedbed.Composition{}
 		p := &c.Profile
 		*p, err = one(ctx, tx, scanProvisioner, noObject(kindProfile, profile), `SELECT `+profileColumns+` FROM profile WHERE name = $1 AND script IS NOT NULL`, profile)
@@ -212,7 +211,7 @@ func (db *DB) Composition(ctx context.Context, profile string) (c seedbed.Compos
 }
 
 // composedTemplates reads the NICs and disks of a composition, of which an OVA's profile names some at most.
-func composedTemplates(ctx context.Context, tx *sql.Tx, c *seedbed.Composition) error {
+func composedTemplates(ctx context.Context, tx *Tx, c *seedbed.Composition) error {
 	p := c.Profile
 	if p.Network != "" {
 		networks, err := networkTemplates(ctx, tx, seedbed.ExactName(p.Network))

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -10,15 +9,12 @@ import (
 
 // holdQuota refuses a create that its hook has no room for. With a quota the hook's row is locked, so that those who create
 // at the same time count each other.
-func holdQuota(ctx context.Context, tx *sql.Tx, a seedbed.Acceptance) error {
+func holdQuota(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 	q, hook := a.Delivery.Quota, a.Delivery.Hook
 	if a.Job.Kind != seedbed.JobCreate || q == (seedbed.Quota{}) {
 		return nil
 	}
-	if tx == nil { // those that come at the same time count
-		return errReads
-	}
-	if err := exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, hook); err != nil {
+	if err := tx.lockRow(ctx, `UPDATE hook SET name = name WHERE name = $1 RETURNING name`, hook); err != nil {
 		return err
 	}
 	if q.Instances > 0 {

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
@@ -14,7 +13,7 @@ import (
 const finalRebuild = "delete"
 
 // acceptRebuild completes the row of a rebuild job, and keeps what it makes of the instance.
-func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
 		return err
 	}
@@ -45,7 +44,7 @@ func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 			return err
 		}
 	}
-	if err := checkImages(ctx, tx, next); err != nil {
+	if err := checkImages(ctx, alone(tx), next); err != nil {
 		return err
 	}
 	if a.Script != nil {
@@ -58,7 +57,7 @@ func acceptRebuild(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error
 
 // addRebuilt adds what either side of a rebuild has beyond what its instance has
 // now: until the job has ended, it may become that or this again.
-func addRebuilt(ctx context.Context, tx *sql.Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
+func addRebuilt(ctx context.Context, tx *Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
 	vcpus, memory, disk := now.VCPUs, now.Memory, disksOf(now)
 	for _, which := range []seedbed.RebuildSide{seedbed.RebuildNext, seedbed.RebuildBefore} {
 		s, err := side(ctx, tx, job, which)
@@ -77,7 +76,7 @@ func addRebuilt(ctx context.Context, tx *sql.Tx, job seedbed.JobID, now seedbed.
 
 // resumableRebuild holds the room that a rebuild takes which goes on, unless its
 // instance is what it makes of it already.
-func resumableRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+func resumableRebuild(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	before, err := side(ctx, tx, j.ID, seedbed.RebuildBefore)
 	if err != nil || before != nil {
 		return err
@@ -117,7 +116,7 @@ func imagesOf(i seedbed.Instance) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
 }
 
-func putSide(ctx context.Context, tx *sql.Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
+func putSide(ctx context.Context, tx *Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
 	return exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		job, side, asJSON{i}, blob(i.UserData), blob(i.VendorData), i.ReportToken, i.Source, asJSON{i.Params})
 }
@@ -133,7 +132,7 @@ func scanSide(r row) (i seedbed.Instance, err error) {
 }
 
 // side reads one side of a rebuild; nil when it is not there.
-func side(ctx context.Context, tx *sql.Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
+func side(ctx context.Context, tx *Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
 	found, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -142,7 +141,7 @@ func side(ctx context.Context, tx *sql.Tx, job seedbed.JobID, which seedbed.Rebu
 }
 
 // nextOf is what a rebuild job makes of its instance.
-func nextOf(ctx context.Context, tx *sql.Tx, id seedbed.JobID) (*seedbed.Instance, error) {
+func nextOf(ctx context.Context, tx *Tx, id seedbed.JobID) (*seedbed.Instance, error) {
 	next, err := side(ctx, tx, id, seedbed.RebuildNext)
 	if err == nil && next == nil {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "job %s rebuilds nothing, or has ended", id.Short())
@@ -153,7 +152,7 @@ func nextOf(ctx context.Context, tx *sql.Tx, id seedbed.JobID) (*seedbed.Instanc
 // Rebuilding is what a rebuild job that has not ended makes of its instance;
 // ErrNotFound for another job.
 func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebuild, err error) {
-	err = db.view(ctx, "read rebuild", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read rebuild", func(tx *Tx) error {
 		next, err := nextOf(ctx, tx, id)
 		if err != nil {
 			return err
@@ -170,7 +169,7 @@ func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebui
 // latter changes nothing, and the former that alone that the guest has fetched
 // and reported: the guest before may have done so since.
 func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
-	return db.update(ctx, "exchange instance", func(tx *sql.Tx) error {
+	return db.update(ctx, "exchange instance", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -218,7 +217,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 }
 
 // remake makes an instance what i has: what it is made from and served, and its volumes.
-func remake(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
+func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
 	n, err := affect(ctx, tx, `
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
@@ -245,7 +244,7 @@ func remake(ctx context.Context, tx *sql.Tx, i seedbed.Instance) error {
 }
 
 // rebuildsOf are the instances that live jobs rebuild from or to an image.
-func rebuildsOf(ctx context.Context, tx *sql.Tx, image string) ([]string, error) {
+func rebuildsOf(ctx context.Context, tx *Tx, image string) ([]string, error) {
 	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+live+`) ORDER BY job, side`)
 	var names []string
@@ -268,17 +267,18 @@ func noReturn(j seedbed.Job) error {
 
 // endRebuild forgets what a rebuild job had to know, unless it can be taken up
 // again: nobody else knows of the disks that it could not remove.
-func endRebuild(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func endRebuild(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed || o.State == seedbed.JobIncomplete {
 		return nil
 	}
-	return exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1`, j.ID)
+	tx.Later(`DELETE FROM rebuild WHERE job = $1`, j.ID)
+	return nil
 }
 
 // reclaim makes the disks the instance's own that rebuilds of it have left, the
 // former where one has failed, and either where one could not be undone, so that its removal takes them along. What they are clones of does
 // not matter by then.
-func reclaim(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
+func reclaim(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	left, err := list(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
 		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
 		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
@@ -317,7 +317,7 @@ func uncancellable(j seedbed.Job) error {
 
 // publishable are the states in which a job may publish its instance: a
 // rebuild that is undone publishes what the instance was.
-func publishable(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
+func publishable(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
 	j, err := readJob(ctx, tx, ref.ID)
 	if err == nil && j.Kind == seedbed.JobRebuild {
 		return holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing)
@@ -329,7 +329,7 @@ func publishable(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, id seedbed
 }
 
 // notComposed refuses to rebuild, by a profile of the same name, an instance that a provisioner profile made.
-func notComposed(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
+func notComposed(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	made, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM job WHERE instance = $1 AND kind = $2 AND spec IS NOT NULL`, id, seedbed.JobCreate)
 	if err != nil || made == 0 {
 		return err

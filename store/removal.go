@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,7 @@ import (
 
 // acceptRemove completes the row of a removal. One whose instance is still being
 // made follows the job that makes it, which is then cancelled.
-func acceptRemove(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error {
+func acceptRemove(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	j := &a.Job
 	// The job's row is locked before the instance's, as by whoever holds the job.
 	making, err := one(ctx, tx, scanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+live+` RETURNING `+jobColumns, j.Instance, seedbed.JobCreate)
@@ -38,7 +37,7 @@ func acceptRemove(ctx context.Context, tx *sql.Tx, a *seedbed.Acceptance) error 
 // cancelFollowed cancels the job that a removal follows, and gives the removal's
 // state. It comes after all else that the removal writes: a job that nobody has
 // begun ends here and now, and the removal with it.
-func (db *DB) cancelFollowed(ctx context.Context, tx *sql.Tx, removal seedbed.Job) (seedbed.JobState, error) {
+func (db *DB) cancelFollowed(ctx context.Context, tx *Tx, removal seedbed.Job) (seedbed.JobState, error) {
 	making, err := readJob(ctx, tx, removal.After)
 	if err == nil {
 		err = uncancellable(making)
@@ -57,7 +56,7 @@ var errGone = errors.New("the instance is no more")
 
 // afterMaking has a removal go on once the job has ended that made its instance,
 // whatever became of that. Where it took the instance along nothing is left to do.
-func (db *DB) afterMaking(ctx context.Context, tx *sql.Tx, removal, made seedbed.Job) error {
+func (db *DB) afterMaking(ctx context.Context, tx *Tx, removal, made seedbed.Job) error {
 	err := setState(ctx, tx, removal.Instance, seedbed.InstanceRemoving, errGone)
 	gone := errors.Is(err, errGone)
 	if err != nil && !gone {
@@ -67,9 +66,7 @@ func (db *DB) afterMaking(ctx context.Context, tx *sql.Tx, removal, made seedbed
 	if gone {
 		e.Msg += ", and nothing of the instance is left to remove"
 	}
-	if err := addEvent(ctx, tx, removal.ID, e); err != nil {
-		return err
-	}
+	addEvent(tx, removal.ID, e)
 	if gone {
 		return db.end(ctx, tx, removal, seedbed.Outcome{State: seedbed.JobSucceeded})
 	}

@@ -13,7 +13,7 @@ const finalResize = "grow"
 
 // acceptResize completes the row of a resize job. What changes of the machine
 // takes a domain that is off, and all of it the room that the instance's token has.
-func acceptResize(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptResize(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	if err := acceptVolumeJob(ctx, tx, j); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func acceptResize(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 func given(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
 
 // resized notes what a stage of a resize job has changed. It may be repeated.
-func resized(ctx context.Context, tx *sql.Tx, j seedbed.Job, s seedbed.ResizeSpec) error {
+func resized(ctx context.Context, tx *Tx, j seedbed.Job, s seedbed.ResizeSpec) error {
 	if j.Kind != seedbed.JobResize {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s resizes nothing: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -61,7 +61,7 @@ func resized(ctx context.Context, tx *sql.Tx, j seedbed.Job, s seedbed.ResizeSpe
 
 // addGrowth adds what jobs that have not ended will give the token's instances
 // but one: that counts from the time when it was accepted.
-func addGrowth(ctx context.Context, tx *sql.Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
+func addGrowth(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
 	jobs, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE kind IN ($1, $2) AND `+live+` AND instance <> $3
 		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
 	if err != nil {
@@ -103,7 +103,7 @@ func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
 }
 
 // resumableResize holds the room that a resize takes which goes on.
-func resumableResize(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+func resumableResize(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	inst, err := oneInstance(ctx, tx, j.Instance)
 	if err != nil {
 		return err

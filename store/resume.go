@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"seedbed"
@@ -13,7 +12,7 @@ import (
 // otherwise gives ErrConflict; one whose instance or image is no more ErrNotFound,
 // or with another job at work on it ErrInUse with that as Holder.
 func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.update(ctx, "resume job", func(tx *sql.Tx) error {
+	err = db.update(ctx, "resume job", func(tx *Tx) error {
 		// The row is locked, so that of two who ask one sees what the other did.
 		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
@@ -30,9 +29,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if stage == "" {
 			stage = "its first"
 		}
-		if err := addEvent(ctx, tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage}); err != nil {
-			return err
-		}
+		addEvent(tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage})
 		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
 			WHERE id = $2 RETURNING `+jobColumns, seedbed.JobQueued, id))
 		if err != nil {
@@ -44,7 +41,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 }
 
 // resumable makes what a failed job works on again what it is while that job works.
-func resumable(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+func resumable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, so %s job %s cannot go on", j.Subject, j.Kind, j.ID.Short())
 	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
 		return resumableOVA(ctx, tx, j, missing)
@@ -79,7 +76,7 @@ func resumable(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
 	return nil
 }
 
-func resumableImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, missing error) error {
+func resumableImage(ctx context.Context, tx *Tx, j seedbed.Job, missing error) error {
 	state := seedbed.ImageImporting
 	if j.Kind == seedbed.JobImageRemove {
 		state = seedbed.ImageRemoving
@@ -105,7 +102,7 @@ func resumableImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, missing erro
 }
 
 // idleImage refuses with ErrInUse an image that a job works on.
-func idleImage(ctx context.Context, tx *sql.Tx, name string) error {
+func idleImage(ctx context.Context, tx *Tx, name string) error {
 	other, err := one(ctx, tx, scanJob, nil,
 		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)
 	if err != nil || other.ID == "" {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 )
 
@@ -41,7 +40,7 @@ func (db *DB) DropGuestEvents(ctx context.Context, before time.Time) (int, error
 }
 
 func (db *DB) count(ctx context.Context, what, query string, before time.Time) (n int, err error) {
-	err = db.view(ctx, what, func(tx *sql.Tx) error {
+	err = db.view(ctx, what, func(tx *Tx) error {
 		n, err = value[int](tx.QueryRowContext(ctx, query, before.UnixMicro()))
 		return err
 	})
@@ -49,7 +48,7 @@ func (db *DB) count(ctx context.Context, what, query string, before time.Time) (
 }
 
 func (db *DB) drop(ctx context.Context, what, query string, before time.Time) (n int, err error) {
-	err = db.update(ctx, what, func(tx *sql.Tx) error {
+	err = db.update(ctx, what, func(tx *Tx) error {
 		n, err = affect(ctx, tx, query, before.UnixMicro())
 		if err == nil && n == 0 {
 			return errUnchanged

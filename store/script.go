@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 
 	"seedbed"
 )
@@ -20,7 +19,7 @@ func (db *DB) CreateScript(ctx context.Context, name, text string) (seedbed.Scri
 
 // Scripts returns the scripts whose names match, by name.
 func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
-	err = db.view(ctx, "list scripts", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list scripts", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptColumns+` FROM script WHERE %s ORDER BY name`)
 		return err
 	})
@@ -47,7 +46,7 @@ func scanScript(r row) (s seedbed.Script, err error) {
 // SetScriptOptions changes, in change, what a script is let out for and bounded
 // by. Jobs that run keep what they began with. The script called empty has none: ErrConflict.
 func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
-	return db.update(ctx, "change options of script "+clean(name, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "change options of script "+clean(name, 80), func(tx *Tx) error {
 		if _, err := touchObject(ctx, tx, kindScript, "script", name); err != nil {
 			return err
 		}

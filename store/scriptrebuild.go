@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 
 	"seedbed"
 )
 
 // scripted holds a create or rebuild job that is in one of the states.
-func scripted(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
+func scripted(ctx context.Context, tx *Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
 	j, err := hold(ctx, tx, ref)
 	if err == nil && (j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || !slices.Contains(states, j.State)) {
 		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
@@ -18,13 +17,13 @@ func scripted(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, states ...see
 }
 
 // putNext writes what a rebuild job makes of its instance once more, with other volumes.
-func putNext(ctx context.Context, tx *sql.Tx, job seedbed.JobID, next seedbed.Instance) error {
+func putNext(ctx context.Context, tx *Tx, job seedbed.JobID, next seedbed.Instance) error {
 	return exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, asJSON{next}, job, seedbed.RebuildNext)
 }
 
 // addNext adds a volume to those that a rebuild makes. No other instance, and no
 // side of another rebuild, has its name: that ends with the start of the job's ID.
-func addNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, v seedbed.Volume) error {
+func addNext(ctx context.Context, tx *Tx, j seedbed.Job, v seedbed.Volume) error {
 	next, err := nextOf(ctx, tx, j.ID)
 	if err != nil {
 		return err
@@ -43,7 +42,7 @@ func addNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, v seedbed.Volume) e
 		return err
 	}
 	v.Index = len(next.Volumes)
-	if err := checkImages(ctx, tx, seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
+	if err := checkImages(ctx, alone(tx), seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
 		return err
 	}
 	if err := holdTokenDisk(ctx, tx, *next, v); err != nil {
@@ -54,7 +53,7 @@ func addNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, v seedbed.Volume) e
 }
 
 // dropNext takes a volume from those that a rebuild makes; those after it move up.
-func dropNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, pool, name string) error {
+func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) error {
 	next, err := nextOf(ctx, tx, j.ID)
 	if err != nil {
 		return err
@@ -71,7 +70,7 @@ func dropNext(ctx context.Context, tx *sql.Tx, j seedbed.Job, pool, name string)
 }
 
 // changeRun changes what a job carries its script out by; a job without a script has none.
-func changeRun(ctx context.Context, tx *sql.Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
+func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
 	runs, err := list(ctx, tx, func(r row) (run seedbed.ScriptRun, err error) {
 		err = r.Scan(toJSON{&run})
 		return run, err
@@ -87,7 +86,7 @@ func changeRun(ctx context.Context, tx *sql.Tx, job seedbed.JobID, change func(*
 
 // exchangeDomain makes the document that a script made for an instance's domain that of
 // one side of a rebuild, as far as its script has made one.
-func exchangeDomain(ctx context.Context, tx *sql.Tx, j seedbed.Job, to seedbed.RebuildSide) error {
+func exchangeDomain(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.RebuildSide) error {
 	return changeRun(ctx, tx, j.ID, func(run *seedbed.ScriptRun) error {
 		if run.XML == "" {
 			return nil
@@ -111,6 +110,6 @@ func exchangeDomain(ctx context.Context, tx *sql.Tx, j seedbed.Job, to seedbed.R
 	})
 }
 
-func putScriptDomain(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, xml string) error {
+func putScriptDomain(ctx context.Context, tx *Tx, id seedbed.InstanceID, xml string) error {
 	return exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, id, xml)
 }

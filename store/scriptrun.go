@@ -2,21 +2,20 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 
 	"seedbed"
 )
 
 // insertScriptRun keeps what a new job carries its script out by.
-func insertScriptRun(ctx context.Context, tx *sql.Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
+func insertScriptRun(ctx context.Context, tx *Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
 	return exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, asJSON{run})
 }
 
 // ScriptRun is what the job carries its script out by; ErrNotFound for a job
 // without a script, and for one that has ended.
 func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.ScriptRun, err error) {
-	err = db.view(ctx, "read the job's script", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read the job's script", func(tx *Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "job %s runs no script", id.Short())
 		run, err = one(ctx, tx, func(r row) (run seedbed.ScriptRun, err error) {
 			err = r.Scan(toJSON{&run})
@@ -30,7 +29,7 @@ func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.Scri
 // ScriptDomain is the document that a script made for the instance's domain;
 // ErrNotFound for an instance that no script has made.
 func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml string, err error) {
-	err = db.view(ctx, "read the script's domain", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read the script's domain", func(tx *Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s was made by no script", clean(string(id), 80))
 		xml, err = one(ctx, tx, value[string], missing, `SELECT xml FROM instance_script WHERE instance = $1`, id)
 		return err
@@ -42,7 +41,7 @@ func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml stri
 // instance's domain, in place of what it made before. That of a rebuild job is
 // the instance's once it is exchanged.
 func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error {
-	return db.update(ctx, "keep the script's domain", func(tx *sql.Tx) error {
+	return db.update(ctx, "keep the script's domain", func(tx *Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
 		if err != nil {
 			return err
@@ -58,7 +57,7 @@ func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml strin
 // those that a rebuild job makes, as its last. It may be repeated. Errors: ErrExists for a name that another volume of
 // the pool has, ErrForbidden for one that the instance's token has no room for, ErrConflict while the job is undone.
 func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error {
-	return db.update(ctx, "add volume", func(tx *sql.Tx) error {
+	return db.update(ctx, "add volume", func(tx *Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
 		if err != nil {
 			return err
@@ -84,7 +83,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 			return err
 		}
 		inst.Volumes = []seedbed.Volume{v}
-		if err := checkImages(ctx, tx, inst); err != nil {
+		if err := checkImages(ctx, alone(tx), inst); err != nil {
 			return err
 		}
 		n, err := affect(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
@@ -99,7 +98,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 // DropVolume takes a volume from the instance of a create job, or from those that
 // a rebuild job makes; those after it move up. One that it does not have is taken already.
 func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error {
-	return db.update(ctx, "drop volume", func(tx *sql.Tx) error {
+	return db.update(ctx, "drop volume", func(tx *Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning, seedbed.JobUndoing)
 		if err != nil {
 			return err
@@ -133,9 +132,10 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 
 // endScript forgets what a job carried its script out by, which may hold
 // secrets, when the job has ended and cannot go on.
-func endScript(ctx context.Context, tx *sql.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func endScript(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
 		return nil
 	}
-	return exec(ctx, tx, `DELETE FROM job_script WHERE job = $1`, j.ID)
+	tx.Later(`DELETE FROM job_script WHERE job = $1`, j.ID)
+	return nil
 }

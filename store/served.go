@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -40,7 +39,7 @@ func checkSpot(s *seedbed.Spot) error {
 // ErrNotFound, ErrInvalid, and what change returns.
 func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80))
-	err = db.update(ctx, "change instance", func(tx *sql.Tx) error {
+	err = db.update(ctx, "change instance", func(tx *Tx) error {
 		id, err := one(ctx, tx, value[seedbed.InstanceID], missing, `UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
 		if err != nil {
 			return err
@@ -69,7 +68,7 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 // Refresh makes the instance's record on node anew, as ChangeInstance does, and
 // returns the record's revision; it is 0 when node does not serve the instance.
 func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
-	err = db.update(ctx, "refresh record", func(tx *sql.Tx) error {
+	err = db.update(ctx, "refresh record", func(tx *Tx) error {
 		revision = 0
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
 		if err != nil || n == 0 {
@@ -95,7 +94,7 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 
 // Served returns the instances that each node serves.
 func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
-	err = db.view(ctx, "list records", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list records", func(tx *Tx) error {
 		served = map[string][]seedbed.InstanceID{}
 		_, err := list(ctx, tx, func(r row) (node string, err error) {
 			var id seedbed.InstanceID
@@ -109,7 +108,7 @@ func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceI
 	return served, err
 }
 
-func oneInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
+func oneInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
 	all, err := instances(ctx, tx, `id = $1`, id)
 	if err == nil && len(all) == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80))
@@ -121,7 +120,7 @@ func oneInstance(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) (seedbe
 }
 
 // rewriteAll is rewrite on every node that serves the instance.
-func rewriteAll(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
+func rewriteAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
 	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
@@ -136,7 +135,7 @@ func rewriteAll(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, render f
 
 // rewrite makes a record that is served anew; its documents and its maintenance
 // events are not render's business. Without a record it does nothing.
-func rewrite(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
+func rewrite(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
 	// Whoever publishes or retracts on the node locks its row first.
 	if err := exec(ctx, tx, `UPDATE feed_node SET revision = revision WHERE node = $1`, node); err != nil {
 		return 0, false, err
@@ -169,7 +168,7 @@ func rewrite(ctx context.Context, tx *sql.Tx, node string, id seedbed.InstanceID
 
 // setPassword keeps the password that a guest posted, encrypted with its own
 // key; the first stays (OpenStack answers 409 to a second).
-func setPassword(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, password string) error {
+func setPassword(ctx context.Context, tx *Tx, id seedbed.InstanceID, password string) error {
 	if password = clean(password, maxFields); password == "" {
 		return nil
 	}
@@ -186,7 +185,7 @@ func setPassword(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, passwor
 
 // touchNodes gives every node of the feed a new revision, so that each reads
 // what is the same for all: the networks and the site.
-func touchNodes(ctx context.Context, tx *sql.Tx) error {
+func touchNodes(ctx context.Context, tx *Tx) error {
 	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed_node ORDER BY node`)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 
 	"seedbed"
@@ -46,7 +45,7 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a setting's key has 1 to %d bytes, not %d", maxSettingKey, len(key))
 	}
 	var kept []byte
-	err := db.update(ctx, "keep setting "+key, func(tx *sql.Tx) error {
+	err := db.update(ctx, "keep setting "+key, func(tx *Tx) error {
 		var err error
 		if kept, err = setting(ctx, tx, key); err != nil || kept != nil {
 			return orUnchanged(err)
@@ -66,7 +65,7 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 }
 
 // setting is what is kept under key, or nil.
-func setting(ctx context.Context, tx *sql.Tx, key string) ([]byte, error) {
+func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 	return one(ctx, tx, func(r row) (b []byte, err error) {
 		err = r.Scan(toBlob{&b})
 		return b, err
@@ -74,7 +73,7 @@ func setting(ctx context.Context, tx *sql.Tx, key string) ([]byte, error) {
 }
 
 // generation is the database's own random name.
-func generation(ctx context.Context, tx *sql.Tx) (string, error) {
+func generation(ctx context.Context, tx *Tx) (string, error) {
 	b, err := setting(ctx, tx, settingGeneration)
 	return hex.EncodeToString(b), err
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 
 	"seedbed"
@@ -18,7 +17,7 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 	if err != nil {
 		return err
 	}
-	return db.update(ctx, "set site", func(tx *sql.Tx) error {
+	return db.update(ctx, "set site", func(tx *Tx) error {
 		old, err := setting(ctx, tx, settingSite)
 		if err != nil {
 			return err
@@ -36,14 +35,14 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 
 // Site returns what SetSite was told last; the zero value before.
 func (db *DB) Site(ctx context.Context) (s seedbed.Site, err error) {
-	err = db.view(ctx, "read site", func(tx *sql.Tx) error {
+	err = db.view(ctx, "read site", func(tx *Tx) error {
 		s, err = site(ctx, tx)
 		return err
 	})
 	return s, err
 }
 
-func site(ctx context.Context, tx *sql.Tx) (s seedbed.Site, err error) {
+func site(ctx context.Context, tx *Tx) (s seedbed.Site, err error) {
 	raw, err := setting(ctx, tx, settingSite)
 	if err != nil || raw == nil {
 		return s, err

@@ -234,7 +234,7 @@ func TestConstraints(t *testing.T) {
 		`INSERT INTO claim (kind, key, job, holder) VALUES ('name', 'web1', 'none', 'x')`:                    seedbed.ErrInvalid,
 		`INSERT INTO nic (id, instance, idx, mac, network, addr) VALUES (2147483648, 'x', 0, 'm', 'n', 'a')`: seedbed.ErrInvalid,
 	} {
-		err := db.update(ctx, "try", func(tx *sql.Tx) error { return exec(ctx, tx, query) })
+		err := db.update(ctx, "try", func(tx *Tx) error { return exec(ctx, tx, query) })
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want kind %v", query, err, want)
 		}

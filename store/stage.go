@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"seedbed"
 )
@@ -20,57 +18,30 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 			return err
 		}
 	}
-	unsure := false
-	if quick, ok := stepStride(ref, s); ok {
-		err := db.stride(ctx, "write stage", quick)
-		if unsure = errors.Is(err, errUnsure); !unsure && !errors.Is(err, errLeftOut) {
-			return err
-		}
-	}
-	return db.longStep(ctx, ref, s, unsure)
-}
-
-// longStep is Step in a transaction that waits for each answer. A step that is
-// unsure is looked for first.
-func (db *DB) longStep(ctx context.Context, ref seedbed.JobRef, s seedbed.Step, unsure bool) error {
 	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that others remember
-		return db.update(ctx, "write stage", func(tx *sql.Tx) error {
-			events, err := step(ctx, tx, ref, s)
+		return db.update(ctx, "write stage", func(tx *Tx) error {
+			events, err := step(ctx, alone(tx), ref, s)
 			if err != nil {
 				return err
 			}
 			return emit(ctx, tx, events...)
 		})
 	}
-	return db.share(ctx, "write stage", func(ctx context.Context, tx *sql.Tx) ([]notice, error) {
-		if unsure {
-			if done, err := stepped(ctx, tx, ref, s); done || err != nil {
-				return nil, orUnchanged(err)
-			}
-		}
-		return step(ctx, tx, ref, s)
-	})
-}
-
-// stepped tells whether s, which does not leave a job where it was, was written already.
-func stepped(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) (bool, error) {
-	j, err := hold(ctx, tx, ref)
-	if err != nil || j.Stage != clean(s.Next, 80) {
-		return false, err
+	fn := func(ctx context.Context, b *Batch) ([]notice, error) { return step(ctx, b, ref, s) }
+	if s.InstanceState != "" {
+		return db.share(ctx, "write stage", fn)
 	}
-	if s.Done == "" {
-		return true, nil
-	}
-	n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM job_stage WHERE job = $1 AND name = $2 AND state = $3`, j.ID, s.Done, seedbed.StageDone))
-	return n > 0, err
+	return db.ofHolder(ctx, "write stage", ref, fn)
 }
 
 // step is Step in its transaction, with what there is to tell of it.
-func step(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) ([]notice, error) {
-	j, err := hold(ctx, tx, ref)
+func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]notice, error) {
+	tx := b.Tx
+	held, err := b.hold(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
+	j := held.Job
 	if err := become(j, seedbed.JobRunning); err != nil {
 		return nil, err
 	}
@@ -80,11 +51,19 @@ func step(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) (
 		}
 	}
 	if s.Done != "" {
-		n, err := affect(ctx, tx, `UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4 AND state IN ($1, $5)`,
-			seedbed.StageDone, micros(now()), j.ID, s.Done, seedbed.StageIntent)
-		if err != nil || n == 0 {
-			return nil, orConflict(err, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), clean(s.Done, 80))
+		if state := held.stages[s.Done]; state != seedbed.StageIntent && state != seedbed.StageDone {
+			return nil, orConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), clean(s.Done, 80))
 		}
+		tx.Later(`UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4`,
+			seedbed.StageDone, micros(now()), j.ID, s.Done)
+	}
+	next := clean(s.Next, 80)
+	begins := s.Next != "" && s.Next != j.Stage
+	switch {
+	case begins && held.stages[next] != "":
+		return nil, orConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
+	case begins && len(held.stages) >= maxStages:
+		return nil, orConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
 	}
 	if s.InstanceState != "" {
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
@@ -112,24 +91,20 @@ func step(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) (
 			return nil, err
 		}
 	}
-	begun := s.Next != "" && s.Next != j.Stage
-	if begun {
-		if err := intend(ctx, tx, j, s.Next); err != nil {
-			return nil, err
-		}
+	if begins {
+		tx.Later(`INSERT INTO job_stage (job, n, name, state, started) VALUES ($1, $2, $3, $4, $5)`,
+			j.ID, len(held.stages)+1, next, seedbed.StageIntent, micros(now()))
 	}
-	seq, err := one(ctx, tx, value[int64], nil, `
-		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = events + $4,
+	tx.Later(`
+		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
 			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
 			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5
-		WHERE id = $1 RETURNING events`, j.ID, seedbed.StageDone, s.Total, len(s.Events), clean(s.Next, 80))
-	if err != nil {
-		return nil, err
+		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.events+int64(len(s.Events)), next)
+	addEvents(tx, j.ID, held.events, s.Events)
+	if !begins {
+		return nil, nil
 	}
-	if err := putEvents(ctx, tx, j.ID, seq-int64(len(s.Events))+1, s.Events); err != nil || !begun {
-		return nil, err
-	}
-	return []notice{{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *sql.Tx) (any, error) {
+	return []notice{{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *Tx) (any, error) {
 		now, err := readJob(ctx, tx, j.ID)
 		if err != nil {
 			return nil, err
@@ -138,21 +113,7 @@ func step(ctx context.Context, tx *sql.Tx, ref seedbed.JobRef, s seedbed.Step) (
 	}}}, nil
 }
 
-// intend writes down that next is begun.
-func intend(ctx context.Context, tx *sql.Tx, j seedbed.Job, next string) error {
-	n, err := one(ctx, tx, value[int], errUnchanged, `
-		INSERT INTO job_stage (job, n, name, state, started) SELECT $1, COUNT(*) + 1, $2, $3, $4 FROM job_stage WHERE job = $1
-		ON CONFLICT DO NOTHING RETURNING n`, j.ID, clean(next, 80), seedbed.StageIntent, micros(now()))
-	switch {
-	case errors.Is(err, errUnchanged):
-		return orConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), clean(next, 80))
-	case err == nil && n > maxStages:
-		return orConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
-	}
-	return err
-}
-
-func countDone(ctx context.Context, tx *sql.Tx, id seedbed.JobID) error {
+func countDone(ctx context.Context, tx *Tx, id seedbed.JobID) error {
 	return exec(ctx, tx, `UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2) WHERE id = $1`, id, seedbed.StageDone)
 }
 
@@ -160,7 +121,7 @@ func countDone(ctx context.Context, tx *sql.Tx, id seedbed.JobID) error {
 // the stage in hand. On a job that is undoing already it changes nothing: the
 // first cause is the one that counts.
 func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
-	return db.update(ctx, "undo job", func(tx *sql.Tx) error {
+	return db.update(ctx, "undo job", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -185,7 +146,7 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 // it is left, else problem says why something is, and left what, if that is known. The
 // stage in hand becomes the last one that is still to be undone. It may be repeated.
 func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error {
-	return db.update(ctx, "write undone stage", func(tx *sql.Tx) error {
+	return db.update(ctx, "write undone stage", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -224,7 +185,7 @@ func scanStage(r row) (s seedbed.Stage, err error) {
 
 // Stages returns the journal of a job in the order in which it was begun.
 func (db *DB) Stages(ctx context.Context, id seedbed.JobID) (all []seedbed.Stage, err error) {
-	err = db.view(ctx, "list stages", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list stages", func(tx *Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}

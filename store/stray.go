@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -18,7 +17,7 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 		node, pool, name string
 		kind             seedbed.OrphanKind
 	}
-	return db.update(ctx, "note strays", func(tx *sql.Tx) error {
+	return db.update(ctx, "note strays", func(tx *Tx) error {
 		there := map[place]bool{}
 		at := micros(now())
 		for _, o := range found {
@@ -60,7 +59,7 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 // Strays are what was recorded so at least twice in a row: what is seen once may
 // just have been removed. Those that have been there for the longest come first.
 func (db *DB) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.view(ctx, "list strays", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list strays", func(tx *Tx) error {
 		all, err = list(ctx, tx, func(r row) (o seedbed.Orphan, err error) {
 			owner := ""
 			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, toTime{&o.Since}, &o.Tries, toTime{&o.Tried})

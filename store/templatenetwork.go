@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -35,14 +34,14 @@ func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbe
 
 // NetworkTemplates returns the network templates whose names match, by name.
 func (db *DB) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.NetworkTemplate, err error) {
-	err = db.view(ctx, "list network templates", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list network templates", func(tx *Tx) error {
 		all, err = networkTemplates(ctx, tx, m)
 		return err
 	})
 	return all, err
 }
 
-func networkTemplates(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
+func networkTemplates(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
 	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name", `SELECT id, name, mac, revision, created, changed FROM network_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func networkTemplates(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]s
 // The VNI is the name of a network, else ErrInvalid. A second NIC on the same
 // network gives ErrExists unless again is set.
 func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
-	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
 		if err != nil {
 			return err
@@ -98,7 +97,7 @@ func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, agai
 
 // RemoveTemplateNetwork removes every NIC of a network template that is on that network.
 func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
-	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
 		if err != nil {
 			return err

@@ -35,14 +35,14 @@ func (db *DB) CreateStorageTemplate(ctx context.Context, name string) (t seedbed
 
 // StorageTemplates returns the storage templates whose names match, by name.
 func (db *DB) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.StorageTemplate, err error) {
-	err = db.view(ctx, "list storage templates", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list storage templates", func(tx *Tx) error {
 		all, err = storageTemplates(ctx, tx, m)
 		return err
 	})
 	return all, err
 }
 
-func storageTemplates(ctx context.Context, tx *sql.Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
+func storageTemplates(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
 	all, err := matched(ctx, tx, scanStorageTemplate, m, "name", `SELECT id, name, revision, created, changed FROM storage_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.Te
 	if err := checkDisk(d); err != nil {
 		return err
 	}
-	return db.update(ctx, "change "+kindStorage+" "+clean(template, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "change "+kindStorage+" "+clean(template, 80), func(tx *Tx) error {
 		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func orInvalid(err error, format string, args ...any) error {
 
 // RemoveTemplateDisk removes a disk from a storage template.
 func (db *DB) RemoveTemplateDisk(ctx context.Context, template, name string) error {
-	return db.update(ctx, "change "+kindStorage+" "+clean(template, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "change "+kindStorage+" "+clean(template, 80), func(tx *Tx) error {
 		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
 		if err != nil {
 			return err

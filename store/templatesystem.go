@@ -12,10 +12,10 @@ import (
 	"seedbed"
 )
 
-const systemColumns = `id, name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
+const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
 
 // systemRead are the columns of a template that is read: with the OVA image that it came with.
-const systemRead = systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
+const systemRead = `id, ` + systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
 
 func scanSystem(r row) (t seedbed.SystemTemplate, err error) {
 	var downtime int64
@@ -90,7 +90,7 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 
 // SystemTemplates returns the system templates whose names match, by name.
 func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
-	err = db.view(ctx, "list system templates", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list system templates", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
 		return err
 	})
@@ -101,7 +101,7 @@ func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []s
 // change, which may be called more than once. Machines that were made from it
 // stay as they are. Errors: ErrNotFound, ErrInvalid.
 func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
-	err = db.update(ctx, "change "+kindSystem+" "+clean(name, 80), func(tx *sql.Tx) error {
+	err = db.update(ctx, "change "+kindSystem+" "+clean(name, 80), func(tx *Tx) error {
 		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"time"
 
 	"seedbed"
@@ -35,7 +34,7 @@ func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size
 			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already", t.Name, t.Expires.Format(time.RFC3339))
 		}
 	}
-	err = db.update(ctx, "create token "+t.Name, func(tx *sql.Tx) error {
+	err = db.update(ctx, "create token "+t.Name, func(tx *Tx) error {
 		made, err := affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			t.Name, t.Role, sum[:], micros(t.Created), micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
 		if err == nil && made == 0 {
@@ -57,7 +56,7 @@ const usedEvery = time.Minute
 func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
 	t, err = memoized(ctx, db, memoKey{"token", string(sum[:])}, func() (t seedbed.Token, err error) {
-		err = db.view(ctx, "read token", func(tx *sql.Tx) error {
+		err = db.view(ctx, "read token", func(tx *Tx) error {
 			t, err = one(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
 			return err
 		})
@@ -65,7 +64,7 @@ func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Tok
 	})
 	if at := now(); err == nil && !t.Expired(at) && at.Sub(t.Used) >= usedEvery {
 		t.Used = at
-		_, err = db.change(ctx, "note use of token", func(tx *sql.Tx) error {
+		_, err = db.change(ctx, "note use of token", func(tx *Tx) error {
 			return exec(ctx, tx, `UPDATE token SET used = $1 WHERE name = $2`, micros(at), t.Name)
 		})
 	}
@@ -74,7 +73,7 @@ func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Tok
 
 // Tokens returns all tokens by name.
 func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
-	err = db.view(ctx, "list tokens", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list tokens", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token ORDER BY name`)
 		return err
 	})
@@ -88,7 +87,7 @@ func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuo
 		return t, within("token "+clean(name, 80), err)
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", clean(name, 80))
-	err = db.update(ctx, "change quota of token "+clean(name, 80), func(tx *sql.Tx) error {
+	err = db.update(ctx, "change quota of token "+clean(name, 80), func(tx *Tx) error {
 		t, err = one(ctx, tx, scanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+tokenColumns,
 			q.Instances, q.VCPUs, q.Memory, q.Disk, name)
 		if err != nil && unstorable(err) {
@@ -101,7 +100,7 @@ func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuo
 
 // DeleteToken revokes a token: whoever holds it is refused from now on.
 func (db *DB) DeleteToken(ctx context.Context, name string) error {
-	return db.update(ctx, "revoke token "+clean(name, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "revoke token "+clean(name, 80), func(tx *Tx) error {
 		n, err := affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", clean(name, 80))

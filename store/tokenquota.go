@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 // holdToken notes by which token a new instance is made, and refuses it with
 // ErrForbidden where the token has no room for it. With a quota the token's row is
 // locked, so that those who create at the same time count each other.
-func holdToken(ctx context.Context, tx *sql.Tx, asker *seedbed.Change, a *seedbed.Acceptance) error {
+func holdToken(ctx context.Context, tx *Tx, asker *seedbed.Change, a *seedbed.Acceptance) error {
 	if a.Job.Kind != seedbed.JobCreate || a.Delivery != nil || asker == nil {
 		return nil
 	}
@@ -20,15 +19,12 @@ func holdToken(ctx context.Context, tx *sql.Tx, asker *seedbed.Change, a *seedbe
 	if asker.Token == "" || asker.Quota == (seedbed.TokenQuota{}) {
 		return nil
 	}
-	if tx == nil { // those that come at the same time count
-		return errReads
-	}
 	return holdTokenQuota(ctx, tx, asker.Token, *a.Instance)
 }
 
 // holdTokenQuota refuses an instance for which its token has no room, besides
 // what the token's other instances have.
-func holdTokenQuota(ctx context.Context, tx *sql.Tx, token string, i seedbed.Instance) error {
+func holdTokenQuota(ctx context.Context, tx *Tx, token string, i seedbed.Instance) error {
 	most, has, err := tokenUse(ctx, tx, token, i.ID)
 	if err != nil || most == (seedbed.TokenQuota{}) {
 		return err
@@ -38,7 +34,7 @@ func holdTokenQuota(ctx context.Context, tx *sql.Tx, token string, i seedbed.Ins
 
 // holdTokenDisk refuses a volume more for an instance, whose others i has, when its
 // token has no room for it. What else the instance takes was looked at when its job was accepted.
-func holdTokenDisk(ctx context.Context, tx *sql.Tx, i seedbed.Instance, v seedbed.Volume) error {
+func holdTokenDisk(ctx context.Context, tx *Tx, i seedbed.Instance, v seedbed.Volume) error {
 	token, err := tokenOf(ctx, tx, i.ID)
 	if err != nil {
 		return err
@@ -55,7 +51,7 @@ func holdTokenDisk(ctx context.Context, tx *sql.Tx, i seedbed.Instance, v seedbe
 }
 
 // tokenOf is by which token an instance was made; empty without one.
-func tokenOf(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) (string, error) {
+func tokenOf(ctx context.Context, tx *Tx, id seedbed.InstanceID) (string, error) {
 	return one(ctx, tx, value[string], nil, `SELECT token FROM instance WHERE id = $1`, id)
 }
 
@@ -68,11 +64,11 @@ func disksOf(i seedbed.Instance) (sum seedbed.Bytes) {
 
 // tokenUse is a token's quota, and what its instances but one have or were
 // promised. Its row is locked. Without a quota both are nothing.
-func tokenUse(ctx context.Context, tx *sql.Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
+func tokenUse(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
 	if token == "" {
 		return most, has, nil
 	}
-	t, err := one(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
+	t, err := lockOne(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
 	if err != nil || t.Quota == most { // or it was revoked meanwhile
 		return most, has, err
 	}

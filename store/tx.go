@@ -15,17 +15,15 @@ import (
 var errUnchanged = errors.New("unchanged")
 
 // update runs fn in a writing transaction and wakes those who wait for a write.
-func (db *DB) update(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+func (db *DB) update(ctx context.Context, what string, fn func(*Tx) error) error {
 	if tx := batchOf(ctx); tx != nil {
 		return db.inBatch(ctx, tx, what, fn)
 	}
-	changed, err := db.change(ctx, what, func(tx *sql.Tx) error {
+	changed, err := db.change(ctx, what, func(tx *Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
-		if err := audit(ctx, tx, seedbed.ChangeOf(ctx), what); err != nil {
-			return err
-		}
+		audit(tx, seedbed.ChangeOf(ctx), what)
 		return db.announce(ctx, tx)
 	})
 	if changed {
@@ -36,7 +34,7 @@ func (db *DB) update(ctx context.Context, what string, fn func(*sql.Tx) error) e
 
 // change runs fn in a writing transaction, tells whether it was committed, and
 // wakes nobody.
-func (db *DB) change(ctx context.Context, what string, fn func(*sql.Tx) error) (changed bool, err error) {
+func (db *DB) change(ctx context.Context, what string, fn func(*Tx) error) (changed bool, err error) {
 	err = db.transact(ctx, db.write, db.dialect.writing, fn)
 	if !errors.Is(err, errUnchanged) {
 		db.memo.writes.Add(1) // even after an error, which may have come with the commit
@@ -51,7 +49,7 @@ func (db *DB) change(ctx context.Context, what string, fn func(*sql.Tx) error) (
 }
 
 // view runs fn in a transaction that only reads, and sees one state throughout.
-func (db *DB) view(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+func (db *DB) view(ctx context.Context, what string, fn func(*Tx) error) error {
 	if tx := batchOf(ctx); tx != nil {
 		return fn(tx)
 	}
@@ -63,7 +61,7 @@ func (db *DB) view(ctx context.Context, what string, fn func(*sql.Tx) error) err
 
 // announce tells the other processes that use the database, at the commit, that
 // something was written.
-func (db *DB) announce(ctx context.Context, tx *sql.Tx) error {
+func (db *DB) announce(ctx context.Context, tx *Tx) error {
 	if db.dialect.announce == "" {
 		return nil
 	}
@@ -73,14 +71,14 @@ func (db *DB) announce(ctx context.Context, tx *sql.Tx) error {
 // transact runs fn in a transaction, and runs it again when others were in its
 // way or the connection broke before the commit. What fn leaves outside must
 // not depend on how often it ran.
-func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
+func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*Tx) error) error {
 	if db.dialect.limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, db.dialect.limit)
 		defer cancel()
 	}
 	for n := 1; ; n++ {
-		committing, err := attempt(ctx, pool, opts, fn)
+		committing, err := db.attempt(ctx, pool, opts, fn)
 		if err == nil || n >= db.dialect.tries || ctx.Err() != nil || !db.again(err, committing, n) {
 			return err
 		}
@@ -95,16 +93,40 @@ func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, f
 
 // attempt runs fn in a transaction once. An error that came while committing
 // can mean that it was committed.
-func attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) (committing bool, err error) {
-	tx, err := pool.BeginTx(ctx, opts)
+func (db *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*Tx) error) (committing bool, err error) {
+	tx, end, err := db.begin(ctx, pool, opts)
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback() // does nothing after Commit
+	defer end()
 	if err := fn(tx); err != nil {
 		return false, err
 	}
+	if err := tx.Flush(ctx); err != nil {
+		return false, err
+	}
 	return true, tx.Commit()
+}
+
+// begin begins a transaction. end rolls it back unless it was committed.
+func (db *DB) begin(ctx context.Context, pool *sql.DB, opts *sql.TxOptions) (_ *Tx, end func(), err error) {
+	if !db.dialect.server {
+		tx, err := pool.BeginTx(ctx, opts)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &Tx{Tx: tx}, func() { tx.Rollback() }, nil
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	tx, err := conn.BeginTx(ctx, opts)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return &Tx{Tx: tx, conn: conn}, func() { tx.Rollback(); conn.Close() }, nil
 }
 
 // again tells whether what failed for the nth time may be tried again.
@@ -132,7 +154,7 @@ type row interface{ Scan(dest ...any) error }
 
 // one reads the only row of a query; missing is what to return when there is
 // none, nor can be, since the query names it by a text that no row can hold.
-func one[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), missing error, query string, args ...any) (T, error) {
+func one[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), missing error, query string, args ...any) (T, error) {
 	v, err := scan(tx.QueryRowContext(ctx, query, args...))
 	if errors.Is(err, sql.ErrNoRows) || missing != nil && unstorable(err) {
 		err = missing
@@ -140,8 +162,15 @@ func one[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), miss
 	return v, err
 }
 
+// lockOne is one for an UPDATE … RETURNING that changes nothing: it locks the row.
+func lockOne[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), missing error, query string, args ...any) (T, error) {
+	v, err := one(ctx, tx, scan, missing, query, args...)
+	tx.direct--
+	return v, err
+}
+
 // list reads every row of a query. It is never nil, so that its JSON is a list.
-func list[T any](ctx context.Context, tx *sql.Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+func list[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -164,13 +193,13 @@ func value[T any](r row) (v T, err error) {
 	return v, err
 }
 
-func exec(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func exec(ctx context.Context, tx *Tx, query string, args ...any) error {
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err
 }
 
 // affect runs a statement and tells how many rows it touched.
-func affect(ctx context.Context, tx *sql.Tx, query string, args ...any) (int, error) {
+func affect(ctx context.Context, tx *Tx, query string, args ...any) (int, error) {
 	r, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 )
@@ -29,7 +28,7 @@ var (
 
 // always has every database hold the documents that are always there.
 func (db *DB) always(ctx context.Context) error {
-	return db.update(ctx, "keep what is always there", func(tx *sql.Tx) error {
+	return db.update(ctx, "keep what is always there", func(tx *Tx) error {
 		changed := 0
 		for _, s := range []shelf{userDataShelf, scriptShelf} {
 			at := micros(now())
@@ -61,7 +60,7 @@ func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet,
 }
 
 func (s shelf) list(ctx context.Context, db *DB, m seedbed.NameMatch) (all []sheet, err error) {
-	err = db.view(ctx, "list "+s.kind+"s", func(tx *sql.Tx) error {
+	err = db.view(ctx, "list "+s.kind+"s", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanDocument, m, "name", `SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
 		return err
 	})
@@ -73,7 +72,7 @@ func (s shelf) set(ctx context.Context, db *DB, name, content string) error {
 	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
 		return err
 	}
-	return db.update(ctx, "change "+s.kind+" "+clean(name, 80), func(tx *sql.Tx) error {
+	return db.update(ctx, "change "+s.kind+" "+clean(name, 80), func(tx *Tx) error {
 		if _, err := touchObject(ctx, tx, s.kind, s.table, name); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -34,7 +33,7 @@ func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 }
 
 // acceptVolumeJob completes the row of a job that checkVolumeJob knows.
-func acceptVolumeJob(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptVolumeJob(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	if j.Kind == seedbed.JobImageRemove {
 		return acceptImageRemove(ctx, tx, j)
 	}
@@ -60,12 +59,12 @@ func acceptVolumeJob(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 }
 
 // idle refuses with ErrInUse an instance that a job works on.
-func idle(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID) error {
+func idle(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	return idleBut(ctx, tx, id, "")
 }
 
 // idleBut is idle for what may meet one other job.
-func idleBut(ctx context.Context, tx *sql.Tx, id seedbed.InstanceID, but seedbed.JobID) error {
+func idleBut(ctx context.Context, tx *Tx, id seedbed.InstanceID, but seedbed.JobID) error {
 	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+live+` ORDER BY created LIMIT 1`, id, but)
 	if err != nil || other.ID == "" {
 		return err
@@ -82,7 +81,7 @@ func orCancel(j seedbed.Job) string {
 }
 
 // acceptImageRemove takes an image that nothing uses out of use.
-func acceptImageRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
+func acceptImageRemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	touched, err := affect(ctx, tx, `UPDATE image SET state = state WHERE name = $1 AND dropped = 0`, j.Subject)
 	if err == nil && touched == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", j.Subject)
@@ -110,7 +109,7 @@ func acceptImageRemove(ctx context.Context, tx *sql.Tx, j *seedbed.Job) error {
 
 // unusedImage refuses with ErrInUse an image that profiles or storage templates name, volumes are clones of or,
 // alone, an OVA image has as a disk, and tells which.
-func unusedImage(ctx context.Context, tx *sql.Tx, name string, alone bool) error {
+func unusedImage(ctx context.Context, tx *Tx, name string, alone bool) error {
 	var users []string
 	if ova, err := one(ctx, tx, value[string], nil, `SELECT ova FROM ova_volume WHERE image = $1`, name); err != nil {
 		return err
@@ -152,7 +151,7 @@ func unusedImage(ctx context.Context, tx *sql.Tx, name string, alone bool) error
 }
 
 // flattened notes that no volume of the job's instance is a clone any more.
-func flattened(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
+func flattened(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	if j.Kind != seedbed.JobFlatten && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s flattens nothing: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -160,7 +159,7 @@ func flattened(ctx context.Context, tx *sql.Tx, j seedbed.Job) error {
 }
 
 // settleImage gives the image of a job that did not remove it its state.
-func settleImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, to seedbed.ImageState) error {
+func settleImage(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.ImageState) error {
 	if j.Kind != seedbed.JobImageRemove {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -171,7 +170,7 @@ func settleImage(ctx context.Context, tx *sql.Tx, j seedbed.Job, to seedbed.Imag
 func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	names := make(map[seedbed.InstanceID]string, len(ids))
-	err := db.view(ctx, "read instance names", func(tx *sql.Tx) error {
+	err := db.view(ctx, "read instance names", func(tx *Tx) error {
 		for _, id := range ids {
 			name, err := one(ctx, tx, value[string], nil, `SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
 			if err != nil {

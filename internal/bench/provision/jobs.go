@@ -29,7 +29,7 @@ func engineJobs(ctx context.Context) ([]bench.Figure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure the engine: %w\n%s", err, text)
 	}
-	marks := map[string]float64{"sqlite": 150, "postgres": 250}
+	marks := map[string]float64{"sqlite": 250, "postgres": 250}
 	var figures []bench.Figure
 	for _, store := range []string{"sqlite", "postgres"} {
 		var rates, ratios, commits []float64

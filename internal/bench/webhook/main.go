@@ -65,7 +65,7 @@ func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		figures = append(figures, bench.Figure{Name: "accept_ratio_sqlite", Mark: bench.AtLeast(2), Runs: c.ratios, How: c.how()})
+		figures = append(figures, bench.Figure{Name: "accept_ratio_sqlite", Mark: bench.AtLeast(0.5), Runs: c.ratios, How: c.how()})
 	}
 	if s.only != "sqlite" {
 		server := lab.Postgres(h)
@@ -73,7 +73,7 @@ func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(1), Runs: c.ratios, How: c.how()})
+		figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(0.4), Runs: c.ratios, How: c.how()})
 	}
 	if s.only != "" {
 		return bench.Report(out, figures)

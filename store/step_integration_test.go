@@ -84,32 +84,3 @@ func TestPostgresStepIsTold(t *testing.T) {
 		}
 	}
 }
-
-// A step or end of which nobody knows whether it was written is written once.
-func TestPostgresUnsureStride(t *testing.T) {
-	db := postgresServer(t).fresh(t)
-	ctx := t.Context()
-	j := claimed(t, db, "debian")
-	events := func() int { return len(do(db.Events(ctx, j.ID, 0, 0))(t)) }
-	for _, step := range []seedbed.Step{{Done: "one", Next: "two"}, {Done: "two"}} {
-		step.Events = []seedbed.Event{{Level: "info", Stage: step.Done, Msg: "it is over"}}
-		for range 2 {
-			before := events()
-			if err := db.longStep(ctx, j.Ref(), step, true); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.longStep(ctx, j.Ref(), step, true); err != nil || events() > before+1 {
-				t.Fatalf("%v; %d events more", err, events()-before)
-			}
-		}
-	}
-	before := events()
-	for range 2 {
-		if err := db.longFinish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}, true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if now := do(db.Job(ctx, j.ID))(t); now.State != seedbed.JobSucceeded || now.Done != 2 || events() != before+1 {
-		t.Errorf("job %+v with %d events more", now, events()-before)
-	}
-}

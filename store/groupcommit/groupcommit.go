@@ -1,0 +1,136 @@
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Result says what became of a batch.
+type Result int
+
+const (
+	// Settled: each write has its outcome in Err, or is set Apart.
+	Settled Result = iota
+	// Refused: nothing was written because one of the writes was refused, and it
+	// is not known which.
+	Refused
+)
+
+// Write is one write of a batch.
+type Write[T any] struct {
+	// Ctx is the caller's. A write whose context has ended is skipped.
+	Ctx context.Context
+	// Do is what is to be written.
+	Do T
+	// Err is the outcome.
+	Err error
+	// Apart is set for a write that needs a transaction of its own.
+	Apart bool
+
+	turn  chan struct{}
+	batch []*Write[T] // set for the leader: the writes that it commits, its own first
+}
+
+// Commit writes a batch in one transaction. With alone the batch is one write
+// that could not share a transaction: it may wait for locks, and must set Err.
+type Commit[T any] func(ctx context.Context, batch []*Write[T], alone bool) Result
+
+// Queue gathers writes into batches, one at a time.
+type Queue[T any] struct {
+	commit Commit[T]
+	most   int
+	limit  time.Duration
+
+	mu      sync.Mutex
+	waiting []*Write[T]
+	leading bool
+}
+
+// New makes a queue whose batches have at most so many writes, and at most that
+// much time each.
+func New[T any](most int, limit time.Duration, commit Commit[T]) *Queue[T] {
+	return &Queue[T]{commit: commit, most: most, limit: limit}
+}
+
+// Len returns how many writes wait for the next batch.
+func (q *Queue[T]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+// Leads reports whether a batch is being committed.
+func (q *Queue[T]) Leads() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.leading
+}
+
+// errAbandoned is the outcome of a write whose leader did not come to an end.
+var errAbandoned = errors.New("the transaction that was to write this was abandoned")
+
+// Do writes do with those that come at the same time, and returns its outcome.
+func (q *Queue[T]) Do(ctx context.Context, do T) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &Write[T]{Ctx: ctx, Do: do, Err: errAbandoned, turn: make(chan struct{})}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, w)
+	if !q.leading {
+		q.appoint()
+	}
+	q.mu.Unlock()
+	<-w.turn
+	if w.batch != nil {
+		q.lead(w.batch)
+	}
+	if w.Apart {
+		q.commit(ctx, []*Write[T]{w}, true)
+	}
+	return w.Err
+}
+
+// appoint makes the first write that waits the leader of the next batch.
+func (q *Queue[T]) appoint() {
+	n := min(len(q.waiting), q.most)
+	if q.leading = n > 0; !q.leading {
+		return
+	}
+	batch := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	batch[0].batch = batch
+	close(batch[0].turn)
+}
+
+// lead commits a batch, tells its followers, and hands the lead on.
+func (q *Queue[T]) lead(batch []*Write[T]) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].Ctx), q.limit)
+	defer cancel()
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for _, follower := range batch[1:] {
+			close(follower.turn)
+		}
+		q.appoint()
+	}()
+	q.settle(ctx, batch)
+}
+
+// settle commits a batch. One that is refused is committed in two halves, until
+// what is refused stands alone.
+func (q *Queue[T]) settle(ctx context.Context, batch []*Write[T]) {
+	if q.commit(ctx, batch, false) == Settled {
+		return
+	}
+	if len(batch) == 1 {
+		batch[0].Apart = true
+		return
+	}
+	half := len(batch) / 2
+	q.settle(ctx, batch[:half])
+	q.settle(ctx, batch[half:])
+}

@@ -1,0 +1,118 @@
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// writes has so many writes wait for one that is being committed, and returns
+// the outcomes and the batches that were tried, alone ones negated.
+func writes(t *testing.T, n int, bad func(int) bool, ctxs map[int]context.Context) (errs []error, tried [][]int) {
+	t.Helper()
+	var mu sync.Mutex
+	release := make(chan struct{})
+	errBad := errors.New("bad")
+	q := New(8, time.Minute, func(ctx context.Context, batch []*Write[int], alone bool) Result {
+		if batch[0].Do == 0 {
+			<-release
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		var all []int
+		refused := false
+		for _, w := range batch {
+			if w.Err = w.Ctx.Err(); w.Err != nil {
+				continue
+			}
+			all = append(all, w.Do)
+			refused = refused || bad(w.Do)
+		}
+		if alone {
+			tried = append(tried, []int{-batch[0].Do})
+			batch[0].Err = errBad
+			return Settled
+		}
+		tried = append(tried, all)
+		if refused {
+			return Refused
+		}
+		return Settled
+	})
+	errs = make([]error, n+1)
+	var wg sync.WaitGroup
+	for i := range errs {
+		ctx := t.Context()
+		if ctxs[i] != nil {
+			ctx = ctxs[i]
+		}
+		wg.Go(func() { errs[i] = q.Do(ctx, i) })
+		synctest.Wait()
+	}
+	if got := q.Len(); got != n {
+		t.Errorf("%d wait, want %d", got, n)
+	}
+	close(release)
+	wg.Wait()
+	return errs[1:], tried
+}
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		n     int
+		bad   []int
+		tried [][]int
+	}{
+		"one batch":   {3, nil, [][]int{{0}, {1, 2, 3}}},
+		"two batches": {10, nil, [][]int{{0}, {1, 2, 3, 4, 5, 6, 7, 8}, {9, 10}}},
+		"halves":      {4, []int{3}, [][]int{{0}, {1, 2, 3, 4}, {1, 2}, {3, 4}, {3}, {4}, {-3}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				bad := map[int]bool{}
+				for _, i := range c.bad {
+					bad[i] = true
+				}
+				errs, tried := writes(t, c.n, func(i int) bool { return bad[i] }, nil)
+				if diff := cmp.Diff(c.tried, tried); diff != "" {
+					t.Errorf("batches (-want +got):\n%s", diff)
+				}
+				for i, err := range errs {
+					if (err != nil) != bad[i+1] {
+						t.Errorf("write %d: %v", i+1, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A caller that gives up while it waits is left out, and the others are written, also
+// when it would have led them.
+func TestCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gone, leave := context.WithCancel(t.Context())
+		errs, tried := func() ([]error, [][]int) {
+			return writes(t, 3, func(i int) bool {
+				if i == 0 {
+					leave()
+				}
+				return false
+			}, map[int]context.Context{1: gone})
+		}()
+		if diff := cmp.Diff([][]int{{0}, {2, 3}}, tried); diff != "" {
+			t.Errorf("batches (-want +got):\n%s", diff)
+		}
+		if !errors.Is(errs[0], context.Canceled) || errs[1] != nil || errs[2] != nil {
+			t.Errorf("outcomes %v", errs)
+		}
+	})
+}

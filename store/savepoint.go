@@ -1,0 +1,32 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errBroken is the failure of a savepoint itself, after which nothing of the
+// transaction can be relied on.
+var errBroken = errors.New("savepoint")
+
+// savepoint runs fn so that its failure undoes what it wrote and no more.
+func savepoint(ctx context.Context, tx *Tx, fn func() error) error {
+	if err := exec(ctx, tx, "SAVEPOINT one"); err != nil {
+		return fmt.Errorf("%w: %w", errBroken, err)
+	}
+	err := fn()
+	if err == nil {
+		err = tx.Flush(ctx)
+	}
+	if err != nil {
+		tx.later = nil
+		if broken := exec(ctx, tx, "ROLLBACK TO SAVEPOINT one"); broken != nil {
+			return fmt.Errorf("%w: %w", errBroken, errors.Join(err, broken))
+		}
+	}
+	if broken := exec(ctx, tx, "RELEASE SAVEPOINT one"); broken != nil {
+		return fmt.Errorf("%w: %w", errBroken, broken)
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/lab"
+)
+
+// inOneBatch accepts all in one shared transaction, in their order.
+func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
+	t.Helper()
+	release := make(chan struct{})
+	errs := make([]error, len(all)+1)
+	var accepting sync.WaitGroup
+	accepting.Go(func() { // others wait for this one
+		errs[len(all)] = db.together(t.Context(), "wait", func(context.Context, *Batch) ([]notice, error) {
+			<-release
+			return nil, errUnchanged
+		})
+	})
+	lab.Await(t, time.Minute, "it leads", func() bool { return db.shared.Leads() })
+	for i, a := range all {
+		accepting.Go(func() { _, errs[i] = db.Accept(t.Context(), a) })
+		lab.Await(t, time.Minute, "it waits", func() bool { return db.shared.Len() == i+1 })
+	}
+	close(release)
+	accepting.Wait()
+	if err := errs[len(all)]; err != nil {
+		t.Fatal(err)
+	}
+	return errs[:len(all)]
+}
+
+// fromHook are so many creates of a hook.
+func fromHook(prefix string, n int) (all []seedbed.Acceptance) {
+	for i := range n {
+		name := fmt.Sprintf("%s%d", prefix, i)
+		id := seedbed.NewInstanceID()
+		all = append(all, seedbed.Acceptance{
+			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, Spec: []byte(`{"name":"` + name + `"}`)},
+			Delivery: &seedbed.Delivery{Hook: "ci", ID: name, Headers: map[string]string{"user-agent": "test"}, Payload: []byte{0, 1, 255}},
+			Instance: &seedbed.Instance{ID: id, Name: name, Image: "debian", Node: "node", VCPUs: 1, Memory: seedbed.GiB,
+				NICs:    []seedbed.NIC{{MAC: seedbed.MAC{0x52, 0x54, 1, prefix[0], byte(n), byte(i)}, Network: "default"}},
+				Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}}},
+		})
+	}
+	return all
+}
+
+func TestSharedCreates(t *testing.T) {
+	t.Parallel()
+	testSharedCreates(t, fresh(t))
+}
+
+// What comes at the same time is written together, also when it is not as it was
+// the last time, and each that is refused is refused alone.
+func testSharedCreates(t *testing.T, db *DB) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	do(db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
+		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")}))(t)
+	do(acceptImport(ctx, db, "debian"))(t)
+	change := func(query string) {
+		t.Helper()
+		if _, err := db.write.ExecContext(ctx, query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(`UPDATE image SET state = 'active', pool = 'default'`)
+	ok := func(prefix string, n int) (all []seedbed.Acceptance) {
+		t.Helper()
+		all = fromHook(prefix, n)
+		if err := errors.Join(inOneBatch(t, db, all)...); err != nil {
+			t.Errorf("%s: %v", prefix, err)
+		}
+		return all
+	}
+	ok("a", 1)
+	for i, a := range ok("b", 37) {
+		got := do(db.Instance(ctx, a.Instance.ID))(t)
+		if want := netip.AddrFrom4([4]byte{10, 99, 0, byte(3 + i)}); got.NICs[0].Addr != want {
+			t.Errorf("%s has %s, want %s", got.Name, got.NICs[0].Addr, want)
+		}
+		if j := do(db.Job(ctx, a.Job.ID))(t); j.State != seedbed.JobQueued || string(j.Spec) != string(a.Job.Spec) || j.Instance != got.ID {
+			t.Errorf("job %+v", j)
+		}
+		if events := do(db.Events(ctx, a.Job.ID, 0, 10))(t); len(events) != 1 || events[0].Seq != 1 {
+			t.Errorf("events %+v", events)
+		}
+		if d := do(db.Delivery(ctx, "ci", a.Delivery.ID))(t); d.Job != a.Job.ID || string(d.Payload) != "\x00\x01\xff" || d.Headers["user-agent"] != "test" {
+			t.Errorf("delivery %+v", d)
+		}
+	}
+	chosen := fromHook("c", 1) // somebody's own choice is in the way of the next ones
+	chosen[0].Instance.NICs[0].Addr = netip.MustParseAddr("10.99.0.41")
+	if errs := inOneBatch(t, db, chosen); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	ok("d", 5)
+	change(`UPDATE image SET state = 'removing'`)
+	for i, err := range inOneBatch(t, db, fromHook("f", 3)) {
+		if !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("%d: %v, with an image that is being removed", i, err)
+		}
+	}
+	change(`UPDATE image SET state = 'active'`)
+	change(`UPDATE network SET gateway = '10.99.0.99'`)
+	ok("h", 3)
+	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "all", URL: "https://example.org/", Events: []string{"*"}, Enabled: true,
+		Keys: []seedbed.EndpointKey{{ID: "k1", Key: make([]byte, 32)}}}))(t)
+	ok("i", 3)
+	told := 0
+	for _, o := range do(db.OutgoingDeliveries(ctx, "all", "", 100))(t) {
+		if o.Type == seedbed.EventJobAccepted {
+			told++
+		}
+	}
+	if told != 3 {
+		t.Errorf("%d events, want 3", told)
+	}
+	all := fromHook("j", 8)
+	all[1].Instance.NICs[0].MAC = chosen[0].Instance.NICs[0].MAC
+	all[3].Delivery.ID = chosen[0].Delivery.ID // came before
+	all[4].Instance.Name = "a0"
+	all[6].Instance.Name = all[5].Instance.Name
+	for i, err := range inOneBatch(t, db, all) {
+		if refused := i == 1 || i == 4 || i == 6; refused != errors.Is(err, seedbed.ErrExists) || !refused && err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if n := len(do(db.Instances(ctx))(t)); n != 1+37+1+5+3+3+4 {
+		t.Errorf("%d instances, want 54", n)
+	}
+}

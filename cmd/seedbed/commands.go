@@ -27,7 +27,7 @@ func commands(a *cli.App) []*cobra.Command {
 // provisionerCmd has the tree of PVC's "pvc provisioner", with its options.
 func provisionerCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "provisioner", Aliases: []string{"prov"}, Short: "Templates, userdata, scripts and profiles as PVC has them",
+		Use: "provisioner", Aliases: []string{"prov"}, Short: "Manage templates, user-data, scripts and profiles with PVC's commands",
 		Long: `What machines are composed of, as in the provisioner of the Parallel Virtual
 Cluster: the commands and options are those of "pvc provisioner". A profile puts a
 system, a network and a storage template, a userdata document and a script

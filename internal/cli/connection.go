@@ -13,9 +13,9 @@ import (
 )
 
 func (a *App) ConnectionCommand() *cobra.Command {
-	c := Group(&cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "Installations by name"})
-	c.Long = `Installations by name. They are kept in ~/.config/seedbed/config.yaml, which only you
-can read; -c NAME, SEEDBED_CONNECTION or "connection use" choose one.`
+	c := Group(&cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "Manage named installations"})
+	c.Long = `Manage named installations. They are kept in ~/.config/seedbed/config.yaml, which only
+you can read. Choose one with -c NAME, SEEDBED_CONNECTION or "connection use".`
 	c.AddCommand(a.connectionAdd(), a.connectionList(), a.connectionUse(), a.connectionRemove(), a.connectionImport())
 	return c
 }
@@ -24,10 +24,10 @@ func (a *App) connectionAdd() *cobra.Command {
 	var made connection
 	var token, use, replace bool
 	c := &cobra.Command{
-		Use: "add NAME", Short: "Give an installation a name", Args: cobra.ExactArgs(1),
-		Long: `Give an installation a name. Its token is read from a file each time (--token-file),
-or once from the standard input (--token), and is then kept.`,
-		Example: "  seedbed connection add prod --url https://seedbed.example:7370 --ca ca.pem --token <token --use",
+		Use: "add NAME", Short: "Add a named installation", Args: cobra.ExactArgs(1),
+		Long: `Add a named installation. Its token is read from a file at each use (--token-file), or
+once from standard input (--token) and then stored.`,
+		Example: "  seedbed connection add prod --url https://seedbed.example:7370 --ca ca.pem --token --use < token",
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			name := args[0]
 			if err := seedbed.CheckName("connection", name); err != nil {
@@ -36,10 +36,10 @@ or once from the standard input (--token), and is then kept.`,
 			// The command's own flags, which the root has too, say where it is.
 			made.URL, made.Socket, made.TokenFile, made.CA = a.Flags.URL, a.Flags.Socket, a.Flags.TokenFile, a.Flags.CA
 			if (made.URL == "") == (made.Socket == "") {
-				return Usagef("where is it? Give --url or --socket")
+				return Usagef("the place of the installation is missing: give --url or --socket")
 			}
 			if token && made.TokenFile != "" {
-				return Usagef("--token and --token-file exclude each other: give one")
+				return Usagef("--token and --token-file are mutually exclusive: give one")
 			}
 			if err := made.settle(); err != nil {
 				return err
@@ -61,7 +61,7 @@ or once from the standard input (--token), and is then kept.`,
 				return err
 			}
 			if strings.HasPrefix(o.URL, "http:") && o.Token != "" && !IsLocal(o) {
-				fmt.Fprintln(a.Err, "seedbed: whoever is on the way there can read the token: an https URL keeps it to itself (docs/how-to/access.md)")
+				fmt.Fprintln(a.Err, "seedbed: without TLS, anyone on the network path can read the token: use an https URL (docs/how-to/access.md)")
 			}
 			err = a.changeSettings(func(s *settings) error { return s.add(name, made, replace, use) })
 			if err != nil {
@@ -72,10 +72,10 @@ or once from the standard input (--token), and is then kept.`,
 		}),
 	}
 	f := c.Flags()
-	f.BoolVar(&token, "token", false, "read the token from the standard input, and keep it")
-	f.StringVar(&made.Description, "description", "", "what it `is`")
-	f.BoolVar(&use, "use", false, "use it from now on where no other is named")
-	f.BoolVar(&replace, "replace", false, "put it in place of one of that name")
+	f.BoolVar(&token, "token", false, "read the token from standard input and store it")
+	f.StringVar(&made.Description, "description", "", "description as `TEXT`")
+	f.BoolVar(&use, "use", false, "make it the default connection")
+	f.BoolVar(&replace, "replace", false, "replace a connection of that name")
 	return c
 }
 
@@ -94,7 +94,7 @@ func (c *connection) settle() (err error) {
 // add adds a connection to the file.
 func (s *settings) add(name string, c connection, replace, use bool) error {
 	if _, taken := s.Connections[name]; taken && !replace {
-		return seedbed.Errorf(seedbed.ErrExists, "connection %q exists already: give --replace to put this one in its place", name)
+		return seedbed.Errorf(seedbed.ErrExists, "connection %q already exists: add --replace to replace it", name)
 	}
 	if s.Connections == nil {
 		s.Connections = map[string]connection{}
@@ -118,7 +118,7 @@ type connectionRow struct {
 
 func (a *App) connectionList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the installations that have a name", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the named installations", Args: cobra.NoArgs,
 		RunE: a.Do(func(context.Context, []string) error {
 			s, err := a.settings()
 			if err != nil {
@@ -147,10 +147,10 @@ func (a *App) connectionList() *cobra.Command {
 func (a *App) connectionUse() *cobra.Command {
 	var none bool
 	c := &cobra.Command{
-		Use: "use NAME", Short: "Use one where no other is named", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.connectionCompletion,
+		Use: "use NAME", Short: "Set the default connection", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.connectionCompletion,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			if none == (len(args) == 1) {
-				return Usagef("which? Give a NAME, or --none")
+				return Usagef("the connection is missing: give a NAME, or --none")
 			}
 			name := strings.Join(args, "")
 			err := a.changeSettings(func(s *settings) error {
@@ -162,14 +162,14 @@ func (a *App) connectionUse() *cobra.Command {
 				return err
 			}
 			if none {
-				a.Say("no connection is used unless it is named")
+				a.Say("there is no default connection now")
 				return nil
 			}
-			a.Say("connection %s is used where no other is named", name)
+			a.Say("connection %s is now the default", name)
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&none, "none", false, "use none")
+	c.Flags().BoolVar(&none, "none", false, "have no default connection")
 	return c
 }
 
@@ -178,12 +178,12 @@ func orMissing(there bool, name string) error {
 	if there {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrNotFound, "there is no connection %q: \"seedbed connection list\" shows those that there are", name)
+	return seedbed.Errorf(seedbed.ErrNotFound, "connection %q does not exist: \"seedbed connection list\" shows the existing ones", name)
 }
 
 func (a *App) connectionRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Forget one, and the token that is kept of it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.connectionCompletion,
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a connection and its stored token", Args: cobra.ExactArgs(1), ValidArgsFunction: a.connectionCompletion,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			err := a.changeSettings(func(s *settings) error {
 				_, there := s.Connections[args[0]]

@@ -29,8 +29,8 @@ type pvcConnection struct {
 func (a *App) connectionImport() *cobra.Command {
 	var replace bool
 	c := &cobra.Command{
-		Use: "import-pvc [FILE]", Short: "Take over the connections of PVC's client", Args: cobra.MaximumNArgs(1),
-		Long: `Take over the connections of PVC's client, with their keys, from its pvc.json
+		Use: "import-pvc [FILE]", Short: "Import the connections of PVC's client", Args: cobra.MaximumNArgs(1),
+		Long: `Import the connections of PVC's client, with their keys, from its pvc.json
 ($PVC_CLIENT_DIR/pvc.json, else ~/.config/pvc/pvc.json). Its "local" is left out: it
 reads PVC's own configuration.`,
 		RunE: a.Do(func(_ context.Context, args []string) error {
@@ -71,7 +71,7 @@ reads PVC's own configuration.`,
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&replace, "replace", false, "put them in place of those of the same names")
+	c.Flags().BoolVar(&replace, "replace", false, "replace connections of the same names")
 	return c
 }
 
@@ -79,21 +79,21 @@ reads PVC's own configuration.`,
 func readPVC(path string, text []byte) (found map[string]connection, left []string, err error) {
 	var all map[string]pvcConnection
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is no pvc.json: want an object with an object for each connection", path)
+		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is not a pvc.json: expected an object with one object for each connection", path)
 	}
 	found = map[string]connection{}
 	for name, p := range all {
 		if p.CfgFile != "" {
-			left = append(left, fmt.Sprintf("connection %s is left out: it reads %s, which is PVC's", name, p.CfgFile))
+			left = append(left, fmt.Sprintf("connection %s is skipped: it reads %s, which belongs to PVC", name, p.CfgFile))
 			continue
 		}
 		if err := seedbed.CheckName("connection", name); err != nil {
-			left = append(left, fmt.Sprintf("connection %q is left out: %v", name, err))
+			left = append(left, fmt.Sprintf("connection %q is skipped: %v", name, err))
 			continue
 		}
 		var port any
 		if len(p.Port) > 0 && json.Unmarshal(p.Port, &port) != nil || p.Host == "" {
-			left = append(left, fmt.Sprintf("connection %s is left out: it has no host and port", name))
+			left = append(left, fmt.Sprintf("connection %s is skipped: it has no host and port", name))
 			continue
 		}
 		u := url.URL{Scheme: cmp.Or(p.Scheme, "http"), Host: p.Host}

@@ -59,7 +59,7 @@ func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, 
 	s.on = byDefault
 	f := c.Flags()
 	f.BoolVarP(&s.on, name, short, byDefault, usage)
-	f.BoolVarP(&s.off, "no-"+name, offShort, false, "the opposite of --"+name)
+	f.BoolVarP(&s.off, "no-"+name, offShort, false, "turn --"+name+" off")
 	c.MarkFlagsMutuallyExclusive(name, "no-"+name)
 }
 
@@ -90,15 +90,15 @@ func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC(), nil
 	}
-	return time.Time{}, Usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or one from now on such as +2h", flag, s)
+	return time.Time{}, Usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h", flag, s)
 }
 
 // NodeFlag is the node that makes an image.
 func NodeFlag(c *cobra.Command, node *string) {
-	c.Flags().StringVar(node, "node", "", "`node` whose worker makes it (default: the control host's, or the first that has the pool)")
+	c.Flags().StringVar(node, "node", "", "`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")
 }
 
 // OnNode gives a command that lists what is on the nodes the flag that names one.
 func OnNode(c *cobra.Command, node *string) {
-	c.Flags().StringVar(node, "node", "", "only what is on that `node`; without it all have to answer")
+	c.Flags().StringVar(node, "node", "", "only on this `NODE`; without it, every node must answer")
 }

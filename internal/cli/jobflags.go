@@ -13,9 +13,9 @@ type jobFlags struct {
 
 // add gives c the flags. a's clients then start jobs as they say.
 func (f *jobFlags) add(a *App, c *cobra.Command) {
-	c.Flags().StringVar(&f.onFailure, "on-failure", "", "what becomes of the job when a stage fails: `rollback`, keep, or retry with attempts and the first wait, such as retry:5:30s")
-	c.Flags().StringVar(&f.priority, "priority", "", "of the jobs that wait, the highest is taken first: low, normal, high or a `number`")
-	c.Flags().StringVar(&f.after, "after", "", "start once that `job` has succeeded; with any other end of it, not at all")
+	c.Flags().StringVar(&f.onFailure, "on-failure", "", "what to do if a stage fails, as `POLICY`: rollback, keep, or retry:ATTEMPTS:FIRST-WAIT such as retry:5:30s")
+	c.Flags().StringVar(&f.priority, "priority", "", "`PRIORITY` among queued jobs: low, normal, high or a number; the highest runs first")
+	c.Flags().StringVar(&f.after, "after", "", "start only after that `JOB` succeeds")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		o := seedbed.JobOptions{After: seedbed.JobID(f.after)}
 		var err error

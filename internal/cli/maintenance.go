@@ -24,8 +24,9 @@ func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all l
 	)
 	c := &cobra.Command{
 		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom, Args: cobra.ExactArgs(1),
-		Long: `Announce maintenance to ` + whom + `, which reads it at events/maintenance. Nothing else
-happens. A TIME is RFC 3339, or from now on such as +2h.`,
+		Long: `Announce maintenance to ` + whom + `. Guests read the announcement at
+events/maintenance; nothing else happens. TIME is in RFC 3339 form, or relative to now such
+as +2h.`,
 		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
 			if r.NotBefore, err = ParseMoment("not-before", before, a.Now()); err != nil {
 				return err
@@ -47,25 +48,25 @@ happens. A TIME is RFC 3339, or from now on such as +2h.`,
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&r.Code, "code", "system-maintenance", "instance-reboot, system-reboot, `system-maintenance`, instance-retirement or instance-stop")
-	f.StringVar(&before, "not-before", "+0s", "`time` from which it may begin")
-	f.StringVar(&after, "not-after", "", "`time` by which it will have ended")
-	f.StringVar(&r.Description, "description", "", "`text` for people, on one line")
+	f.StringVar(&r.Code, "code", "system-maintenance", "`CODE` of the event: instance-reboot, system-reboot, system-maintenance, instance-retirement or instance-stop")
+	f.StringVar(&before, "not-before", "+0s", "earliest start, as `TIME`")
+	f.StringVar(&after, "not-after", "", "latest end, as `TIME`")
+	f.StringVar(&r.Description, "description", "", "description as `TEXT`, on one line")
 	c.AddCommand(
 		&cobra.Command{
-			Use: "list " + subject, Aliases: []string{"ls"}, Short: "List what is announced, and the last that ended", Args: cobra.ExactArgs(1),
+			Use: "list " + subject, Aliases: []string{"ls"}, Short: "List announced and recently ended maintenance", Args: cobra.ExactArgs(1),
 			RunE: a.Do(func(ctx context.Context, args []string) error {
 				of := func(c *client.Client, ctx context.Context) ([]seedbed.Maintenance, error) {
 					return all(c, ctx, args[0])
 				}
-				return List(ctx, a, of, "nothing is announced", []string{"id", "code", "state", "not before", "not after", "description"},
+				return List(ctx, a, of, "no maintenance is announced", []string{"id", "code", "state", "not before", "not after", "description"},
 					func(m seedbed.Maintenance) []string {
 						return []string{m.ID, m.Code, m.State, local(m.NotBefore), local(m.NotAfter), m.Description}
 					})
 			}),
 		},
-		a.endMaintenance("complete", "End an event that took place", (*client.Client).CompleteMaintenance),
-		a.endMaintenance("cancel", "End an event that will not take place", (*client.Client).CancelMaintenance),
+		a.endMaintenance("complete", "Mark maintenance as completed", (*client.Client).CompleteMaintenance),
+		a.endMaintenance("cancel", "Cancel announced maintenance", (*client.Client).CancelMaintenance),
 	)
 	return c
 }

@@ -112,9 +112,9 @@ func TestOutcome(t *testing.T) {
 	job := seedbed.Job{ID: "0123abcd-0", Kind: seedbed.JobRemove, Subject: "web1", Error: "no room"}
 	for state, want := range map[seedbed.JobState]string{
 		seedbed.JobSucceeded:  "<nil>",
-		seedbed.JobFailed:     "remove web1 failed, and was not undone: no room (seedbed job show 0123abcd; seedbed job retry 0123abcd goes on where it failed)",
-		seedbed.JobRolledBack: "remove web1 was undone, nothing is left behind: no room (seedbed job show 0123abcd)",
-		seedbed.JobIncomplete: "remove web1 failed, and something is left behind: no room (seedbed job show 0123abcd)",
+		seedbed.JobFailed:     "remove web1 failed and was not rolled back: no room (seedbed job show 0123abcd; seedbed job retry 0123abcd continues from the failed stage)",
+		seedbed.JobRolledBack: "remove web1 was rolled back, nothing is left behind: no room (seedbed job show 0123abcd)",
+		seedbed.JobIncomplete: "remove web1 failed and its rollback is incomplete: no room (seedbed job show 0123abcd)",
 	} {
 		job.State = state
 		if got := fmt.Sprint(outcome(job)); got != want {

@@ -119,7 +119,7 @@ func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 		}
 		return run(c, args)
 	})
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 
@@ -134,7 +134,7 @@ func (a *App) agree(yes bool, question string, args []string) error {
 	}
 	what := fmt.Sprintf(question, quoted...)
 	if !a.Terminal {
-		return Usagef("%s: give -y to say that it may go", strings.ToLower(what[:1])+what[1:])
+		return Usagef("%s: add -y (--yes) to confirm", strings.ToLower(what[:1])+what[1:])
 	}
 	fmt.Fprintf(a.Err, "%s? [y/N] ", what)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
@@ -150,9 +150,9 @@ func (a *App) Sure(yes bool, what, consequence string) error {
 		return nil
 	}
 	if !a.Terminal {
-		return Usagef("%s: %s Give -y to say so", what, consequence)
+		return Usagef("%s: %s Add -y (--yes) to confirm", what, consequence)
 	}
-	fmt.Fprintf(a.Err, "Really %s? %s [y/N] ", what, consequence)
+	fmt.Fprintf(a.Err, "%s? %s [y/N] ", strings.ToUpper(what[:1])+what[1:], consequence)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
 		return fmt.Errorf("nothing was done")

@@ -11,13 +11,13 @@ import (
 
 func TestAgree(t *testing.T) {
 	t.Parallel()
-	const question = "Remove from network template %s the network %s"
+	const question = "Of network template %s remove network %s"
 	tests := []struct {
 		name, answer, want string
 		yes, terminal      bool
 	}{
 		{name: "given", yes: true},
-		{name: "nobody to ask", want: `remove from network template "lan" the network "v\x1b": give -y to say that it may go`},
+		{name: "nobody to ask", want: `of network template "lan" remove network "v\x1b": add -y (--yes) to confirm`},
 		{name: "yes", terminal: true, answer: "Yes\n"},
 		{name: "no", terminal: true, answer: "n\n", want: "nothing was removed"},
 		{name: "only return", terminal: true, answer: "\n", want: "nothing was removed"},
@@ -35,7 +35,7 @@ func TestAgree(t *testing.T) {
 			}
 			asked := ""
 			if tt.terminal && !tt.yes {
-				asked = `Remove from network template "lan" the network "v\x1b"? [y/N] `
+				asked = `Of network template "lan" remove network "v\x1b"? [y/N] `
 			}
 			if diff := cmp.Diff(asked, out.String()); diff != "" {
 				t.Error(diff)

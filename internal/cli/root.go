@@ -11,24 +11,24 @@ import (
 	"seedbed/internal/build"
 )
 
-const longHelp = `Seedbed makes virtual machines on hosts that run KVM, and the machines find
-their own configuration at http://169.254.169.254/.
+const longHelp = `Seedbed creates virtual machines on KVM hosts and serves them their configuration
+at http://169.254.169.254/.
 
-Where the API is, and who asks, is taken from the first of these that says so:
+The address of the API and the token come from the first of these that has them:
 the flags (--connection NAME, or --url or --socket, --token-file, --ca), the
 environment (SEEDBED_URL or SEEDBED_SOCKET, SEEDBED_TOKEN, SEEDBED_CA; or
 SEEDBED_CONNECTION), the file ~/.config/seedbed/config.yaml (keys connection and
 connections, which "seedbed connection" writes, url, socket, token_file, ca,
-format), the socket /run/seedbed/control.sock if it is there,
+format), the socket /run/seedbed/control.sock if it exists,
 http://127.0.0.1:7370.
 
 Exit status:
-  0  what was asked for happened
+  0  the command succeeded
   1  it failed
   2  the command line is wrong
-  3  something that was named does not exist
+  3  a named object does not exist
   4  it was refused: invalid, exists already, in use, not allowed, no room
-  5  it took longer than --timeout; the job goes on`
+  5  it took longer than --timeout; the job continues`
 
 // GlobalFlags are the flags of every command.
 type GlobalFlags struct {
@@ -41,7 +41,7 @@ type GlobalFlags struct {
 func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "seedbed",
-		Short:         "virtual machines by signed webhook, with EC2's metadata",
+		Short:         "Create virtual machines by signed webhook, with EC2's metadata",
 		Long:          longHelp,
 		Version:       build.Version(),
 		SilenceErrors: true,
@@ -52,13 +52,13 @@ func (a *App) Root() *cobra.Command {
 	root.SetErr(a.Err)
 	f := root.PersistentFlags()
 	f.StringVar(&a.Flags.URL, "url", "", "`URL` of the API")
-	f.StringVar(&a.Flags.Socket, "socket", "", "`path` of the API's control socket")
-	f.StringVar(&a.Flags.TokenFile, "token-file", "", "`file` with the API token")
-	f.StringVarP(&a.Flags.Connection, "connection", "c", "", "`name` of an installation that \"seedbed connection add\" was given")
-	f.StringVar(&a.Flags.CA, "ca", "", "`file` with the certificates, in PEM, that the API's must be signed by")
-	f.StringVar(&a.Flags.Config, "config", "", "`file` to read instead of ~/.config/seedbed/config.yaml")
-	f.StringVarP(&a.Flags.Format, "format", "f", "", "`pretty`, json or json-pretty; raw prints the names of a list alone")
-	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "no progress, and no output that was not asked for")
+	f.StringVar(&a.Flags.Socket, "socket", "", "`PATH` of the API's control socket")
+	f.StringVar(&a.Flags.TokenFile, "token-file", "", "read the API token from `FILE`")
+	f.StringVarP(&a.Flags.Connection, "connection", "c", "", "`NAME` of an installation added with \"seedbed connection add\"")
+	f.StringVar(&a.Flags.CA, "ca", "", "`FILE` with the PEM certificates of the CA that signed the API's certificate")
+	f.StringVar(&a.Flags.Config, "config", "", "`FILE` to read instead of ~/.config/seedbed/config.yaml")
+	f.StringVarP(&a.Flags.Format, "format", "f", "", "output `FORMAT`: pretty, json, json-pretty, or raw (only the names of a list)")
+	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "suppress progress and messages")
 	root.AddCommand(a.Commands(a)...)
 	Group(root)
 	a.completeNames(root)
@@ -87,13 +87,16 @@ func Group(c *cobra.Command) *cobra.Command {
 		if len(args) > 0 {
 			return Usagef("unknown command %q: see \"%s --help\"", args[0], c.CommandPath())
 		}
+		if !c.HasParent() {
+			return Usagef("missing command: run \"%s --help\" for the list of commands", c.CommandPath())
+		}
 		var names []string
 		for _, sub := range c.Commands() {
 			if sub.IsAvailableCommand() {
 				names = append(names, sub.Name())
 			}
 		}
-		return Usagef("%s what? One of %s; see \"%s --help\"", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
+		return Usagef("%s: missing subcommand: one of %s; see \"%s --help\"", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
 	}
 	c.Args = cobra.ArbitraryArgs
 	return c

@@ -143,7 +143,7 @@ func (a *App) place(s settings) (client.Options, error) {
 		{"url and socket of the configuration file", s.URL, s.Socket},
 	} {
 		if from.url != "" && from.socket != "" {
-			return client.Options{}, Usagef("%s exclude each other: give one", from.name)
+			return client.Options{}, Usagef("%s are mutually exclusive: give one", from.name)
 		}
 		if from.url != "" || from.socket != "" {
 			return client.Options{URL: from.url, Socket: from.socket}, nil
@@ -231,7 +231,7 @@ func (s settings) checkSecret(path string) error {
 		kept = kept || c.Token != ""
 	}
 	if st, err := os.Stat(path); kept && err == nil && st.Mode().Perm()&0o077 != 0 {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s holds tokens, and others may read it: chmod 600 %s", path, path)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s holds tokens and other users can read it: chmod 600 %s", path, path)
 	}
 	return nil
 }
@@ -288,7 +288,7 @@ func (a *App) named(s settings) (c *connection, explicit bool, err error) {
 	name, from := a.Flags.Connection, "--connection"
 	explicit = name != ""
 	if explicit && (a.Flags.URL != "" || a.Flags.Socket != "") {
-		return nil, true, Usagef("--connection excludes --url and --socket: give one")
+		return nil, true, Usagef("--connection cannot be used with --url or --socket: give one")
 	}
 	if name == "" && a.Flags.URL == "" && a.Flags.Socket == "" && a.Getenv("SEEDBED_URL") == "" && a.Getenv("SEEDBED_SOCKET") == "" {
 		if name, from = a.Getenv("SEEDBED_CONNECTION"), "SEEDBED_CONNECTION"; name == "" {
@@ -300,7 +300,7 @@ func (a *App) named(s settings) (c *connection, explicit bool, err error) {
 	}
 	found, ok := s.Connections[name]
 	if !ok {
-		return nil, explicit, seedbed.Errorf(seedbed.ErrNotFound, "%s: there is no connection %q: \"seedbed connection list\" shows those that there are, \"seedbed connection add\" makes one", from, name)
+		return nil, explicit, seedbed.Errorf(seedbed.ErrNotFound, "%s: connection %q does not exist: \"seedbed connection list\" shows the existing ones, \"seedbed connection add\" adds one", from, name)
 	}
 	return &found, explicit, nil
 }

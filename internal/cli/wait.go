@@ -28,14 +28,14 @@ func (w *WaitFlags) AddJob(a *App, c *cobra.Command) {
 
 func (w *WaitFlags) Add(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&w.Wait, "wait", true, "follow the job to its end")
-	f.BoolVar(&w.noWait, "no-wait", false, "only start the job; status 0 then means that it was accepted")
+	f.BoolVar(&w.Wait, "wait", true, "wait until the job ends")
+	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the job is accepted")
 	w.AddTimeout(c)
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 }
 
 func (w *WaitFlags) AddTimeout(c *cobra.Command) {
-	c.Flags().DurationVar(&w.Timeout, "timeout", 0, "how `long` to follow the job, such as 10m (default: to its end)")
+	c.Flags().DurationVar(&w.Timeout, "timeout", 0, "wait at most this `DURATION`, such as 10m (default: until the job ends)")
 }
 
 func (w *WaitFlags) Wanted() bool { return w.Wait && !w.noWait }
@@ -44,7 +44,7 @@ func (w *WaitFlags) Wanted() bool { return w.Wait && !w.noWait }
 // is wanted, and else tells its ID.
 func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *WaitFlags) error {
 	if r.Cancels != "" {
-		a.Say("it is still being made: job %s is cancelled, and undone first", r.Cancels.Short())
+		a.Say("it is still being created: job %s is cancelled and rolled back first", r.Cancels.Short())
 	}
 	if !w.Wanted() {
 		if a.JSON() {
@@ -69,9 +69,9 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	p.end()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return timedOut{fmt.Sprintf("the job has not ended after %s and goes on: seedbed job watch %s", timeout, id)}
+		return timedOut{fmt.Sprintf("the job has not ended after %s and continues: seedbed job watch %s", timeout, id)}
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted; the job goes on: seedbed job watch %s", id)
+		return fmt.Errorf("interrupted; the job continues: seedbed job watch %s", id)
 	case err != nil:
 		return err
 	}
@@ -103,11 +103,11 @@ func outcome(j seedbed.Job) error {
 	case seedbed.JobSucceeded:
 		return nil
 	case seedbed.JobRolledBack:
-		return fmt.Errorf("%s was undone, nothing is left behind: %s (%s)", what, cause, more)
+		return fmt.Errorf("%s was rolled back, nothing is left behind: %s (%s)", what, cause, more)
 	case seedbed.JobFailed:
-		return fmt.Errorf("%s failed, and was not undone: %s (%s; seedbed job retry %s goes on where it failed)", what, cause, more, j.ID.Short())
+		return fmt.Errorf("%s failed and was not rolled back: %s (%s; seedbed job retry %s continues from the failed stage)", what, cause, more, j.ID.Short())
 	case seedbed.JobIncomplete:
-		return fmt.Errorf("%s failed, and something is left behind: %s (%s)", what, cause, more)
+		return fmt.Errorf("%s failed and its rollback is incomplete: %s (%s)", what, cause, more)
 	}
 	return fmt.Errorf("%s %s: %s (%s)", what, j.State, cause, more)
 }

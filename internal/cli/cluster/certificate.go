@@ -9,7 +9,7 @@ import (
 )
 
 func CertificateCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "certificate", Short: "Certificates"})
+	c := cli.Group(&cobra.Command{Use: "certificate", Short: "Print certificates"})
 	c.AddCommand(&cobra.Command{
 		Use: "identity", Short: "Print the certificate that verifies instance identity documents", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {

@@ -18,9 +18,9 @@ const dayTime = 24 * time.Hour
 
 func ClusterCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "cluster", Short: "Certificates by which the hosts of an installation know each other",
-		Long: `Make the certificates by which the hosts of an installation know each other. All of it
-happens here: nothing is asked of seedbedd.`,
+		Use: "cluster", Short: "Make the certificates of an installation's hosts",
+		Long: `Make the certificates with which the hosts of an installation authenticate each other.
+The commands work on this machine only and do not need seedbedd.`,
 	})
 	c.AddCommand(clusterCA(a), clusterIssue(a))
 	return c
@@ -29,9 +29,10 @@ happens here: nothing is asked of seedbedd.`,
 func clusterCA(a *cli.App) *cobra.Command {
 	var days int
 	c := &cobra.Command{
-		Use: "ca DIR", Short: "Make the authority that signs the certificates of the hosts", Args: cobra.ExactArgs(1),
-		Long: `Make the authority that signs the certificates of the hosts: DIR/ca.pem, which each host gets,
-and DIR/ca.key, which none needs. Whoever has ca.key can be any host: keep it where only you are.`,
+		Use: "ca DIR", Short: "Create the certificate authority of the hosts", Args: cobra.ExactArgs(1),
+		Long: `Create the certificate authority of the hosts: DIR/ca.pem, which every host needs, and
+DIR/ca.key, which no host needs. With ca.key anyone can impersonate any host: keep it
+private.`,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			if err := checkDays(days); err != nil {
 				return err
@@ -43,11 +44,11 @@ and DIR/ca.key, which none needs. Whoever has ca.key can be any host: keep it wh
 			if a.JSON() {
 				return a.PrintJSON(made)
 			}
-			a.Say("authority made: %s for all hosts, %s for none; good until %s", made.Cert, made.Key, made.Expires.Format(time.DateOnly))
+			a.Say("certificate authority created: copy %s to every host; keep %s private; valid until %s", made.Cert, made.Key, made.Expires.Format(time.DateOnly))
 			return nil
 		}),
 	}
-	c.Flags().IntVar(&days, "days", 3650, "it is valid for so `many` days")
+	c.Flags().IntVar(&days, "days", 3650, "valid for `N` days")
 	return c
 }
 
@@ -57,12 +58,13 @@ func clusterIssue(a *cli.App) *cobra.Command {
 	var days int
 	var replace bool
 	c := &cobra.Command{
-		Use: "issue DIR NODE --role ROLE", Short: "Make the certificates of a host", Args: cobra.ExactArgs(2),
-		Long: `Make the certificates of the host whose node name is NODE, signed by the authority in DIR. Each has a
-key of its own: ROLE.pem and ROLE.key, in DIR/NODE or --out, beside a copy of ca.pem. A host has
-the role control for seedbedd, worker for seedbed-worker, and metadata for seedbed-metadata.
+		Use: "issue DIR NODE --role ROLE", Short: "Issue the certificates of a host", Args: cobra.ExactArgs(2),
+		Long: `Issue the certificates of the host with node name NODE, signed by the authority in DIR.
+Each has its own key: ROLE.pem and ROLE.key, in DIR/NODE or --out, next to a copy of
+ca.pem. The role is control for seedbedd, worker for seedbed-worker, and metadata for
+seedbed-metadata.
 
-Others reach it by its node name, and by each --host.`,
+The certificates are valid for the node name and for each --host.`,
 		Example: `  seedbed cluster issue ca cp1 --role control --host 10.0.0.1
   seedbed cluster issue ca hv2 --role worker,metadata --host hv2.example --host 10.0.0.2`,
 		RunE: a.Do(func(_ context.Context, args []string) error {
@@ -98,11 +100,11 @@ Others reach it by its node name, and by each --host.`,
 	}
 	c.ValidArgsFunction = a.Completion(cli.Files, cli.Nodes)
 	f := c.Flags()
-	f.StringSliceVar(&roles, "role", nil, "`role` of a daemon on the host: control, worker or metadata; may be repeated")
-	f.StringSliceVar(&hosts, "host", nil, "another `name` or IP address of the host; may be repeated")
-	f.StringVar(&out, "out", "", "`directory` to write to, DIR/NODE by default")
-	f.IntVar(&days, "days", 365, "they are valid for so `many` days")
-	f.BoolVar(&replace, "replace", false, "issue anew what is there already")
+	f.StringSliceVar(&roles, "role", nil, "`ROLE` of a daemon on the host: control, worker or metadata (repeatable)")
+	f.StringSliceVar(&hosts, "host", nil, "another `NAME` or IP address of the host (repeatable)")
+	f.StringVar(&out, "out", "", "`DIRECTORY` to write to (default: DIR/NODE)")
+	f.IntVar(&days, "days", 365, "valid for `N` days")
+	f.BoolVar(&replace, "replace", false, "replace existing certificates")
 	return c
 }
 
@@ -115,7 +117,7 @@ func printIssued(a *cli.App, all []mtls.Issued) error {
 		if len(made.Hosts) > 0 {
 			where = " at " + strings.Join(made.Hosts, ", ")
 		}
-		a.Say("%s is %s of %s%s; good until %s", made.Cert, made.Role, made.Node, where, made.Expires.Format(time.DateOnly))
+		a.Say("%s is %s of %s%s; valid until %s", made.Cert, made.Role, made.Node, where, made.Expires.Format(time.DateOnly))
 	}
 	return nil
 }

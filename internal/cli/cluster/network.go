@@ -12,7 +12,7 @@ import (
 )
 
 func NetworkCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Managed networks"})
+	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
 	c.AddCommand(networkList(a), networkShow(a), networkSet(a))
 	return c
 }
@@ -21,7 +21,7 @@ func networkList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List networks", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd makes one at its first start",
+			return cli.List(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd creates one at its first start",
 				[]string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
 				func(n seedbed.Network) []string {
 					return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
@@ -81,7 +81,7 @@ func parseAllowance(names []string) (allow seedbed.Allowance, err error) {
 			}
 		}
 		if !found {
-			return allow, cli.Usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or none alone", name)
+			return allow, cli.Usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or only none", name)
 		}
 	}
 	return allow, nil
@@ -93,16 +93,17 @@ func networkSet(a *cli.App) *cobra.Command {
 		identity string
 	)
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change how a network's guests are told apart, and what they are allowed", Args: cobra.ExactArgs(1),
-		Long: `Change a network; its nodes follow at once.
+		Use: "set NAME", Short: "Change a network's identity check and protections", Args: cobra.ExactArgs(1),
+		Long: `Change a network; its nodes apply the change immediately.
 
---allow names the protections that the network goes without, in place of those
-before: addresses (sending from addresses that are not the guest's), dhcp-server,
-router-advertisements, metadata-addresses (claiming those of the metadata
-service); or none.
+--allow lists what guests may do that is prevented by default: addresses (send from
+addresses that are not their own), dhcp-server, router-advertisements,
+metadata-addresses (claim those of the metadata service); or none. The list replaces
+the former one.
 
---identity tap answers only guests whose tap is ours; mac also those that are told
-by the MAC in the neighbour table alone, which another machine on the bridge can forge.`,
+--identity tap serves only guests whose tap device Seedbed made; mac also serves guests
+that are identified only by their MAC in the neighbour table, which another machine on
+the bridge can forge.`,
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		var change client.NetworkChange
@@ -129,7 +130,7 @@ by the MAC in the neighbour table alone, which another machine on the bridge can
 		}
 		return a.ShowPairs(n, networkPairs(n))
 	})
-	c.Flags().StringSliceVar(&names, "allow", nil, "`what` guests may do, separated by commas, or none")
-	c.Flags().StringVar(&identity, "identity", "", "how guests are told apart: `tap` or mac")
+	c.Flags().StringSliceVar(&names, "allow", nil, "`PROTECTIONS` to switch off, separated by commas, or none")
+	c.Flags().StringVar(&identity, "identity", "", "`METHOD` to identify guests: tap or mac")
 	return c
 }

@@ -13,16 +13,16 @@ import (
 )
 
 func NodeCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Hypervisors"})
+	c := cli.Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Manage nodes"})
 	c.AddCommand(nodeList(a), nodeShow(a), nodeAdd(a), nodeSet(a), nodeRemove(a),
-		nodeCordon(a, "cordon NODE", "Give a node no new instances", true), nodeCordon(a, "uncordon NODE", "Let a node have new instances again", false),
+		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true), nodeCordon(a, "uncordon NODE", "Include a node in placement again", false),
 		a.MaintenanceCommand("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
 	return c
 }
 
 func nodeList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the hypervisors", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List nodes", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			return cli.List(ctx, a, (*client.Client).Nodes, "no nodes: seedbed node add NODE --worker https://…", []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
 				func(n seedbed.NodeStatus) []string {
@@ -42,7 +42,7 @@ func gib(b seedbed.Bytes) string { return fmt.Sprintf("%.1fGiB", float64(b)/floa
 
 func nodeShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NODE", Short: "Show a hypervisor", Args: cobra.ExactArgs(1),
+		Use: "show NODE", Short: "Show a node", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return cli.Show(ctx, a, (*client.Client).Node, args[0], func(n seedbed.NodeStatus) [][2]string { return nodePairs(a, n) })
 		}),
@@ -57,13 +57,13 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 	}
 	pairs := [][2]string{
 		{"name", n.Name}, {"state", string(n.State)}, {"problem", n.Problem}, {"worker", worker}, {"cordoned", cli.YesNo(n.Cordoned)}, {"control", cli.YesNo(n.Control)},
-		{"instances", fmt.Sprintf("%d, %d running", n.Instances, n.Running)}, {"vcpus given out", strconv.Itoa(n.VCPUs)}, {"memory given out", gib(n.Memory)},
+		{"instances", fmt.Sprintf("%d, %d running", n.Instances, n.Running)}, {"vcpus allocated", strconv.Itoa(n.VCPUs)}, {"memory allocated", gib(n.Memory)},
 		{"seen", a.Moment(n.Seen)}, {"added", a.Moment(n.Created)},
 	}
 	if r := n.Report; r.CPUs > 0 {
 		pairs = append(pairs, [][2]string{
 			{"cpus", strconv.Itoa(r.CPUs)}, {"load", fmt.Sprintf("%.2f", r.Load)}, {"memory", fmt.Sprintf("%s, %s free", gib(r.Memory), gib(r.MemoryFree))},
-			{"domains", fmt.Sprintf("%d running, of others too", r.Domains)}, {"hypervisor", r.Hypervisor + " on " + r.Arch},
+			{"domains", fmt.Sprintf("%d running, including foreign ones", r.Domains)}, {"hypervisor", r.Hypervisor + " on " + r.Arch},
 		}...)
 	}
 	for _, p := range n.Report.Pools {
@@ -79,9 +79,9 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 func nodeAdd(a *cli.App) *cobra.Command {
 	var r client.NodeRequest
 	c := &cobra.Command{
-		Use: "add NODE --worker URL", Short: "Add a hypervisor",
-		Long: `Add a hypervisor by the name that it has in its own configuration (node) and
-certificates (seedbed cluster issue). A control host adds itself.`,
+		Use: "add NODE --worker URL", Short: "Add a node",
+		Long: `Add a node by the name in its configuration (node) and its certificates (seedbed
+cluster issue). A control host adds itself.`,
 		Example: `  seedbed node add hv2 --worker https://hv2.example:7375`,
 		Args:    cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -94,11 +94,11 @@ certificates (seedbed cluster issue). A control host adds itself.`,
 			if err != nil {
 				return err
 			}
-			return tellNode(a, n, "node %s added; its worker is asked for what it has now (seedbed node show %s)", n.Name, n.Name)
+			return tellNode(a, n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
 		}),
 	}
-	c.Flags().StringVar(&r.Worker, "worker", "", "`URL` at which its seedbed-worker serves control hosts (worker.cluster_listen)")
-	c.Flags().BoolVar(&r.Cordoned, "cordoned", false, "give it no instances yet")
+	c.Flags().StringVar(&r.Worker, "worker", "", "`URL` of its seedbed-worker for control hosts (worker.cluster_listen)")
+	c.Flags().BoolVar(&r.Cordoned, "cordoned", false, "add it cordoned")
 	_ = c.MarkFlagRequired("worker") // the flag exists: it was added above
 	return c
 }
@@ -106,21 +106,21 @@ certificates (seedbed cluster issue). A control host adds itself.`,
 func nodeSet(a *cli.App) *cobra.Command {
 	var worker string
 	c := &cobra.Command{
-		Use: "set NODE --worker URL", Short: "Change where a hypervisor's worker is", Args: cobra.ExactArgs(1),
+		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return changeNode(ctx, a, args[0], client.NodeChange{Worker: &worker}, "the worker of node %s is asked at the new address")
+			return changeNode(ctx, a, args[0], client.NodeChange{Worker: &worker}, "the worker of node %s is now reached at the new URL")
 		}),
 		ValidArgsFunction: a.Completion(cli.Nodes),
 	}
-	c.Flags().StringVar(&worker, "worker", "", "`URL` at which its seedbed-worker serves control hosts; empty for the socket of the control host of that name")
+	c.Flags().StringVar(&worker, "worker", "", "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name")
 	_ = c.MarkFlagRequired("worker") // the flag exists: it was added above
 	return c
 }
 
 func nodeCordon(a *cli.App, use, short string, cordoned bool) *cobra.Command {
-	done := "node %s keeps what it has, and is given no new instances"
+	done := "node %s is cordoned: existing instances stay, new ones go elsewhere"
 	if !cordoned {
-		done = "node %s is given new instances again"
+		done = "node %s is no longer cordoned"
 	}
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -153,12 +153,12 @@ func tellNode(a *cli.App, n seedbed.NodeStatus, format string, args ...any) erro
 }
 
 func nodeRemove(a *cli.App) *cobra.Command {
-	c := a.RemoveCommand("Forget a hypervisor that has nothing left", "Forget node %s", "node %s is forgotten", (*client.Client).RemoveNode)
+	c := a.RemoveCommand("Remove an empty node", "Remove node %s", "node %s removed", (*client.Client).RemoveNode)
 	c.Use = "remove NODE"
-	c.Long = `Forget a hypervisor that is cordoned (seedbed node cordon) and has no instances, no
-jobs that wait or run, and no images that no other node can reach. A control host
-that is a hypervisor is there again when its seedbedd starts, unless its
-configuration has "hypervisor: false".`
+	c.Long = `Remove a node that is cordoned (seedbed node cordon) and has no instances, no queued or
+running jobs, and no images that only it can reach. A control host that is also a node
+adds itself again when its seedbedd starts, unless its configuration has
+"hypervisor: false".`
 	c.ValidArgsFunction = a.Completion(cli.Nodes)
 	return c
 }

@@ -19,7 +19,7 @@ func TestFormerNode(t *testing.T) {
 		}
 	}
 	want := map[string]string{"name": "gone", "state": "away", "problem": "it has instances and is no node", "cordoned": "no", "control": "no",
-		"instances": "2, 0 running", "vcpus given out": "0", "memory given out": "0.0GiB"}
+		"instances": "2, 0 running", "vcpus allocated": "0", "memory allocated": "0.0GiB"}
 	if d := cmp.Diff(want, shown); d != "" {
 		t.Errorf("shown (-want +got):\n%s", d)
 	}

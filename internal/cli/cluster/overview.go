@@ -15,8 +15,8 @@ import (
 func StatusCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,
-		Long: `Show the installation on one screen: whether it is well, what there is, and what was
-done last. "seedbed doctor" looks at this host as well, and says what to do.`,
+		Long: `Show the installation on one screen: its health, its objects and the last jobs.
+"seedbed doctor" also checks this host and suggests what to do.`,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -36,7 +36,7 @@ done last. "seedbed doctor" looks at this host as well, and says what to do.`,
 }
 
 func printOverview(a *cli.App, where string, o client.Overview) {
-	health := fmt.Sprintf("all %d checks are fine", o.Checks)
+	health := fmt.Sprintf("all %d checks passed", o.Checks)
 	if len(o.Wrong) > 0 {
 		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)
 	}
@@ -46,9 +46,9 @@ func printOverview(a *cli.App, where string, o client.Overview) {
 		{"health", health},
 		{"nodes", nodeStates(o.Nodes)},
 		{"instances", fmt.Sprintf("%d%s", all.Count, states(o.Census))},
-		{"running", fmt.Sprintf("%d vCPUs and %s of memory, of %d and %s", running.VCPUs, running.Memory, all.VCPUs, all.Memory)},
+		{"allocated", fmt.Sprintf("%d vCPUs, %s (running: %d vCPUs, %s)", all.VCPUs, all.Memory, running.VCPUs, running.Memory)},
 		{"volumes", fmt.Sprintf("%d, %s", o.Census.Volumes, o.Census.Disks)},
-		{"jobs", fmt.Sprintf("%d running, %d queued, %d being undone; %d did not succeed in the last day",
+		{"jobs", fmt.Sprintf("%d running, %d queued, %d rolling back; %d failed in the last 24 hours",
 			o.Census.Jobs[seedbed.JobRunning], o.Census.Jobs[seedbed.JobQueued], o.Census.Jobs[seedbed.JobUndoing], o.Census.Failed)},
 		{"catalogue", fmt.Sprintf("%d images, %d profiles, %d networks", o.Census.Images, o.Census.Profiles, o.Census.Networks)},
 	})

@@ -16,11 +16,11 @@ import (
 
 func TokenCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "token", Aliases: []string{"tokens"}, Short: "Who may use the API over TCP",
-		Long: `Who may use the API over TCP. A token has a role: a viewer reads everything but
-consoles and what guests are served, an operator also makes and changes
-instances, images and profiles, an admin does all. The control socket takes no
-token: who may open it is an admin.`,
+		Use: "token", Aliases: []string{"tokens"}, Short: "Manage API tokens",
+		Long: `Manage the tokens that give access to the API over TCP. A token has a role: a viewer
+can read everything except consoles and what guests are served, an operator can also
+create and change instances, images and profiles, an admin can do everything. The
+control socket needs no token: anyone who can open it is an admin.`,
 	})
 	c.AddCommand(tokenAdd(a), tokenList(a), tokenQuota(a), tokenRemove(a))
 	return c
@@ -33,7 +33,7 @@ func tokenAdd(a *cli.App) *cobra.Command {
 		quota      quotaFlags
 	)
 	c := &cobra.Command{
-		Use: "add NAME", Short: "Make a token and print its secret, this once", Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Add a token and print its secret, which is shown only once", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
 			r := client.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
 			if r.Role, err = seedbed.ParseRole(role); err != nil {
@@ -55,7 +55,7 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			}
 			if file != "" {
 				if err := cli.SaveSecret(file, made.Secret); err != nil {
-					return fmt.Errorf("%w; the token exists and nobody has its secret: seedbed token remove %s", err, r.Name)
+					return fmt.Errorf("%w; the token exists but its secret is lost: seedbed token remove %s", err, r.Name)
 				}
 				made.Secret = ""
 			}
@@ -67,25 +67,25 @@ func tokenAdd(a *cli.App) *cobra.Command {
 				return nil
 			}
 			fmt.Fprintln(a.Out, made.Secret)
-			a.Say("token %s added; its secret, above, is not told again", r.Name)
+			a.Say("token %s added; the secret above is shown only once", r.Name)
 			return nil
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&role, "role", string(seedbed.RoleViewer), "`role`: viewer, operator or admin")
+	f.StringVar(&role, "role", string(seedbed.RoleViewer), "`ROLE`: viewer, operator or admin")
 	// The flag exists: it was added above.
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
-	f.DurationVar(&lasts, "expires", 0, "how `long` it is good for; 0 is for ever")
-	f.StringVar(&file, "out", "", "write the secret to this `file`, readable by this user alone, instead of printing it")
+	f.DurationVar(&lasts, "expires", 0, "how long it is valid, as `DURATION`; 0: forever")
+	f.StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
 	quota.add(c)
 	return c
 }
 
 func tokenList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List tokens", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Tokens, "there is none but that of the configuration (api.token_file)",
+			return cli.List(ctx, a, (*client.Client).Tokens, "no tokens except the one in the configuration (api.token_file)",
 				[]string{"name", "role", "made", "used", "expires", "quota"},
 				func(t seedbed.Token) []string {
 					return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
@@ -105,24 +105,24 @@ func expiry(t seedbed.Token) string {
 }
 
 func tokenRemove(a *cli.App) *cobra.Command {
-	return a.RemoveCommand("Revoke a token: its holder is refused from now on", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
+	return a.RemoveCommand("Revoke a token", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
 }
 
 func AuditCommand(a *cli.App) *cobra.Command {
 	var n int
 	c := &cobra.Command{
-		Use: "audit", Short: "Show who changed what, the newest first", Args: cobra.NoArgs,
-		Long: `Show who changed what, the newest first. Each entry was written with the change
-itself. With -f json it also has what was there before, and what was asked for;
-secrets and documents are left out.`,
+		Use: "audit", Short: "Show the audit log, newest first", Args: cobra.NoArgs,
+		Long: `Show who changed what, newest first. Each entry was written in the same transaction as
+the change. With -f json, entries also contain the former state and the request, without
+secrets and documents.`,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.AuditEntry, error) { return c.Audit(ctx, n) }
-			return cli.List(ctx, a, all, "nothing was changed through the API", []string{"when", "who", "role", "from", "what", "request"},
+			return cli.List(ctx, a, all, "no changes were made through the API", []string{"when", "who", "role", "from", "what", "request"},
 				func(e seedbed.AuditEntry) []string {
 					return []string{e.At.Local().Format(time.DateTime), e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, strings.Replace(e.Request, "/api/v1", "", 1)}
 				})
 		}),
 	}
-	c.Flags().IntVarP(&n, "lines", "n", 100, "at most so `many`")
+	c.Flags().IntVarP(&n, "lines", "n", 100, "show at most `N`")
 	return c
 }

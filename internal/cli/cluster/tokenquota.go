@@ -16,18 +16,18 @@ type quotaFlags struct{ seedbed.TokenQuota }
 
 func (q *quotaFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.Int64Var(&q.Instances, "max-instances", 0, "so `many` live instances may be of its making; 0 is any number")
-	f.Int64Var(&q.VCPUs, "max-vcpus", 0, "these may have so `many` virtual CPUs together; 0 is any number")
-	f.Var(cli.NewSize(&q.Memory), "max-memory", "these may have so much memory together; 0 is any")
-	f.Var(cli.NewSize(&q.Disk), "max-disk", "their disks may have that size together; 0 is any")
+	f.Int64Var(&q.Instances, "max-instances", 0, "at most `N` live instances created with it; 0: no limit")
+	f.Int64Var(&q.VCPUs, "max-vcpus", 0, "at most `N` virtual CPUs of these instances together; 0: no limit")
+	f.Var(cli.NewSize(&q.Memory), "max-memory", "at most this much memory of these instances together; 0: no limit")
+	f.Var(cli.NewSize(&q.Disk), "max-disk", "at most this size of their disks together; 0: no limit")
 }
 
 func tokenQuota(a *cli.App) *cobra.Command {
 	var q quotaFlags
 	c := &cobra.Command{
-		Use: "quota NAME", Short: "Bound what the instances of a token may have", Args: cobra.ExactArgs(1),
-		Long: `Bound what the live instances that a token made may have together. What is not
-said is without bound from then on. Instances that there are stay.`,
+		Use: "quota NAME", Short: "Set resource limits for a token", Args: cobra.ExactArgs(1),
+		Long: `Set resource limits for all live instances created with a token. Limits you omit are
+removed. Existing instances are not affected.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -42,7 +42,7 @@ said is without bound from then on. Instances that there are stay.`,
 			}
 			said := quotaLine(t.Quota)
 			if said == "" {
-				said = "without bound"
+				said = "no limits"
 			}
 			a.Say("token %s: %s", t.Name, said)
 			return nil

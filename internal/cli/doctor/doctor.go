@@ -18,10 +18,10 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong, and say what to do",
-		Long: `Look for what is wrong with this host, needing no daemon, and then ask seedbedd
-what it finds, unless that runs on other hosts (feed.servers). Status 1 means that
-there is a problem; a note is none.`,
+		Short: "Find problems and suggest what to do",
+		Long: `Check this host, which needs no daemon, and then ask seedbedd for its checks, unless it
+runs on other hosts (feed.servers). Exit status 1 means that there is a problem; a note
+is not a problem.`,
 		Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			o, err := a.Options()
@@ -62,7 +62,7 @@ there is a problem; a note is none.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&file, "daemon-config", config.DefaultPath, "configuration `file` of the daemons")
+	c.Flags().StringVar(&file, "daemon-config", config.DefaultPath, "configuration `FILE` of the daemons")
 	return c
 }
 
@@ -70,12 +70,12 @@ there is a problem; a note is none.`,
 func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
 	h, err := api.Health(ctx)
 	if err != nil {
-		return []seedbed.Check{{Name: "api", Detail: err.Error(), Hint: "start seedbedd, or look into its log"}}
+		return []seedbed.Check{{Name: "api", Detail: err.Error(), Hint: "start seedbedd, or read its log"}}
 	}
 	answers := seedbed.Check{Name: "api", OK: true, Detail: fmt.Sprintf("seedbedd %s on %s answers on %s", h.Version, h.Node, api.Where())}
 	found, err := api.Doctor(ctx)
 	if err != nil {
-		answers.OK, answers.Detail, answers.Hint = false, err.Error(), "see what its message asks for"
+		answers.OK, answers.Detail, answers.Hint = false, err.Error(), "follow its message"
 	}
 	return append([]seedbed.Check{answers}, found...)
 }

@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-const gonePlane = "start seedbed-metadata on this host, or look into its log"
+const gonePlane = "start seedbed-metadata on this host, or read its log"
 
 // guestPlane asks seedbed-metadata on this host how it is (its health address,
 // GET /healthz): no other daemon can tell that it has stopped.
@@ -27,7 +27,7 @@ func (h host) guestPlane(ctx context.Context) []seedbed.Check {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return gone("nobody answers on " + addr)
+		return gone("no answer on " + addr)
 	}
 	defer resp.Body.Close()
 	var report struct {

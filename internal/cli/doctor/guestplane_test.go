@@ -27,7 +27,7 @@ func TestGuestPlane(t *testing.T) {
 			{Name: "feed", Detail: "gone", Hint: "start seedbedd"}}},
 		{"somebody else", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) },
 			[]seedbed.Check{{Name: "seedbed-metadata", Detail: "what answers on ADDR is not seedbed-metadata", Hint: gonePlane}}},
-		{"nobody", nil, []seedbed.Check{{Name: "seedbed-metadata", Detail: "nobody answers on ADDR", Hint: gonePlane}}},
+		{"nobody", nil, []seedbed.Check{{Name: "seedbed-metadata", Detail: "no answer on ADDR", Hint: gonePlane}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -65,7 +65,7 @@ func (h host) configuration() seedbed.Check {
 	if h.problem != nil {
 		c.Detail, c.Hint = h.problem.Error(), "correct "+h.file
 	} else if _, err := os.Stat(h.file); errors.Is(err, fs.ErrNotExist) {
-		c.Detail = "defaults: there is no " + h.file
+		c.Detail = "defaults: no file " + h.file
 	}
 	return c
 }
@@ -80,11 +80,11 @@ func (h host) socket(ctx context.Context, name, path, hint string) seedbed.Check
 	case err == nil:
 		conn.Close()
 	case errors.Is(err, fs.ErrPermission):
-		c.Detail = path + " is there; this user may not open it"
+		c.Detail = path + " exists, but this user cannot open it"
 	case errors.Is(err, fs.ErrNotExist):
-		c.OK, c.Detail, c.Hint = false, "there is no "+path, hint
+		c.OK, c.Detail, c.Hint = false, "missing: "+path, hint
 	case errors.Is(err, unix.ECONNREFUSED):
-		c.OK, c.Detail, c.Hint = false, "nobody answers on "+path, hint
+		c.OK, c.Detail, c.Hint = false, "no answer on "+path, hint
 	default:
 		c.OK, c.Detail, c.Hint = false, err.Error(), hint
 	}
@@ -100,10 +100,10 @@ func (h host) tool(name, hint string) seedbed.Check {
 }
 
 func (h host) acceleration() seedbed.Check {
-	c := seedbed.Check{Name: "kvm", OK: true, Detail: h.kvm + " is there"}
+	c := seedbed.Check{Name: "kvm", OK: true, Detail: h.kvm + " exists"}
 	if _, err := os.Stat(h.kvm); err != nil {
-		c.Detail = "there is no " + h.kvm + ": guests are emulated, which is slow"
-		c.Hint = "switch virtualization on in the firmware, or load kvm_intel or kvm_amd"
+		c.Detail = "missing: " + h.kvm + ": guests are emulated, which is slow"
+		c.Hint = "enable virtualization in the firmware, or load kvm_intel or kvm_amd"
 	}
 	return c
 }
@@ -116,10 +116,10 @@ func (h host) clock() seedbed.Check {
 	state, err := unix.Adjtimex(&t)
 	switch {
 	case err != nil:
-		c.Detail += ", synchronised or not is not known: " + err.Error()
+		c.Detail += ", synchronisation unknown: " + err.Error()
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
-		c.Detail += ", not known to be synchronised"
-		c.Hint = "run chrony or systemd-timesyncd: a webhook whose time stamp is off is refused"
+		c.Detail += ", not synchronised"
+		c.Hint = "run chrony or systemd-timesyncd: webhooks with a wrong time stamp are refused"
 	default:
 		c.Detail += ", synchronised"
 	}
@@ -139,9 +139,9 @@ func (h host) metadataPort() seedbed.Check {
 	case strings.HasPrefix(holder, "seedbed-metadat"): // comm has 15 characters (proc(5))
 		c.Detail = holder + " has it"
 	case strings.HasPrefix(holder, "a process of uid"):
-		c.Detail, c.Hint = holder+" has it", "run the doctor as root to learn whether that is seedbed-metadata"
+		c.Detail, c.Hint = holder+" has it", "run the doctor as root to see whether that is seedbed-metadata"
 	default:
-		c.OK, c.Detail = false, holder+" has it, so guests cannot be answered there"
+		c.OK, c.Detail = false, holder+" uses it, so guests cannot be served there"
 		c.Hint = "have it listen on addresses of its own, or set metadata.listen: redirect in " + h.file
 	}
 	return c

@@ -38,5 +38,5 @@ func (h host) controls() bool {
 // elsewhere is what is said of seedbedd on a host where it is not to run.
 func (h host) elsewhere() seedbed.Check {
 	return seedbed.Check{Name: "api", OK: true, Detail: "seedbedd runs on other hosts: " + strings.Join(h.config.Feed.Servers, ", "),
-		Hint: "run the doctor there as well, or with --url, for what it finds"}
+		Hint: "run the doctor there too, or with --url"}
 }

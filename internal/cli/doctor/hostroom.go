@@ -25,13 +25,13 @@ func (h host) room() seedbed.Check {
 	c := seedbed.Check{Name: "room", OK: true}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		c.OK, c.Detail, c.Hint = false, fmt.Sprintf("%s: %v", dir, err), "see that its disk is there and can be read"
+		c.OK, c.Detail, c.Hint = false, fmt.Sprintf("%s: %v", dir, err), "check that its disk is mounted and readable"
 		return c
 	}
 	free := seedbed.Bytes(fs.Bavail) * seedbed.Bytes(fs.Bsize)
 	c.Detail = fmt.Sprintf("%s free for %s", free/seedbed.MiB*seedbed.MiB, h.config.DataDir)
 	if free < leastRoom || fs.Files > 0 && fs.Ffree == 0 {
-		c.OK, c.Hint = false, "make room on that disk, or move data_dir to a larger one: a full disk stops every job"
+		c.OK, c.Hint = false, "free space on that disk, or move data_dir to a larger one: a full disk stops all jobs"
 	}
 	return c
 }

@@ -19,15 +19,15 @@ type OptionFlags struct{ seedbed.MetadataOptions }
 
 func (o *OptionFlags) Add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.Endpoint, "http-endpoint", "", "enabled or `disabled`: every request gets 403")
-	f.StringVar(&o.Tokens, "http-tokens", "", "optional or `required`: a request without a session token gets 401")
-	f.IntVar(&o.HopLimit, "http-put-response-hop-limit", 0, "time to live of the answer with a token, 1 to 64 `hops`")
-	f.StringVar(&o.Tags, "instance-metadata-tags", "", "enabled or `disabled`: there is no tags/instance")
+	f.StringVar(&o.Endpoint, "http-endpoint", "", "`STATE`: enabled, or disabled (every request gets 403)")
+	f.StringVar(&o.Tokens, "http-tokens", "", "`MODE`: optional, or required (a request without a session token gets 401)")
+	f.IntVar(&o.HopLimit, "http-put-response-hop-limit", 0, "time to live of answers that carry a token: `HOPS` from 1 to 64")
+	f.StringVar(&o.Tags, "instance-metadata-tags", "", "`STATE`: enabled, or disabled (no tags/instance)")
 }
 
 // addForm adds what can be said only once, at the beginning.
 func (o *OptionFlags) addForm(c *cobra.Command) {
-	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "form of the instance-id: `ec2`, or uuid as PVC has it")
+	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "`FORM` of the instance-id: ec2, or uuid as in PVC")
 }
 
 func (o *OptionFlags) Said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
@@ -43,11 +43,11 @@ type ServedFlags struct {
 
 func (s *ServedFlags) Add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.UserData, "user-data", "", "`file` served to the guest as it is, or - for standard input; any bytes")
-	f.StringVar(&s.vendorData, "vendor-data", "", "`file` served as vendor-data, or - for standard input")
-	f.BoolVar(&s.VendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data: EC2's datasource reads none")
-	f.StringVar(&s.Datasource, "datasource", "", "cloud-init datasource that the machine announces: `ec2`, openstack, nocloud or none")
-	f.StringArrayVar(&s.Tags, "tag", nil, "tag as `key=value` (repeatable)")
+	f.StringVar(&s.UserData, "user-data", "", "`FILE` to serve to the guest unchanged, or - for standard input")
+	f.StringVar(&s.vendorData, "vendor-data", "", "`FILE` to serve as vendor-data, or - for standard input")
+	f.BoolVar(&s.VendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data, since EC2's datasource reads no vendor-data")
+	f.StringVar(&s.Datasource, "datasource", "", "cloud-init `DATASOURCE` that the instance announces: ec2, openstack, nocloud or none")
+	f.StringArrayVar(&s.Tags, "tag", nil, "tag as `KEY=VALUE` (repeatable)")
 	s.Options.Add(c)
 	s.Options.addForm(c)
 }
@@ -104,7 +104,7 @@ func (s *ServedFlags) Params(a *cli.App, c *cobra.Command, params map[string]any
 	}
 	for name, value := range given {
 		if _, twice := params[name]; twice {
-			return cli.Usagef("--param %s and --%s say the same", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
+			return cli.Usagef("--param %s and --%s set the same: want one of them", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
 		}
 		params[name] = value
 	}

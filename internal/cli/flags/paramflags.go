@@ -25,9 +25,9 @@ type ParamFlags struct {
 
 func (p *ParamFlags) Add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&p.given, "param", nil, "parameter as `key=value` (repeatable)")
-	f.StringVar(&p.file, "params-file", "", "YAML or JSON `file` with parameters by name, or - for standard input; --param counts before it")
-	f.BoolVar(&p.Interactive, "interactive", false, "ask for what the profile declares and nothing gives; a secret is not shown")
+	f.StringArrayVar(&p.given, "param", nil, "parameter as `KEY=VALUE` (repeatable)")
+	f.StringVar(&p.file, "params-file", "", "YAML or JSON `FILE` with parameters by name, or - for standard input; --param overrides values in the file")
+	f.BoolVar(&p.Interactive, "interactive", false, "ask for declared parameters without a value; secrets are not echoed")
 }
 
 // Values are the params that are given.
@@ -79,7 +79,7 @@ func paramOf(v any) (any, error) {
 		}
 		return v, nil
 	}
-	return nil, cli.Usagef("%T is no value of a param", v)
+	return nil, cli.Usagef("%T is not a valid parameter value", v)
 }
 
 // Complete asks for the params that are declared and have no value: for each one

@@ -43,7 +43,7 @@ func (p *prompter) close() {
 func echo(fd int, on bool) error {
 	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
-		return fmt.Errorf("hide what is typed: %w", err)
+		return fmt.Errorf("hide the input: %w", err)
 	}
 	state.Lflag &^= unix.ECHO
 	if on {

@@ -15,7 +15,7 @@ import (
 )
 
 func DeliveryCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Webhooks that were received"})
+	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Show received webhooks"})
 	c.AddCommand(deliveryList(a), deliveryShow(a), deliveryRedeliver(a))
 	return c
 }
@@ -26,7 +26,7 @@ func deliveryList(a *cli.App) *cobra.Command {
 		most int
 	)
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the last webhooks, the newest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List received webhooks, newest first", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.Delivery, error) {
 				return c.Deliveries(ctx, hook, most)
@@ -37,14 +37,14 @@ func deliveryList(a *cli.App) *cobra.Command {
 				})
 		}),
 	}
-	c.Flags().StringVar(&hook, "hook", "", "of this `hook` alone")
-	c.Flags().IntVar(&most, "limit", 0, "at most that `many` (default 100)")
+	c.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
+	c.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
 	return c
 }
 
 func deliveryShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show HOOK ID", Short: "Show one, with its headers, and its payload if that was kept", Args: cobra.ExactArgs(2),
+		Use: "show HOOK ID", Short: "Show a delivery with its headers, and its payload if that was stored", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context, hook string) (seedbed.Delivery, error) {
 				return c.Delivery(ctx, hook, args[1])
@@ -73,7 +73,7 @@ func deliveryPairs(a *cli.App, d seedbed.Delivery) [][2]string {
 func deliveryRedeliver(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	c := &cobra.Command{
-		Use: "redeliver HOOK ID", Short: "Put one whose payload was kept through again, by the rules as they are now", Args: cobra.ExactArgs(2),
+		Use: "redeliver HOOK ID", Short: "Reprocess a stored webhook under the current rules", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {

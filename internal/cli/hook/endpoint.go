@@ -13,7 +13,7 @@ import (
 )
 
 func EndpointCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Receivers of Seedbed's own webhooks"})
+	c := cli.Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Manage endpoints, to which Seedbed sends webhooks"})
 	c.AddCommand(endpointAdd(a), endpointList(a), endpointShow(a), endpointSet(a), endpointRotate(a), endpointRemove(a),
 		endpointTest(a), endpointDeliveries(a), endpointResend(a), endpointReplay(a))
 	return c
@@ -26,11 +26,11 @@ func endpointAdd(a *cli.App) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "add NAME URL --event TYPE",
-		Short: "Make an endpoint and print its secret, this once",
-		Long: `Make an endpoint: from then on Seedbed posts to URL what happens, signed as
-Standard Webhooks has it: v1 (HMAC), v1a (Ed25519), or both. An event is a type such
-as job.succeeded, all of a kind such as instance.*, or *. The signing secret of v1 is
-printed once; what verifies v1a is the public key, which "endpoint show" has.`,
+		Short: "Add an endpoint and print its secret, which is shown only once",
+		Long: `Add an endpoint: from then on Seedbed posts events to URL, signed as in Standard
+Webhooks: v1 (HMAC), v1a (Ed25519), or both. An event is a type such as job.succeeded,
+all types of a kind such as instance.*, or *. The signing secret of v1 is printed only
+once; "endpoint show" prints the public key that verifies v1a.`,
 		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
 		Args:    cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -50,12 +50,12 @@ printed once; what verifies v1a is the public key, which "endpoint show" has.`,
 		}),
 	}
 	f := c.Flags()
-	f.StringSliceVar(&r.Events, "event", nil, "`type` of event that it is told (repeatable)")
+	f.StringSliceVar(&r.Events, "event", nil, "event `TYPE` to send (repeatable)")
 	f.BoolVar(&r.CloudEvents, "cloudevents", false, "send CloudEvents 1.0 (structured JSON)")
-	f.BoolVar(&r.AllowPrivate, "allow-private", false, "it may have an address that is private, loopback or link-local")
-	f.BoolVar(&r.Insecure, "insecure", false, "plain http may go to any address")
-	f.StringSliceVar(&r.Sign, "sign", nil, "`version` of the signatures: v1 (the default) or v1a (repeatable)")
-	f.StringVar(&file, "secret-file", "", "`file` with the receiver's own secret, or a private key for v1a (default: a new one)")
+	f.BoolVar(&r.AllowPrivate, "allow-private", false, "allow a private, loopback or link-local address")
+	f.BoolVar(&r.Insecure, "insecure", false, "allow plain http to any address")
+	f.StringSliceVar(&r.Sign, "sign", nil, "signature `VERSION`: v1 (the default) or v1a (repeatable)")
+	f.StringVar(&file, "secret-file", "", "`FILE` with the receiver's own secret, or a private key for v1a (default: generated)")
 	_ = c.MarkFlagRequired("event") // the flag exists: it was added above
 	return c
 }
@@ -76,7 +76,7 @@ func tellEndpointSecret(a *cli.App, made client.NewEndpoint, file, given, what s
 		a.Say("%s", what)
 	default:
 		fmt.Fprintln(a.Out, made.Secret)
-		a.Say("%s; its secret, above, is not told again", what)
+		a.Say("%s; the secret above is shown only once", what)
 	}
 	for _, k := range made.Endpoint.Keys {
 		if k.Public != "" && k.Expires.IsZero() {
@@ -163,5 +163,5 @@ func marked(b bool) string {
 }
 
 func endpointRemove(a *cli.App) *cobra.Command {
-	return a.RemoveCommand("Remove an endpoint, and what is on its way to it", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
+	return a.RemoveCommand("Remove an endpoint and its pending deliveries", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
 }

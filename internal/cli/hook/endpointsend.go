@@ -16,7 +16,7 @@ import (
 
 func endpointTest(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "test NAME", Short: "Send an event of type endpoint.test now, and tell what came of it", Args: cobra.ExactArgs(1),
+		Use: "test NAME", Short: "Send an event of type endpoint.test now and show the answer", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -32,9 +32,9 @@ func endpointTest(a *cli.App) *cobra.Command {
 				}
 			}
 			if !t.Delivered {
-				return fmt.Errorf("endpoint %s did not take it: %s", args[0], t.Error)
+				return fmt.Errorf("endpoint %s did not accept the event: %s", args[0], t.Error)
 			}
-			a.Say("endpoint %s took it: %d %s in %s", args[0], t.Status, http.StatusText(t.Status), t.Took.Round(time.Millisecond))
+			a.Say("endpoint %s accepted the event: %d %s in %s", args[0], t.Status, http.StatusText(t.Status), t.Took.Round(time.Millisecond))
 			return nil
 		}),
 	}
@@ -46,20 +46,20 @@ func endpointDeliveries(a *cli.App) *cobra.Command {
 		max   int
 	)
 	c := &cobra.Command{
-		Use: "deliveries NAME", Short: "List what was, is and will be sent to an endpoint", Args: cobra.ExactArgs(1),
+		Use: "deliveries NAME", Short: "List the deliveries to an endpoint", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.Outgoing, error) {
 				return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), max)
 			}
-			return cli.List(ctx, a, read, "nothing happened yet that it is told",
+			return cli.List(ctx, a, read, "no events for this endpoint yet",
 				[]string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
 				func(o seedbed.Outgoing) []string {
 					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.Ago(o.At), outcome(a, o)}
 				})
 		}),
 	}
-	c.Flags().StringVar(&state, "state", "", "only those that are pending, sent, dead or skipped")
-	c.Flags().IntVar(&max, "limit", 0, "at most that `many` (default: 100)")
+	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: pending, sent, dead or skipped")
+	c.Flags().IntVar(&max, "limit", 0, "show at most `N` (default: 100)")
 	return c
 }
 
@@ -90,7 +90,7 @@ func endpointResend(a *cli.App) *cobra.Command {
 			if a.JSON() {
 				return a.PrintJSON(o)
 			}
-			a.Say("%s of %s is on its way to %s again, under the same id", o.Type, o.Subject, args[0])
+			a.Say("%s of %s is being sent to %s again, with the same id", o.Type, o.Subject, args[0])
 			return nil
 		}),
 	}
@@ -102,10 +102,10 @@ func endpointReplay(a *cli.App) *cobra.Command {
 		missed bool
 	)
 	c := &cobra.Command{
-		Use: "replay NAME --since TIME", Short: "Send again what happened since a time",
-		Long: `Send again what happened since a time, under the same ids and in the same order:
-a receiver that keeps the ids takes each once. TIME is a date and time such as
-2026-01-31T12:00:00Z, or how long ago, such as 3h.`,
+		Use: "replay NAME --since TIME", Short: "Send the events since a time again",
+		Long: `Send the events since a time again, with the same ids and in the same order, so that a
+receiver can ignore those that it has. TIME is a date and time such as
+2026-01-31T12:00:00Z, or a duration before now such as 3h.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			at, err := past(a, since)
@@ -123,12 +123,12 @@ a receiver that keeps the ids takes each once. TIME is a date and time such as
 			if a.JSON() {
 				return a.PrintJSON(map[string]int{"deliveries": n})
 			}
-			a.Say("%d deliveries are on their way to %s again", n, args[0])
+			a.Say("%d deliveries are being sent to %s again", n, args[0])
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&since, "since", "", "`time`, or how long ago")
-	c.Flags().BoolVar(&missed, "missed", false, "only what was not delivered")
+	c.Flags().StringVar(&since, "since", "", "`TIME`, or a duration before now")
+	c.Flags().BoolVar(&missed, "missed", false, "only events that were not delivered")
 	_ = c.MarkFlagRequired("since") // the flag exists: it was added above
 	return c
 }
@@ -140,7 +140,7 @@ func past(a *cli.App, s string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return at, cli.Usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 3h", s)
+		return at, cli.Usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or a duration before now such as 3h", s)
 	}
 	return at, nil
 }

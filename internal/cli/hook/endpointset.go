@@ -19,13 +19,13 @@ func endpointSet(a *cli.App) *cobra.Command {
 		events                             []string
 	)
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change an endpoint, enable it, or disable it; what no flag mentions stays",
-		Long: `Change an endpoint. What is on its way to it stays, in its order: with another URL
-it is sent there, at once. A list of events replaces the one before, for what
-happens from then on.
+		Use: "set NAME", Short: "Change, enable or disable an endpoint",
+		Long: `Change an endpoint. Settings without a flag are left as they are. Pending deliveries
+keep their order; with a new URL they are sent there immediately. A list of event types
+replaces the former one, for events from then on.
 
-What happens while an endpoint is disabled, and what was pending then, is skipped;
-"endpoint replay --missed" sends it later.`,
+Events that happen while an endpoint is disabled, and pending ones, are skipped;
+"endpoint replay --missed" sends them later.`,
 		Example: `  seedbed endpoint set ci --url https://ci2.example/seedbed
   seedbed endpoint set ci --event job.*,instance.*
   seedbed endpoint set ci --enable`,
@@ -54,11 +54,11 @@ What happens while an endpoint is disabled, and what was pending then, is skippe
 	})
 	f := c.Flags()
 	f.StringVar(&url, "url", "", "`URL` to post to")
-	f.StringSliceVar(&events, "event", nil, "`type` of event that it is told (repeatable)")
-	f.BoolVar(&private, "allow-private", false, "it may have an address that is private, loopback or link-local")
-	f.BoolVar(&insecure, "insecure", false, "plain http may go to any address")
-	f.BoolVar(&enable, "enable", false, "send to it, and forget its failures")
-	f.BoolVar(&disable, "disable", false, "send nothing to it")
+	f.StringSliceVar(&events, "event", nil, "event `TYPE` to send (repeatable)")
+	f.BoolVar(&private, "allow-private", false, "allow a private, loopback or link-local address")
+	f.BoolVar(&insecure, "insecure", false, "allow plain http to any address")
+	f.BoolVar(&enable, "enable", false, "enable it and reset its failures")
+	f.BoolVar(&disable, "disable", false, "disable it")
 	c.MarkFlagsOneRequired("url", "event", "allow-private", "insecure", "enable", "disable")
 	c.MarkFlagsMutuallyExclusive("enable", "disable")
 	return c
@@ -71,10 +71,10 @@ func endpointRotate(a *cli.App) *cobra.Command {
 		file    string
 	)
 	c := &cobra.Command{
-		Use: "rotate NAME", Short: "Give an endpoint a new key and print its secret, this once",
-		Long: `Give an endpoint a new key. The keys that it has sign for the time of the
-overlap still, beside the new one: give the receiver the new secret meanwhile.
-With --sign it goes over to other versions of signatures in the same way.`,
+		Use: "rotate NAME", Short: "Replace an endpoint's key and print its secret, which is shown only once",
+		Long: `Replace an endpoint's key. During the overlap, deliveries are signed with the old keys
+and the new one: give the receiver the new secret in that time. With --sign, change to
+other signature versions in the same way.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
@@ -89,11 +89,11 @@ With --sign it goes over to other versions of signatures in the same way.`,
 			if err != nil {
 				return err
 			}
-			return tellEndpointSecret(a, made, file, r.Secret, fmt.Sprintf("endpoint %s has a new key, and signs with %d", args[0], len(made.Endpoint.Keys)))
+			return tellEndpointSecret(a, made, file, r.Secret, fmt.Sprintf("endpoint %s has a new key and signs with %d", args[0], len(made.Endpoint.Keys)))
 		}),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before it sign still")
-	c.Flags().StringSliceVar(&r.Sign, "sign", nil, "`version` of the signatures from now on: v1 or v1a (repeatable; default: as before)")
-	c.Flags().StringVar(&file, "secret-file", "", "`file` with the receiver's own secret, or a private key for v1a (default: a new one)")
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old keys also sign, as `DURATION`")
+	c.Flags().StringSliceVar(&r.Sign, "sign", nil, "new signature `VERSION`: v1 or v1a (repeatable; default: unchanged)")
+	c.Flags().StringVar(&file, "secret-file", "", "`FILE` with the receiver's own secret, or a private key for v1a (default: generated)")
 	return c
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func HookCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Receivers of signed webhooks"})
+	c := cli.Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Manage hooks, which receive signed webhooks"})
 	c.AddCommand(hookAdd(a), hookSet(a), hookShow(a), hookList(a), hookRotate(a), hookKeyCmd(a), hookTest(a), hookRemove(a), hookSendCommand(a))
 	return c
 }
@@ -34,10 +34,10 @@ func hookAdd(a *cli.App) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Make a hook and print its secret, this once",
-		Long: `Make a hook. Its signing secret is printed once and saved for "seedbed hook send"
-in ~/.config/seedbed/hooks/NAME.secret, readable by this user alone. Where the
-sender draws the secret (stripe, slack, standard-v1a), give it with --secret-file.`,
+		Short: "Add a hook and print its secret, which is shown only once",
+		Long: `Add a hook. Its signing secret is printed once and saved for "seedbed hook send" in
+~/.config/seedbed/hooks/NAME.secret, readable only by you. If the sender generates the
+secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 		Example: `  seedbed hook add ci --profile web
   seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
 		Args: cobra.ExactArgs(1),
@@ -79,9 +79,9 @@ sender draws the secret (stripe, slack, standard-v1a), give it with --secret-fil
 	}
 	f.add(c)
 	k.add(c)
-	c.Flags().StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the sender proves who it is: "+schemes())
-	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's secret (default: one is drawn)")
-	c.Flags().BoolVar(&insecure, "insecure", false, "allow the scheme none; then only this host, or holders of a certificate, may send")
+	c.Flags().StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "signature `SCHEME` of the sender: "+schemes())
+	c.Flags().StringVar(&secretFrom, "secret-file", "", "`FILE` with the sender's secret (default: generated)")
+	c.Flags().BoolVar(&insecure, "insecure", false, "allow the scheme none; then only this host, or holders of a client certificate, may send")
 	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
 	return c
 }
@@ -104,9 +104,9 @@ func tellSecret(a *cli.App, made client.NewHook, file, done string) error {
 	}
 	fmt.Fprintln(a.Out, made.Secret)
 	if file != "" {
-		a.Say("hook %s %s; its secret, above, is not told again and is saved in %s", made.Hook.Name, done, file)
+		a.Say("hook %s %s; the secret above is shown only once; it is saved in %s", made.Hook.Name, done, file)
 	} else {
-		a.Say("hook %s %s; its secret, above, is not told again", made.Hook.Name, done)
+		a.Say("hook %s %s; the secret above is shown only once", made.Hook.Name, done)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func hookList(a *cli.App) *cobra.Command {
 
 func hookRemove(a *cli.App) *cobra.Command {
 	return a.Confirmed("Remove hook %s", &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook, and its saved secret", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook and its saved secret", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			name := args[0]
 			if err := seedbed.CheckName("hook", name); err != nil {

@@ -29,21 +29,21 @@ type hookFlags struct {
 
 func (h *hookFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringSliceVar(&h.profiles, "profile", nil, "`profile` that it may use (repeatable; default: any)")
-	f.StringSliceVar(&h.actions, "action", nil, "`action` that it may ask for: "+strings.Join(seedbed.Actions(), ", ")+" (repeatable; default: create)")
-	f.DurationVar(&h.tolerance, "tolerance", 5*time.Minute, "how `far` the time stamp of a webhook may be off")
-	f.StringSliceVar(&h.cidrs, "cidr", nil, "`network` of senders (repeatable; default: any)")
-	f.StringSliceVar(&h.subjects, "subject", nil, "`name` of a client certificate that a sender must hold (repeatable)")
-	f.Float64Var(&h.rate, "rate", 0, "deliveries a second, 0 for any `number`")
-	f.IntVar(&h.concurrency, "concurrency", 0, "deliveries at the same time, 0 for any `number`")
-	f.IntVar(&h.instances, "instances", 0, "live instances of its making, 0 for any `number`")
-	f.IntVar(&h.creates, "creates", 0, "creates in an hour, 0 for any `number`")
-	f.StringVar(&h.priority, "priority", "", "highest priority that its jobs may be given: low, normal (the default), high or a `number`")
-	f.StringVar(&h.maxBody, "max-body", "0", "largest body, 0 for the listener's `size`")
-	f.StringVar(&h.form, "form", "", "YAML `file` that describes the signature of the scheme generic")
-	f.StringVar(&h.when, "when", "", "CEL `expression`, or @FILE, that decides whether a webhook means anything")
-	f.StringVar(&h.mapping, "mapping", "", "CEL `expression`, or @FILE, that gives action, name, profile, params and how the job is to be run")
-	f.BoolVar(&h.keepPayload, "keep-payload", false, "keep the bodies in the history, for redelivery")
+	f.StringSliceVar(&h.profiles, "profile", nil, "allowed `PROFILE` (repeatable; default: any)")
+	f.StringSliceVar(&h.actions, "action", nil, "allowed `ACTION`: "+strings.Join(seedbed.Actions(), ", ")+" (repeatable; default: create)")
+	f.DurationVar(&h.tolerance, "tolerance", 5*time.Minute, "allowed difference of a webhook's time stamp, as `DURATION`")
+	f.StringSliceVar(&h.cidrs, "cidr", nil, "allowed source `NETWORK` (repeatable; default: any)")
+	f.StringSliceVar(&h.subjects, "subject", nil, "`NAME` in the client certificate that a sender must present (repeatable)")
+	f.Float64Var(&h.rate, "rate", 0, "at most `N` deliveries a second; 0: no limit")
+	f.IntVar(&h.concurrency, "concurrency", 0, "at most `N` concurrent deliveries; 0: no limit")
+	f.IntVar(&h.instances, "instances", 0, "at most `N` live instances created by it; 0: no limit")
+	f.IntVar(&h.creates, "creates", 0, "at most `N` creates an hour; 0: no limit")
+	f.StringVar(&h.priority, "priority", "", "highest allowed `PRIORITY` of its jobs: low, normal (the default), high or a number")
+	f.StringVar(&h.maxBody, "max-body", "0", "maximum `SIZE` of a body; 0: the listener's limit")
+	f.StringVar(&h.form, "form", "", "YAML `FILE` that describes the signature of the scheme generic")
+	f.StringVar(&h.when, "when", "", "CEL `EXPRESSION`, or @FILE; webhooks for which it is false are ignored")
+	f.StringVar(&h.mapping, "mapping", "", "CEL `EXPRESSION`, or @FILE, that returns action, name, profile, params and the job's options")
+	f.BoolVar(&h.keepPayload, "keep-payload", false, "store the bodies with the deliveries, for redelivery")
 }
 
 // fill puts all flags into a request.
@@ -128,8 +128,9 @@ func (h *hookFlags) change(c *cobra.Command) (ch client.HookChange, err error) {
 func hookSet(a *cli.App) *cobra.Command {
 	var f hookFlags
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change a hook; what no flag mentions stays", Args: cobra.ExactArgs(1),
-		Long: `Change a hook. A list that is given replaces the one before; --profile "" empties it.`,
+		Use: "set NAME", Short: "Change a hook", Args: cobra.ExactArgs(1),
+		Long: `Change a hook. Settings without a flag are left as they are. A list replaces the former
+one; --profile "" empties it.`,
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		change, err := f.change(c)

@@ -20,9 +20,9 @@ type keyFlags struct{ id, notBefore, notAfter string }
 
 func (k *keyFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&k.id, "key-id", "", "`name` of the key, to tell it from the hook's others (default: one is drawn)")
-	f.StringVar(&k.notBefore, "not-before", "", "`time` from which the key counts, or +2h for one from now on (default: now)")
-	f.StringVar(&k.notAfter, "not-after", "", "`time` until which the key counts (default: until it is removed)")
+	f.StringVar(&k.id, "key-id", "", "`NAME` of the key, unique in the hook (default: generated)")
+	f.StringVar(&k.notBefore, "not-before", "", "`TIME` from which the key is valid, such as +2h (default: now)")
+	f.StringVar(&k.notAfter, "not-after", "", "`TIME` until which the key is valid (default: until it is removed)")
 }
 
 func (k *keyFlags) fill(key *client.HookKey, now time.Time) (err error) {
@@ -47,10 +47,10 @@ func hookRotate(a *cli.App) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "rotate NAME",
-		Short: "Give a hook another key; the one before counts for the overlap still",
-		Long: `Give a hook another key. Until the overlap is over, webhooks signed with either
-are accepted, so that nothing is lost while the sender changes. The overlap begins
-when the new key does: with --not-before, the one before counts alone until then.`,
+		Short: "Replace a hook's key; the old key stays valid during the overlap",
+		Long: `Replace a hook's key. During the overlap, webhooks signed with the old or the new key
+are accepted, so that none is lost while the sender changes. The overlap begins when the
+new key becomes valid: with --not-before, only the old key is valid until then.`,
 		Example: `  seedbed hook rotate ci --overlap 24h
   seedbed hook rotate forge --secret-file next.secret --key-id 2027 --not-before 2027-01-01T00:00:00Z`,
 		Args: cobra.ExactArgs(1),
@@ -83,29 +83,29 @@ when the new key does: with --not-before, the one before counts alone until then
 			if err != nil {
 				return err
 			}
-			done := "has a new key, and the one before for " + cli.Span(overlap)
+			done := "has a new key; the old key stays valid for " + cli.Span(overlap)
 			if !key.NotBefore.IsZero() {
-				done = "has a new key from " + a.Moment(key.NotBefore) + " on, and the one before for " + cli.Span(overlap) + " more"
+				done = "has a new key, valid from " + a.Moment(key.NotBefore) + "; the old key stays valid for " + cli.Span(overlap) + " more"
 			}
 			return errors.Join(tellSecret(a, made, file, done), cli.SaveSecret(file, made.Secret))
 		}),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the keys before count")
-	c.Flags().StringVar(&secretFrom, "secret-file", "", "`file` with the sender's new secret (default: one is drawn)")
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old keys stay valid, as `DURATION`")
+	c.Flags().StringVar(&secretFrom, "secret-file", "", "`FILE` with the sender's new secret (default: generated)")
 	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
 	k.add(c)
 	return c
 }
 
 func hookKeyCmd(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "The keys of a hook"})
+	c := cli.Group(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "Manage the keys of a hook"})
 	c.AddCommand(hookKeyList(a), hookKeyRemove(a))
 	return c
 }
 
 func hookKeyList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "list HOOK", Aliases: []string{"ls"}, Short: "List the keys of a hook, and when each counts", Args: cobra.ExactArgs(1),
+		Use: "list HOOK", Aliases: []string{"ls"}, Short: "List the keys of a hook and when each is valid", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			read := func(c *client.Client, ctx context.Context) ([]seedbed.HookKey, error) {
 				h, err := c.Hook(ctx, args[0])
@@ -122,16 +122,16 @@ func hookKeyList(a *cli.App) *cobra.Command {
 func keyState(a *cli.App, k seedbed.HookKey) string {
 	switch now := a.Now(); {
 	case k.Valid(now):
-		return "counts"
+		return "valid"
 	case now.Before(k.NotBefore):
-		return "to come"
+		return "future"
 	}
-	return "over"
+	return "expired"
 }
 
 func hookKeyRemove(a *cli.App) *cobra.Command {
-	c := a.Confirmed("Take from hook %s its key %s", &cobra.Command{
-		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key: what is signed with it is refused from then on", Args: cobra.ExactArgs(2),
+	c := a.Confirmed("Of hook %s remove key %s", &cobra.Command{
+		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key; webhooks signed with it are then refused", Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {

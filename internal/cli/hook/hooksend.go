@@ -41,8 +41,8 @@ func hookSendCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "send NAME --data JSON",
 		Short: "Sign a webhook and send it",
-		Long: `Sign a payload as the hook's scheme has it, send it, and print the answer.
-Status 0 means that it was accepted (202); with --wait, that its job succeeded.
+		Long: `Sign a payload with the hook's scheme, send it and print the answer. Exit status 0
+means that it was accepted (202) or, with --wait, that its job succeeded.
 The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
 		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
 		Args:    cobra.ExactArgs(1),
@@ -56,13 +56,13 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&s.data, "data", "", "`payload`: JSON, @FILE, or - for standard input")
+	f.StringVar(&s.data, "data", "", "`PAYLOAD`: JSON, @FILE, or - for standard input")
 	f.StringVar(&s.url, "url", defaultHookURL, "`URL` of the receiver; the API's, for --wait, comes from the environment or the file")
-	f.StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "how the hook wants it signed: "+schemes())
-	f.StringVar(&form, "form", "", "YAML `file` that describes the signature of the scheme generic")
-	f.StringVar(&s.secretFile, "secret-file", "", "`file` with the secret (default: what \"hook add\" saved)")
-	f.StringVar(&s.id, "id", "", "webhook-`id`; the same again means the same webhook (default: a new one)")
-	f.BoolVar(&s.Wait, "wait", false, "follow the job to its end")
+	f.StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "signature `SCHEME` of the hook: "+schemes())
+	f.StringVar(&form, "form", "", "YAML `FILE` that describes the signature of the scheme generic")
+	f.StringVar(&s.secretFile, "secret-file", "", "`FILE` with the secret (default: the one that \"hook add\" saved)")
+	f.StringVar(&s.id, "id", "", "webhook `ID`; the same ID means the same webhook (default: generated)")
+	f.BoolVar(&s.Wait, "wait", false, "wait until the job ends")
 	s.AddTimeout(c)
 	_ = c.MarkFlagRequired("data") // the flag exists: it was added above
 	return c
@@ -114,7 +114,7 @@ func secret(a *cli.App, s hookSend) (string, error) {
 	}
 	text, err := cli.ReadBounded(file, 4*seedbed.KiB)
 	if err != nil {
-		return "", fmt.Errorf("the hook's secret: %w (use --secret-file, or make the hook with: seedbed hook add %s)", err, s.name)
+		return "", fmt.Errorf("the hook's secret: %w (use --secret-file, or add the hook with: seedbed hook add %s)", err, s.name)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
@@ -167,7 +167,7 @@ func deliver(ctx context.Context, a *cli.App, s hookSend, secret string, body []
 		Decision seedbed.Decision `json:"decision"`
 	}
 	if err := json.Unmarshal(answer, &told); err != nil || told.Job == "" && told.Decision == "" {
-		return told.Receipt, fmt.Errorf("%s accepted the webhook, but its answer is not Seedbed's", s.url)
+		return told.Receipt, fmt.Errorf("%s accepted the webhook, but it is not Seedbed that answered", s.url)
 	}
 	if told.Job == "" {
 		return told.Receipt, a.PrintJSON(json.RawMessage(answer))
@@ -184,7 +184,7 @@ func printReceipt(a *cli.App, s hookSend, r seedbed.Receipt, answer []byte) erro
 	}
 	was := "accepted"
 	if r.Duplicate {
-		was = "accepted before"
+		was = "already accepted"
 	}
 	a.Say("%s: webhook %s %s, job %s %s", http.StatusText(http.StatusAccepted), s.id, was, r.Job.Short(), r.State)
 	return nil

@@ -18,10 +18,10 @@ func hookTest(a *cli.App) *cobra.Command {
 	var file, when, mapping string
 	c := &cobra.Command{
 		Use:   "test NAME --file FILE",
-		Short: "Say what a hook would make of a webhook, and make nothing",
-		Long: `Say what a hook would make of a webhook: whether its rule matches, what it asks
-for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
-"body": …}, where body is JSON or a string, or else the body alone.`,
+		Short: "Show what a hook would do with a webhook, without doing it",
+		Long: `Show what a hook would do with a webhook: whether its rule matches, what it requests,
+and what a create would make. FILE contains {"headers": {…}, "query": {…}, "body": …},
+where body is JSON or a string, or only the body.`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
@@ -53,9 +53,9 @@ for, and what a create would make. FILE holds {"headers": {…}, "query": {…},
 		return tellTrial(a, t)
 	})
 	f := c.Flags()
-	f.StringVar(&file, "file", "", "`file` with the webhook")
-	f.StringVar(&when, "when", "", "CEL `expression`, or @FILE, to try in place of the hook's own")
-	f.StringVar(&mapping, "mapping", "", "CEL `expression`, or @FILE, to try in place of the hook's own")
+	f.StringVar(&file, "file", "", "`FILE` with the webhook")
+	f.StringVar(&when, "when", "", "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own")
+	f.StringVar(&mapping, "mapping", "", "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own")
 	_ = c.MarkFlagRequired("file") // the flag exists: it was added above
 	return c
 }

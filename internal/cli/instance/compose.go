@@ -20,10 +20,10 @@ func ComposeCommand(a *cli.App) *cobra.Command {
 		w             cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "create NAME PROFILE", Short: "Make an instance of a profile, and start it", Args: cobra.ExactArgs(2),
-		Long: `Make an instance of a profile, and start it. --no-start defines it and leaves it
-off: seedbed vm start starts it. --no-define makes its disks alone, by the names that
-PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is there.`,
+		Use: "create NAME PROFILE", Short: "Create an instance from a profile and start it", Args: cobra.ExactArgs(2),
+		Long: `Create an instance from a profile and start it. --no-start only defines it: start it
+with seedbed vm start. With --no-define only the disks are created, with the names that
+PVC gives them (NAME_DISK); no instance owns them.`,
 		RunE: a.Do(func(ctx context.Context, names []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -67,7 +67,7 @@ PVC gives them (NAME_DISK): at the end they are nobody's, and no instance is the
 	define.Add(c, "define", "d", "D", "define the instance", true)
 	start.Add(c, "start", "s", "S", "start it once it is defined", true)
 	c.Flags().StringArrayVarP(&args, "script-arg", "a", nil, "argument of the script as `key=value`, over those of the profile (repeatable)")
-	c.Flags().StringVar(&ready, "ready", "", "what ends the job: started (the default), metadata (the guest has fetched its user-data) or report (cloud-init has phoned home)")
+	c.Flags().StringVar(&ready, "ready", "", "when the job has succeeded, as `CONDITION`: started (the default), metadata (the guest has fetched its user-data) or report (cloud-init has phoned home)")
 	params.Add(c)
 	w.AddJob(a, c)
 	return c

@@ -24,25 +24,25 @@ func CreateCommand(a *cli.App) *cobra.Command {
 	var c *cobra.Command
 	c = &cobra.Command{
 		Use:   "create NAME [PROFILE]",
-		Short: "Make an instance and start it",
-		Long: `Make an instance and start it. The name is its host name. Parameters override the
-profile: vcpus=2, memory=2GiB, disk=20GiB, ssh_keys=LINE (repeatable), whatever a
-template in the documents reads as param.NAME, and what the other flags say, by
-its name in the API: user_data=TEXT or user_data=@FILE, http_tokens=required.
-Tags are added to those of the profile.
+		Short: "Create an instance and start it",
+		Long: `Create an instance and start it. The name is also its host name. Parameters override
+the profile: vcpus=2, memory=2GiB, disk=20GiB, ssh_keys=LINE (repeatable), any
+param.NAME that a template in the documents uses, and whatever the other flags set, by
+its name in the API: user_data=TEXT or user_data=@FILE, http_tokens=required. Tags are
+added to those of the profile.
 
-A profile may declare params (seedbed profile show): --param gives one a value,
---params-file many, and --interactive asks for the rest, without showing a secret.
+If the profile declares parameters (seedbed profile show), --param sets one,
+--params-file several, and --interactive asks for the others without echoing secrets.
 A file keeps a secret off the command line, which other users can see.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			switch {
 			case len(args) == 2 && profile != "":
-				return cli.Usagef("create %s: profile %s and --profile %s: want one of them", args[0], args[1], profile)
+				return cli.Usagef("create %s: both profile %s and --profile %s are given: want one of them", args[0], args[1], profile)
 			case len(args) == 2:
 				profile = args[1]
 			case profile == "":
-				return cli.Usagef("create %s: want a profile, as in seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
+				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
 			}
 			if err := seedbed.CheckInstanceName(args[0]); err != nil {
 				return err
@@ -81,12 +81,12 @@ A file keeps a secret off the command line, which other users can see.`,
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&profile, "profile", "", "`profile` that it is made from; the second argument is the same")
+	f.StringVar(&profile, "profile", "", "`PROFILE` to create it from; same as the second argument")
 	params.Add(c)
 	fresh.add(c)
 	served.Add(c)
-	f.StringVar(&node, "node", "", "`node` that it is to be on (default: as its system template and the installation place it)")
-	f.BoolVar(&dry, "dry-run", false, "tell what would be made, where, and what is in its way, and make nothing")
+	f.StringVar(&node, "node", "", "`NODE` to run it on (default: chosen by its system template and the installation's placement)")
+	f.BoolVar(&dry, "dry-run", false, "only show what would be created, where, and what prevents it")
 	w.AddJob(a, c)
 	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)
 	return c
@@ -99,9 +99,9 @@ type freshFlags struct {
 }
 
 func (f *freshFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.hold, "hold", false, "define it and leave it off: seedbed vm start starts it")
-	c.Flags().BoolVar(&f.protect, "protect", false, "removing and rebuilding it takes its name once more")
-	c.Flags().StringVar(&f.userData, "userdata", "", "`live`, to follow what is changed of the profile's user-data, or pinned")
+	c.Flags().BoolVar(&f.hold, "hold", false, "define it without starting it; seedbed vm start starts it")
+	c.Flags().BoolVar(&f.protect, "protect", false, "require its name to be typed again before remove or rebuild")
+	c.Flags().StringVar(&f.userData, "userdata", "", "`MODE` of its user-data: live (follow changes of the profile's) or pinned")
 }
 
 func (f *freshFlags) fill(c *cobra.Command, req *seedbed.Request) {

@@ -13,17 +13,17 @@ import (
 
 func vmSnapshot(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Snapshots of an instance's disks",
-		Long: `Snapshots of an instance's disks: what the guest has written to them at one
-moment, each disk for itself. In a Ceph pool the guest may run; what it holds in
-memory is not in it. In a directory pool the domain has to be off.`,
+		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Manage snapshots of an instance's disks",
+		Long: `Manage snapshots of an instance's disks. A snapshot holds what the guest has written at
+one moment, for each disk separately. In a Ceph pool the guest may be running; its memory
+is not included. In a directory pool the instance must be stopped.`,
 	})
 	c.AddCommand(
 		a.JobAction("create VM NAME", "Take a snapshot of each disk", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.TakeSnapshot(ctx, args[0], args[1])
 		}),
 		vmSnapshotList(a),
-		a.Confirmed("Remove of instance %s the snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		a.Confirmed("Of instance %s remove snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveSnapshot(ctx, args[0], args[1])
 		})),
 	)
@@ -55,9 +55,9 @@ func vmFlatten(a *cli.App) *cobra.Command {
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Flatten(ctx, args[0])
 		})
-	c.Long = `Copy into an instance's disks what they share with the image that they are clones
-of, so that the image can be removed. In a Ceph pool the managers do it, while the
-guest runs. In a directory pool the domain has to be off and without snapshots,
-and is defined anew at the end. Other instances and profiles are not affected.`
+	c.Long = `Copy into an instance's disks the data that they share with their image, so that the
+image can be removed. In a Ceph pool this happens while the guest runs. In a directory
+pool the instance must be stopped and have no snapshots; it is redefined at the end.
+Other instances and profiles are not affected.`
 	return c
 }

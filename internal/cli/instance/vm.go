@@ -16,7 +16,7 @@ import (
 )
 
 func VMCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Instances"})
+	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
 	c.AddCommand(vmList(a), vmShow(a), vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
@@ -41,7 +41,7 @@ func vmList(a *cli.App) *cobra.Command {
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			none := "no instances yet: seedbed create NAME --profile PROFILE"
 			if q != (seedbed.InstanceQuery{Limit: q.Limit}) {
-				none = "no such instances"
+				none = "no matching instances"
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Instance, error) {
 				return c.ListInstances(ctx, q)
@@ -53,11 +53,11 @@ func vmList(a *cli.App) *cobra.Command {
 				})
 		}),
 	}
-	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: provisioning, running, stopped, removing, gone or failed")
-	c.Flags().StringVar(&q.Profile, "profile", "", "only those of that `PROFILE`")
-	c.Flags().StringVar(&q.Node, "node", "", "only those on that `NODE`")
-	c.Flags().StringVar(&q.Prefix, "name", "", "only those whose name starts with `TEXT`")
-	c.Flags().IntVar(&q.Limit, "limit", 0, "at most so `many`; 0 is all")
+	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: provisioning, running, stopped, removing, gone or failed")
+	c.Flags().StringVar(&q.Profile, "profile", "", "only of this `PROFILE`")
+	c.Flags().StringVar(&q.Node, "node", "", "only on this `NODE`")
+	c.Flags().StringVar(&q.Prefix, "name", "", "only with names that start with `TEXT`")
+	c.Flags().IntVar(&q.Limit, "limit", 0, "show at most `N`; 0 shows all")
 	return c
 }
 
@@ -101,7 +101,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)}, {"tags", flags.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
-		{"made", a.Moment(i.Created)}, {"made by token", i.Token},
+		{"made", a.Moment(i.Created)}, {"created by token", i.Token},
 		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
 	}
 }
@@ -113,9 +113,9 @@ func vmRemove(a *cli.App) *cobra.Command {
 		w       cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance, its volumes included", Args: cobra.ExactArgs(1),
-		Long: `Remove an instance, its volumes included. While the job that makes it is under way,
-that is cancelled and undone first; any other job on it has to end before.`,
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance and its volumes", Args: cobra.ExactArgs(1),
+		Long: `Remove an instance and its volumes. If its create job is still running, that job is
+cancelled and rolled back first; any other job on the instance must end before.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -134,8 +134,8 @@ that is cancelled and undone first; any other job on it has to end before.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().StringVar(&confirm, "confirm", "", "the instance's `NAME` again, if it is protected")
 	w.Add(c)
 	return c
 }

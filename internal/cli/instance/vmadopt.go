@@ -20,16 +20,15 @@ func vmAdopt(a *cli.App) *cobra.Command {
 	var tags []string
 	node := ""
 	c := &cobra.Command{
-		Use: "adopt DOMAIN", Short: "Take a domain of libvirt and its disks under management",
-		Long: `Take a domain that libvirt knows, and its disks, under management: it becomes an
-instance with its name, UUID, MAC addresses and size. The domain has to be off. Its disks
-get the names of volumes, in the pool on whose file system or in whose Ceph pool
-they are, and its NICs the taps that the filters know; all else of it stays. Its
-NICs must be on bridges of networks here.
+		Use: "adopt DOMAIN", Short: "Adopt a libvirt domain and its disks as an instance",
+		Long: `Adopt a libvirt domain and its disks: it becomes an instance with the same name, UUID,
+MAC addresses and size. The domain must be off. Its disks are renamed as volumes of the
+pool that they are stored in, and its NICs get Seedbed's tap devices; everything else
+stays. Its NICs must be on bridges of managed networks.
 
-A guest that sets its own address needs it given with --address, in the order of
-the NICs: what it sends from another is dropped. "seedbed vm adoptable" lists the
-domains that there are, and --dry-run says what is in the way of one.`,
+If the guest sets its own address, give it with --address, in the order of the NICs:
+packets from any other address are dropped. "seedbed vm adoptable" lists the domains,
+and --dry-run shows what prevents an adoption.`,
 		Example: "seedbed vm adopt old-web --address 10.7.0.12 --tag from=virt-manager\nseedbed vm start old-web",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -57,10 +56,10 @@ domains that there are, and --dry-run says what is in the way of one.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	c.Flags().StringSliceVar(&req.Addresses, "address", nil, "address of each NIC, in their order; left out: a free one")
-	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance, as key=value; may be repeated")
-	c.Flags().BoolVar(&dry, "dry-run", false, "only say what the domain has, and what is in the way")
-	c.Flags().StringVar(&node, "node", "", "`node` that the domain is on, where several have one of that name")
+	c.Flags().StringSliceVar(&req.Addresses, "address", nil, "address of each NIC, in order (default: a free one)")
+	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance as key=value (repeatable)")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what the domain has and what prevents its adoption")
+	c.Flags().StringVar(&node, "node", "", "`NODE` of the domain, if several nodes have one of that name")
 	w.AddJob(a, c)
 	return c
 }
@@ -87,22 +86,22 @@ func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name s
 	}
 	a.PrintPairs(pairs)
 	if len(d.Problems) == 0 {
-		a.Say("nothing is in the way: seedbed vm adopt %s", d.Name)
+		a.Say("it can be adopted: seedbed vm adopt %s", d.Name)
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrConflict, "in the way: %s", strings.Join(d.Problems, "; "))
+	return seedbed.Errorf(seedbed.ErrConflict, "it cannot be adopted: %s", strings.Join(d.Problems, "; "))
 }
 
 // vmAdoptable lists the domains that are nobody's instances.
 func vmAdoptable(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{
-		Use: "adoptable", Short: "List the domains of libvirt that are no instances", Args: cobra.NoArgs,
+		Use: "adoptable", Short: "List libvirt domains that are not instances", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			read := func(api *client.Client, ctx context.Context) ([]seedbed.ForeignDomain, error) {
 				return api.Domains(ctx, node)
 			}
-			return cli.List(ctx, a, read, "libvirt knows no domain but the instances",
+			return cli.List(ctx, a, read, "all libvirt domains are instances",
 				[]string{"name", "node", "state", "vcpus", "memory", "uuid"},
 				func(d seedbed.ForeignDomain) []string {
 					return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
@@ -114,12 +113,12 @@ func vmAdoptable(a *cli.App) *cobra.Command {
 }
 
 func vmForget(a *cli.App) *cobra.Command {
-	c := a.JobAction("forget VM", "Let go of an instance; its domain and disks stay", 1,
+	c := a.JobAction("forget VM", "Stop managing an instance; its domain and disks stay", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Forget(ctx, args[0])
 		})
-	c.Long = `Let go of an instance without deleting anything: its domain, which may run, and its
-disks stay where they are and are nobody's. It gets no metadata, addresses or
-filters any more, and "seedbed vm adopt" takes it back once it is off.`
+	c.Long = `Stop managing an instance without deleting anything: its domain, which may be running,
+and its disks stay where they are. It no longer gets metadata, addresses or filters.
+"seedbed vm adopt" adopts it again once it is off.`
 	return c
 }

@@ -50,10 +50,10 @@ func vmLog(a *cli.App) *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.IntVarP(&lines, "lines", "n", 0, "at most so `many` lines (default: all of --tail)")
-	f.Var(cli.NewSize(&tail), "tail", "how much of the end to look at")
-	f.BoolVar(&raw, "raw", false, "let the guest's control characters reach the terminal")
-	f.BoolVarP(&follow, "follow", "f", false, "print what comes, until interrupted")
+	f.IntVarP(&lines, "lines", "n", 0, "print at most `N` lines (default: all of --tail)")
+	f.Var(cli.NewSize(&tail), "tail", "how much of the end to read")
+	f.BoolVar(&raw, "raw", false, "pass the guest's control characters to the terminal")
+	f.BoolVarP(&follow, "follow", "f", false, "follow the output until interrupted")
 	// A log has no JSON form: its -f is to follow, as that of tail.
 	f.StringVar(&a.Flags.Format, "format", "", "has no effect here")
 	_ = f.MarkHidden("format") // the flag exists: it was added above

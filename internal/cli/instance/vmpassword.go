@@ -18,9 +18,9 @@ func vmPassword(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "password VM", Short: "Print the administrator password that a guest posted", Args: cobra.ExactArgs(1),
-		Long: `Print the administrator password that a guest posted (cloudbase-init does): the
-base64 of what it encrypted with the instance's first RSA key or, with --key, the
-password itself. The key stays here.`,
+		Long: `Print the administrator password that a guest posted, as cloudbase-init does: encrypted
+with the instance's first RSA key, in base64, or with --key the decrypted password. The
+key is not sent anywhere.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := instance(ctx, a, args[0])
 			if err != nil {
@@ -42,7 +42,7 @@ password itself. The key stays here.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&file, "key", "", "`file` with the RSA private key, in PEM, to decrypt it with")
+	c.Flags().StringVar(&file, "key", "", "decrypt it with the RSA private key in `FILE` (PEM)")
 	return c
 }
 
@@ -59,11 +59,11 @@ func decryptPassword(encrypted, file string) (string, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(encrypted)
 	if err != nil {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "what the guest posted is no base64: it is not encrypted with a key")
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "the posted password is not base64: it is not encrypted with a key")
 	}
 	clear, err := rsa.DecryptPKCS1v15(nil, key, raw)
 	if err != nil {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "--key: %s is not the key that the guest encrypted for", file)
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "--key: the password is not encrypted for %s", file)
 	}
 	return string(clear), nil
 }
@@ -71,7 +71,7 @@ func decryptPassword(encrypted, file string) (string, error) {
 func rsaKey(text []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("is no PEM file")
+		return nil, fmt.Errorf("is not a PEM file")
 	}
 	switch block.Type {
 	case "RSA PRIVATE KEY":
@@ -85,7 +85,7 @@ func rsaKey(text []byte) (*rsa.PrivateKey, error) {
 			}
 		}
 	case "OPENSSH PRIVATE KEY":
-		return nil, fmt.Errorf(`is in OpenSSH's own form: "ssh-keygen -p -m PEM -f" on a copy of it makes PEM`)
+		return nil, fmt.Errorf(`is in OpenSSH's format: convert a copy with "ssh-keygen -p -m PEM -f"`)
 	}
-	return nil, fmt.Errorf("is no RSA private key without a passphrase")
+	return nil, fmt.Errorf("is not an RSA private key without a passphrase")
 }

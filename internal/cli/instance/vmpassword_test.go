@@ -49,12 +49,12 @@ func TestDecryptPassword(t *testing.T) {
 	for name, tt := range map[string]struct{ encrypted, file, want, err string }{
 		"PKCS #1":         {encrypted, file("pkcs1", "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), "s3cret!", ""},
 		"PKCS #8":         {encrypted, file("pkcs8", "PRIVATE KEY", pkcs8), "s3cret!", ""},
-		"another's key":   {encrypted, file("other", "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(other)), "", "not the key that the guest encrypted for"},
+		"another's key":   {encrypted, file("other", "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(other)), "", "is not encrypted for"},
 		"OpenSSH's form":  {encrypted, file("openssh", "OPENSSH PRIVATE KEY", []byte("x")), "", "ssh-keygen -p -m PEM"},
-		"public key":      {encrypted, file("public", "PUBLIC KEY", []byte("x")), "", "is no RSA private key"},
-		"no PEM":          {encrypted, empty, "", "is no PEM file"},
-		"in clear":        {"s3cret!", filepath.Join(dir, "pkcs1"), "", "is no base64"},
-		"base64 of clear": {base64.StdEncoding.EncodeToString([]byte("s3cret!")), filepath.Join(dir, "pkcs1"), "", "not the key"},
+		"public key":      {encrypted, file("public", "PUBLIC KEY", []byte("x")), "", "is not an RSA private key"},
+		"no PEM":          {encrypted, empty, "", "is not a PEM file"},
+		"in clear":        {"s3cret!", filepath.Join(dir, "pkcs1"), "", "is not base64"},
+		"base64 of clear": {base64.StdEncoding.EncodeToString([]byte("s3cret!")), filepath.Join(dir, "pkcs1"), "", "is not encrypted for"},
 	} {
 		got, err := decryptPassword(tt.encrypted, tt.file)
 		if got != tt.want || tt.err != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.err)) || tt.err == "" && err != nil {

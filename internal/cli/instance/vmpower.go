@@ -19,9 +19,9 @@ type powerFlags struct {
 
 func (p *powerFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&p.force, "force", false, "switch it off at once: the guest is not asked")
-	f.BoolVar(&p.soft, "soft", false, "fail if the guest does not shut down, and leave it on")
-	f.DurationVar(&p.grace, "grace", 0, "how `long` the guest has to shut down, 1s to 1h (default: as configured, jobs.stage_timeout.shutdown)")
+	f.BoolVar(&p.force, "force", false, "power off immediately, without asking the guest")
+	f.BoolVar(&p.soft, "soft", false, "if the guest does not shut down, fail and leave it running")
+	f.DurationVar(&p.grace, "grace", 0, "time for the guest to shut down, as `DURATION` from 1s to 1h (default: jobs.stage_timeout.shutdown)")
 	c.MarkFlagsMutuallyExclusive("force", "soft")
 	c.MarkFlagsMutuallyExclusive("force", "grace")
 }
@@ -39,15 +39,15 @@ func vmStart(a *cli.App) *cobra.Command {
 
 func vmStop(a *cli.App) *cobra.Command {
 	return vmPower(a, &cobra.Command{
-		Use: "stop NAME", Short: "Shut an instance down; it keeps its disks and addresses",
-		Long: `Shut an instance down. Its guest is asked, by its agent or as by its power button;
-one that has not shut down in time is switched off. It keeps its disks and addresses.`,
+		Use: "stop NAME", Short: "Shut down an instance; it keeps its disks and addresses",
+		Long: `Shut down an instance, through its guest agent or its power button. If the guest does
+not shut down in time, it is powered off. It keeps its disks and addresses.`,
 	}, &powerFlags{}, (*client.Client).StopInstance)
 }
 
 func vmReboot(a *cli.App) *cobra.Command {
 	return vmPower(a, &cobra.Command{
-		Use: "reboot NAME", Short: "Shut an instance down, as stop does, and start it again",
+		Use: "reboot NAME", Short: "Shut down an instance, as stop does, and start it again",
 	}, &powerFlags{}, (*client.Client).RebootInstance)
 }
 

@@ -16,13 +16,13 @@ import (
 // vmProtect protects an instance, or takes the protection away.
 func vmProtect(a *cli.App, on bool) *cobra.Command {
 	c := &cobra.Command{
-		Use: "protect NAME", Short: "Have removing and rebuilding an instance take its name once more", Args: cobra.ExactArgs(1),
-		Long: `Have removing and rebuilding an instance take its name once more. No webhook may do
-either, and the cleanup leaves it alone.`,
+		Use: "protect NAME", Short: "Require the name to be typed again before remove or rebuild", Args: cobra.ExactArgs(1),
+		Long: `Require the name to be typed again before remove or rebuild. Webhooks can do neither,
+and the cleanup skips the instance.`,
 	}
 	done := "%s is protected"
 	if !on {
-		c.Use, c.Short, c.Long, done = "unprotect NAME", "Take the protection of an instance away", "", "%s is protected no more"
+		c.Use, c.Short, c.Long, done = "unprotect NAME", "Remove the protection of an instance", "", "%s is no longer protected"
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		i, err := changed(ctx, a, args[0], true, client.InstanceChange{Protected: &on})
@@ -42,16 +42,17 @@ either, and the cleanup leaves it alone.`,
 // that. For one that is protected it asks for the name, which it gives back.
 func askName(ctx context.Context, a *cli.App, api *client.Client, name, what string) (string, error) {
 	if !a.Terminal {
-		return "", cli.Usagef("to %s %s destroys its disks: give -y to say so", what, name)
+		doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]
+		return "", cli.Usagef("%s %s destroys its disks: add -y (--yes) to confirm", doing, name)
 	}
 	i, err := api.Instance(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	if i.Protected {
-		fmt.Fprintf(a.Err, "%s (%s) is protected, and %d disk(s) go for good. To %s it, type its name: ", i.Name, i.State, len(i.Volumes), what)
+		fmt.Fprintf(a.Err, "%s (%s) is protected: its %s will be permanently deleted. To %s it, type its name: ", i.Name, i.State, disks(len(i.Volumes)), what)
 	} else {
-		fmt.Fprintf(a.Err, "Really %s %s (%s), with %d disk(s) that go for good? [y/N] ", what, i.Name, i.State, len(i.Volumes))
+		fmt.Fprintf(a.Err, "%s %s (%s) and permanently delete its %s? [y/N] ", strings.ToUpper(what[:1])+what[1:], i.Name, i.State, disks(len(i.Volumes)))
 	}
 	line, err := bufio.NewReader(a.In).ReadString('\n')
 	answer := strings.TrimSpace(line)
@@ -62,5 +63,13 @@ func askName(ctx context.Context, a *cli.App, api *client.Client, name, what str
 	case !i.Protected && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")):
 		return "", nil
 	}
-	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was left as it is", name)
+	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", name)
+}
+
+// disks returns n disks in words.
+func disks(n int) string {
+	if n == 1 {
+		return "1 disk"
+	}
+	return fmt.Sprintf("%d disks", n)
 }

@@ -23,14 +23,13 @@ func vmRebuild(a *cli.App) *cobra.Command {
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "rebuild NAME", Short: "Give an instance fresh disks; its name and addresses stay", Args: cobra.ExactArgs(1),
-		Long: `Give an instance fresh disks, and start it from them. Its name, ID, addresses, MACs
-and tags stay. Of its own profile it takes the image and the documents as they are
-now, and keeps its size, keys and metadata options; with --profile all of that is
-the other profile's. By a provisioner profile the disks are those of its storage
-template, without --image; where its script makes them, that is run again. The
-former disks are there until the instance is ready: when anything fails before, it
-runs from them again.`,
+		Use: "rebuild NAME", Short: "Recreate an instance's disks; its name and addresses stay", Args: cobra.ExactArgs(1),
+		Long: `Recreate an instance's disks, and start it from them. Its name, ID, addresses, MACs and
+tags stay. Its image and documents are those that its profile has now; its size, keys
+and metadata options stay. With --profile, all of these come from the other profile. If
+the profile has a script or a storage template for all disks, --image cannot be used,
+and a script that makes the disks runs again. The former disks are kept until the
+instance is ready: if anything fails before, it runs from them again.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			given, err := params.Values(a)
 			if err != nil {
@@ -71,12 +70,12 @@ runs from them again.`,
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&profile, "profile", "", "`profile` that it is made from (default: its own)")
-	f.StringVar(&image, "image", "", "`image` of its disk (default: the profile's)")
+	f.StringVar(&profile, "profile", "", "`PROFILE` to rebuild it from (default: its own)")
+	f.StringVar(&image, "image", "", "`IMAGE` of its disk (default: the profile's)")
 	params.Add(c)
-	f.StringVar(&confirm, "confirm", "", "the `name` once more, for one that is protected")
-	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	f.BoolVar(&dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
+	f.StringVar(&confirm, "confirm", "", "the instance's `NAME` again, if it is protected")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
 	served.Add(c)
 	p.add(c)
 	w.AddJob(a, c)

@@ -20,8 +20,8 @@ func vmOptions(a *cli.App) *cobra.Command {
 	var o flags.OptionFlags
 	c := &cobra.Command{
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service", Args: cobra.ExactArgs(1),
-		Long: `Show how an instance may use the metadata service or, with flags, change it: at
-once, and while it runs.`,
+		Long: `Show how an instance may use the metadata service or, with flags, change it. Changes
+take effect immediately, even while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := changed(ctx, a, args[0], o.Said(), client.InstanceChange{Metadata: &o.MetadataOptions})
 			if err != nil {
@@ -49,8 +49,8 @@ func changed(ctx context.Context, a *cli.App, name string, asked bool, change cl
 func vmTag(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags", Args: cobra.MinimumNArgs(1),
-		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets one and
-KEY- takes one away.`,
+		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets a tag and
+KEY- removes one.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			tags := map[string]*string{}
 			for _, arg := range args[1:] {
@@ -91,8 +91,8 @@ func vmSpot(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "spot VM", Short: "Show or change an instance's notice of interruption", Args: cobra.ExactArgs(1),
 		Long: `Show the notice of interruption that an instance reads at spot/instance-action or,
-with a flag, change it. Nothing else happens: who gives notice carries it out.
-A TIME is RFC 3339, or from now on such as +2m.`,
+with a flag, change it. The notice itself does nothing: you have to carry it out. TIME
+is in RFC 3339 form, or relative to now such as +2m.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := instance(ctx, a, args[0])
 			if err != nil {
@@ -113,10 +113,10 @@ A TIME is RFC 3339, or from now on such as +2m.`,
 		}),
 	}
 	for _, action := range []string{"terminate", "stop", "hibernate"} {
-		f.at[action] = c.Flags().String(action+"-at", "", "notice that it will "+action+" at that `time`")
+		f.at[action] = c.Flags().String(action+"-at", "", "announce that it will "+action+" at `TIME`")
 	}
-	c.Flags().BoolVar(&f.rebalance, "rebalance", false, "recommend that its work goes elsewhere")
-	c.Flags().BoolVar(&f.clear, "clear", false, "take the notice away")
+	c.Flags().BoolVar(&f.rebalance, "rebalance", false, "recommend to move its work elsewhere")
+	c.Flags().BoolVar(&f.clear, "clear", false, "remove the notice")
 	return c
 }
 
@@ -142,7 +142,7 @@ func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot,
 	}
 	switch {
 	case actions > 1 || f.clear && (actions > 0 || f.rebalance):
-		return nil, false, cli.Usagef("want one of --terminate-at, --stop-at and --hibernate-at, or --clear alone")
+		return nil, false, cli.Usagef("want one of --terminate-at, --stop-at and --hibernate-at, or only --clear")
 	case f.clear:
 		return nil, true, nil
 	}

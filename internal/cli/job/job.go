@@ -14,7 +14,7 @@ import (
 )
 
 func JobCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "What is being done, and was"})
+	c := cli.Group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Manage jobs"})
 	c.AddCommand(jobList(a), jobShow(a), jobWatch(a), jobLogs(a), jobCancel(a), jobRetry(a))
 	return c
 }
@@ -22,27 +22,27 @@ func JobCommand(a *cli.App) *cobra.Command {
 func jobList(a *cli.App) *cobra.Command {
 	var q seedbed.JobQuery
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			none := "no jobs yet"
 			if q != (seedbed.JobQuery{Limit: q.Limit}) {
-				none = "no such jobs"
+				none = "no matching jobs"
 			}
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
 			return cli.List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.JobRow)
 		}),
 	}
-	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only those of that `KIND`, such as create or remove")
-	c.Flags().StringVar((*string)(&q.State), "state", "", "only those in that `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
-	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "at most so `many`; 0 is all")
-	c.Flags().IntVar(&q.Limit, "limit", 50, "the same as --lines")
+	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only of this `KIND`, such as create or remove")
+	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
+	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "show at most `N`; 0 shows all")
+	c.Flags().IntVar(&q.Limit, "limit", 50, "same as --lines")
 	return c
 }
 
 func jobShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a job, its stages and its history", Args: cobra.ExactArgs(1),
-		Long: "Show a job, its stages and its history. The first eight characters of the ID will do.",
+		Long: "Show a job, its stages and its history. The first eight characters of the ID are enough.",
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -70,7 +70,7 @@ func jobShow(a *cli.App) *cobra.Command {
 func jobPairs(a *cli.App, j seedbed.Job) [][2]string {
 	cancel, after := "", ""
 	if j.Cancel {
-		cancel = "asked for"
+		cancel = "requested"
 	}
 	if j.After != "" {
 		after = j.After.Short()
@@ -118,9 +118,9 @@ func jobWatch(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	var after int64
 	c := &cobra.Command{
-		Use: "watch [ID]", Short: "Follow a job to its end, or all jobs", Args: cobra.MaximumNArgs(1),
-		Long: `Follow a job to its end; status 0 means that it succeeded. Without an ID the events
-of all jobs are shown as they come, until you interrupt it or --timeout is over.`,
+		Use: "watch [ID]", Short: "Follow one job until it ends, or all jobs", Args: cobra.MaximumNArgs(1),
+		Long: `Follow a job until it ends; exit status 0 means that it succeeded. Without an ID, the
+events of all jobs are shown as they happen, until interrupted or until --timeout.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -132,14 +132,14 @@ of all jobs are shown as they come, until you interrupt it or --timeout is over.
 			return a.Follow(ctx, api, args[0], w.Timeout, true)
 		}),
 	}
-	c.Flags().Int64Var(&after, "after", -1, "of all jobs: those behind that `place` (0: from the beginning on; default: from now on)")
+	c.Flags().Int64Var(&after, "after", -1, "with all jobs: only events after `SEQ` (0: from the beginning; default: from now on)")
 	w.AddTimeout(c)
 	return c
 }
 
 func jobCancel(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Ask for a job to be undone", Args: cobra.ExactArgs(1),
+		Use: "cancel ID", Short: "Cancel a job and roll it back", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -148,7 +148,7 @@ func jobCancel(a *cli.App) *cobra.Command {
 			if err := api.CancelJob(ctx, args[0]); err != nil {
 				return err
 			}
-			a.Say("job %s will be undone; follow it with: seedbed job watch %s", args[0], args[0])
+			a.Say("job %s will be rolled back; follow it with: seedbed job watch %s", args[0], args[0])
 			return nil
 		}),
 	}
@@ -157,10 +157,10 @@ func jobCancel(a *cli.App) *cobra.Command {
 func jobRetry(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Have a failed job go on, or ask once more for what it was asked for", Args: cobra.ExactArgs(1),
-		Long: `Have a job that failed and was not undone (--on-failure keep, or a removal) go on at
-the stage that failed. What a job that was undone was asked for is asked once more; a
-create, rebuild or import is asked for anew instead.`,
+		Use: "retry ID", Short: "Continue a failed job, or run a rolled-back one again", Args: cobra.ExactArgs(1),
+		Long: `Continue a job that failed and was not rolled back (--on-failure keep, or a removal) from
+the stage that failed. A job that was rolled back is run again; for create, rebuild and
+import, re-run the original command instead.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {

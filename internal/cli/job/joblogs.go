@@ -21,10 +21,10 @@ func jobLogs(a *cli.App) *cobra.Command {
 		follow bool
 	)
 	c := &cobra.Command{
-		Use: "logs ID", Aliases: []string{"log"}, Short: "Print what a job's scripts and commands have put out", Args: cobra.ExactArgs(1),
-		Long: `Print what a job's scripts and commands have put out, each line after its stage. Of
-each stage at most 1 MiB is kept, its beginning and its end; a line in brackets says
-what was dropped. In JSON it is a line for each.`,
+		Use: "logs ID", Aliases: []string{"log"}, Short: "Print the output of a job's scripts and commands", Args: cobra.ExactArgs(1),
+		Long: `Print the output of a job's scripts and commands, each line with its stage. At most
+1 MiB of each stage is kept, its beginning and its end; a line in brackets says what is
+missing. As JSON, each line of output is an object on a line.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -51,10 +51,10 @@ what was dropped. In JSON it is a line for each.`,
 			}
 		}),
 	}
-	c.Flags().StringVar(&stage, "stage", "", "only what that `stage` has put out")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what comes, until the job has ended")
+	c.Flags().StringVar(&stage, "stage", "", "only the output of this `STAGE`")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow the output until the job ends")
 	// Its -f is to follow, as that of tail.
-	c.Flags().StringVar(&a.Flags.Format, "format", "", "`pretty` or json")
+	c.Flags().StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
 	return c
 }
 

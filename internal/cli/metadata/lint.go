@@ -23,9 +23,9 @@ func metadataLint(a *cli.App) *cobra.Command {
 	var dialect string
 	c := &cobra.Command{
 		Use: "lint VM", Short: "Check what an instance would get, as cloud-init reads it", Args: cobra.ExactArgs(1),
-		Long: `Walk what an instance would get from 169.254.169.254 as cloud-init does, and say
-what would make it stumble. Cloud-config is checked by cloud-init's own schema too
-when cloud-init is installed here. The exit status is 1 when there is a finding.`,
+		Long: `Read what an instance would get from 169.254.169.254 as cloud-init does, and report what
+would make it fail. If cloud-init is installed here, cloud-config is also checked with
+its schema. The exit status is 1 if there is a finding.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -49,7 +49,7 @@ when cloud-init is installed here. The exit status is 1 when there is a finding.
 			return printFindings(a, args[0], l.findings)
 		}),
 	}
-	c.Flags().StringVar(&dialect, "dialect", "", "ec2, openstack or `nocloud` (default: the instance's datasource)")
+	c.Flags().StringVar(&dialect, "dialect", "", "`DIALECT`: ec2, openstack or nocloud (default: the instance's datasource)")
 	return c
 }
 
@@ -75,7 +75,7 @@ func printFindings(a *cli.App, vm string, findings []finding) error {
 		for i, f := range findings {
 			rows[i] = []string{f.Path, f.Problem}
 		}
-		a.PrintTable([]string{"path", "problem"}, rows, vm+": nothing to find fault with")
+		a.PrintTable([]string{"path", "problem"}, rows, vm+": no problems found")
 	}
 	if len(findings) > 0 {
 		return fmt.Errorf("%s: %d finding(s)", vm, len(findings))
@@ -135,7 +135,7 @@ func (l *linter) ec2(ctx context.Context) error {
 	if id, ok, err := l.fetch(ctx, ec2Root+"meta-data/instance-id"); err != nil {
 		return err
 	} else if !ok || len(id) == 0 {
-		l.find(ec2Root+"meta-data/instance-id", "is missing or empty: no guest would take this for its datasource")
+		l.find(ec2Root+"meta-data/instance-id", "is missing or empty: no guest would recognise this as its datasource")
 	}
 	return l.document(ctx, ec2Root+"user-data", false)
 }
@@ -152,7 +152,7 @@ func (l *linter) crawl(ctx context.Context, dir string, depth int) error {
 		return err
 	}
 	if !ok {
-		l.find(dir, "is listed and answers 404: cloud-init gives up the whole tree after 5 s")
+		l.find(dir, "is listed but answers 404: cloud-init gives up the whole tree after 5 s")
 		return nil
 	}
 	seen := map[string]bool{}
@@ -171,11 +171,11 @@ func (l *linter) crawl(ctx context.Context, dir string, depth int) error {
 			continue
 		}
 		if strings.HasSuffix(dir, "/macs/") && entry != strings.ToLower(entry) {
-			l.find(dir, "lists %q: cloud-init looks for the MAC in small letters", entry)
+			l.find(dir, "lists %q: cloud-init expects the MAC in lower case", entry)
 		}
 		if number, key, isKey := strings.Cut(entry, "="); isKey && strings.HasSuffix(dir, "/public-keys/") {
 			if strings.ContainsAny(key, "=/") {
-				l.find(dir, "lists the key %q: afterburn and cloudbase-init stumble over '=' and '/' in its name", key)
+				l.find(dir, "lists the key %q: afterburn and cloudbase-init fail on '=' and '/' in its name", key)
 			}
 			if err := l.leaf(ctx, dir+number+"/openssh-key"); err != nil {
 				return err
@@ -206,19 +206,19 @@ func (l *linter) leaf(ctx context.Context, at string) error {
 	text := string(body)
 	switch name := path.Base(at); {
 	case !ok:
-		l.find(at, "is listed and answers 404: cloud-init gives up the whole tree after 5 s")
+		l.find(at, "is listed but answers 404: cloud-init gives up the whole tree after 5 s")
 	case !utf8.Valid(body):
 		l.find(at, "is not UTF-8: cloud-init keeps it as bytes")
 	case strings.HasSuffix(text, "\n"):
 		l.find(at, "ends with a line break: cloud-init makes a list of it")
 	case name == "availability-zone" && amazonZone.MatchString(text):
-		l.find(at, "is %q, which looks like Amazon's: the guest would take its packages from Amazon's mirrors", text)
+		l.find(at, "is %q, which looks like Amazon's: the guest would use Amazon's package mirrors", text)
 	case name == "local-hostname" && isAddress(text):
 		l.find(at, "is an address: cloud-init names the guest %q", "ip-"+strings.ReplaceAll(text, ".", "-"))
 	case name == "mac" && text != strings.ToLower(text):
-		l.find(at, "is %q: cloud-init looks for the MAC in small letters", text)
+		l.find(at, "is %q: cloud-init expects the MAC in lower case", text)
 	case strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") && !json.Valid(body):
-		l.find(at, "looks like JSON and is none")
+		l.find(at, "looks like JSON but is not valid JSON")
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (l *linter) openStack(ctx context.Context) error {
 	if listing, ok, err := l.fetch(ctx, "/openstack"); err != nil {
 		return err
 	} else if !ok || len(listing) == 0 {
-		l.find("/openstack", "is missing or empty: no guest would take this for its datasource")
+		l.find("/openstack", "is missing or empty: no guest would recognise this as its datasource")
 		return nil
 	}
 	for name, needed := range map[string]bool{"meta_data.json": true, "network_data.json": false, "vendor_data.json": false, "vendor_data2.json": false} {
@@ -245,11 +245,11 @@ func (l *linter) openStack(ctx context.Context) error {
 		var any map[string]any
 		switch {
 		case !ok && needed:
-			l.find(root+name, "is missing: cloud-init gives the datasource up")
+			l.find(root+name, "is missing: cloud-init gives up the datasource")
 		case ok && json.Unmarshal(body, &any) != nil:
-			l.find(root+name, "is no JSON object: cloud-init gives the datasource up")
+			l.find(root+name, "is not a JSON object: cloud-init gives up the datasource")
 		case ok && needed && (any["uuid"] == nil || any["uuid"] == ""):
-			l.find(root+name, "has no uuid: cloud-init gives the datasource up")
+			l.find(root+name, "has no uuid: cloud-init gives up the datasource")
 		}
 		if text, isText := any["cloud-init"].(string); isText {
 			if err := l.content(ctx, root+name, []byte(text)); err != nil {
@@ -271,11 +271,11 @@ func (l *linter) noCloud(ctx context.Context) error {
 	var meta map[string]any
 	switch {
 	case !ok:
-		l.find(root+"meta-data", "is missing: cloud-init gives the datasource up")
+		l.find(root+"meta-data", "is missing: cloud-init gives up the datasource")
 	case yaml.Unmarshal(body, &meta) != nil:
-		l.find(root+"meta-data", "is no YAML mapping")
+		l.find(root+"meta-data", "is not a YAML mapping")
 	case meta["instance-id"] == nil:
-		l.find(root+"meta-data", "has no instance-id: the guest would take every boot for its first")
+		l.find(root+"meta-data", "has no instance-id: the guest would treat every boot as its first")
 	}
 	if body, ok, err = l.fetch(ctx, root+"network-config"); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (l *linter) noCloud(ctx context.Context) error {
 	if !ok {
 		l.find(root+"network-config", "answers 404, which costs the guest 10 s: want 200, empty where there is none")
 	} else if len(body) > 0 && yaml.Unmarshal(body, &network) != nil {
-		l.find(root+"network-config", "is no YAML mapping")
+		l.find(root+"network-config", "is not a YAML mapping")
 	}
 	for _, name := range []string{"user-data", "vendor-data"} {
 		if err := l.document(ctx, root+name, true); err != nil {

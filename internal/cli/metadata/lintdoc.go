@@ -47,7 +47,7 @@ func (l *linter) document(ctx context.Context, at string, needed bool) error {
 	case !ok || len(body) == 0:
 		return nil
 	case len(body) > int(maxCommon):
-		l.find(at, "has %d bytes: Windows and other agents take less than %s", len(body), maxCommon)
+		l.find(at, "has %d bytes: Windows and other agents accept less than %s", len(body), maxCommon)
 	}
 	return l.content(ctx, at, body)
 }
@@ -72,12 +72,12 @@ func (l *linter) content(ctx context.Context, at string, body []byte) error {
 			body, err = io.ReadAll(io.LimitReader(zip, int64(maxUnpacked)+1))
 		}
 		if err != nil || len(body) > int(maxUnpacked) {
-			l.find(at, "begins as gzip and does not unpack, or to more than %s", maxUnpacked)
+			l.find(at, "starts like gzip but cannot be unpacked, or is larger than %s", maxUnpacked)
 			return nil
 		}
 	}
 	if text := strings.TrimSpace(string(body)); len(text)%4 == 0 && base64Form.MatchString(text) {
-		l.find(at, "is nothing but base64: recent cloud-init decodes it, older does not")
+		l.find(at, "is only base64: recent cloud-init decodes it, older versions do not")
 		return nil
 	}
 	head := strings.ToLower(strings.TrimLeft(string(body[:min(len(body), 4096)]), " \t\r\n\v\f"))
@@ -85,7 +85,7 @@ func (l *linter) content(ctx context.Context, at string, body []byte) error {
 		return l.multipart(ctx, at, body, 0)
 	}
 	if strings.HasPrefix(head, "## template: seedbed") {
-		l.find(at, "is a template of Seedbed's that was not filled in: the line must be the first")
+		l.find(at, "is a Seedbed template that was not rendered: the marker must be on the first line")
 		return nil
 	}
 	known := false
@@ -95,7 +95,7 @@ func (l *linter) content(ctx context.Context, at string, body []byte) error {
 	switch {
 	case windows.MatchString(head):
 	case !known && !utf8.Valid(body):
-		l.find(at, "is binary: cloud-init does not know what to do with it")
+		l.find(at, "is binary: cloud-init cannot handle it")
 	case !known:
 		first, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 		l.find(at, "begins with %q, which cloud-init does not know: want #cloud-config, #! or another", clipped(first))
@@ -153,7 +153,7 @@ func (l *linter) part(ctx context.Context, at, kind, encoding string, r io.Reade
 	body, err := io.ReadAll(io.LimitReader(r, int64(maxUnpacked)))
 	switch {
 	case err != nil:
-		l.find(at, "has a part %s that is not of its encoding %s", kind, encoding)
+		l.find(at, "has a part %s that is not valid %s", kind, encoding)
 	case strings.HasPrefix(kind, "multipart/") && depth < maxNesting:
 		return l.multipart(ctx, at, append([]byte("Content-Type: "+kind+"\n\n"), body...), depth+1)
 	case kind == "text/cloud-config":
@@ -168,11 +168,11 @@ func (l *linter) part(ctx context.Context, at, kind, encoding string, r io.Reade
 func (l *linter) config(ctx context.Context, at string, body []byte) error {
 	var doc any
 	if err := yaml.Unmarshal(body, &doc); err != nil {
-		l.find(at, "is no YAML: %s", strings.TrimSpace(yaml.FormatError(err, false, false)))
+		l.find(at, "is not YAML: %s", strings.TrimSpace(yaml.FormatError(err, false, false)))
 		return nil
 	}
 	if _, mapping := doc.(map[string]any); !mapping && doc != nil {
-		l.find(at, "is cloud-config that is no YAML mapping: cloud-init ignores it")
+		l.find(at, "is cloud-config but not a YAML mapping: cloud-init ignores it")
 		return nil
 	}
 	if l.schema == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 func MetadataCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "metadata", Short: "What guests are served"})
+	c := cli.Group(&cobra.Command{Use: "metadata", Short: "Show what guests are served"})
 	c.AddCommand(metadataShow(a), metadataLint(a), metadataLog(a))
 	return c
 }
@@ -36,9 +36,9 @@ func metadataShow(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show VM [PATH]",
 		Short: "Show what an instance would get from 169.254.169.254",
-		Long: `Show what an instance would get from 169.254.169.254: the answer for one PATH, such
-as /latest/user-data, byte for byte, or without a PATH everything there is of the
-dialect that the instance's datasource reads.`,
+		Long: `Show what an instance would get from 169.254.169.254: the answer for one PATH, such as
+/latest/user-data, byte for byte; or, without a PATH, everything in the dialect of the
+instance's datasource.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
@@ -61,7 +61,7 @@ dialect that the instance's datasource reads.`,
 			return printLeaves(a, w.leaves)
 		}),
 	}
-	c.Flags().StringVar(&dialect, "dialect", "", "ec2, openstack or `nocloud` (default: the instance's datasource)")
+	c.Flags().StringVar(&dialect, "dialect", "", "`DIALECT`: ec2, openstack or nocloud (default: the instance's datasource)")
 	return c
 }
 
@@ -167,7 +167,7 @@ func metadataLog(a *cli.App) *cobra.Command {
 		since string
 	)
 	c := &cobra.Command{
-		Use: "log VM", Short: "Show what an instance asked for: metadata, leases, its report", Args: cobra.ExactArgs(1),
+		Use: "log VM", Short: "Show the requests of an instance: metadata, leases, its report", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if since != "" {
 				ago, err := time.ParseDuration(since)
@@ -180,15 +180,15 @@ func metadataLog(a *cli.App) *cobra.Command {
 			all := func(c *client.Client, ctx context.Context) ([]seedbed.GuestEvent, error) {
 				return c.Access(ctx, args[0], f)
 			}
-			return cli.List(ctx, a, all, "it has not asked for anything", []string{"when", "kind", "what", "status", "bytes"}, func(e seedbed.GuestEvent) []string { return accessRow(a, e) })
+			return cli.List(ctx, a, all, "no requests yet", []string{"when", "kind", "what", "status", "bytes"}, func(e seedbed.GuestEvent) []string { return accessRow(a, e) })
 		}),
 	}
 	flags := c.Flags()
-	flags.IntVarP(&f.Max, "lines", "n", 100, "at most so `many`, the newest")
-	flags.StringVar(&f.Kind, "kind", "", "only of that `kind`: lease, access, user-data, report or password")
-	flags.StringVar(&f.Path, "path", "", "only requests whose path starts with `prefix`")
-	flags.StringVar(&f.Status, "status", "", "only answers of that `status`, such as 404 or 4xx")
-	flags.StringVar(&since, "since", "", "nothing from before that `time`, or so long ago")
+	flags.IntVarP(&f.Max, "lines", "n", 100, "show at most the newest `N`")
+	flags.StringVar(&f.Kind, "kind", "", "only of this `KIND`: lease, access, user-data, report or password")
+	flags.StringVar(&f.Path, "path", "", "only requests with paths that start with `PREFIX`")
+	flags.StringVar(&f.Status, "status", "", "only answers with this `STATUS`, such as 404 or 4xx")
+	flags.StringVar(&since, "since", "", "only since this `TIME` or DURATION ago")
 	return c
 }
 

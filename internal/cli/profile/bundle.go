@@ -52,13 +52,13 @@ func parseBundle(name string, text []byte) (b bundle, err error) {
 	err = jsonv2.Unmarshal(text, &b, jsonv2.RejectUnknownMembers(true))
 	switch {
 	case err != nil:
-		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s is no bundle of \"seedbed catalogue export\": %v", name, err)
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s is not a bundle of \"seedbed catalogue export\": %v", name, err)
 	case b.Format != bundleFormat:
-		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s has the format %d, and this program reads %d: take the release that wrote it", name, b.Format, bundleFormat)
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s has format %d, but this program reads format %d: use the release that wrote it", name, b.Format, bundleFormat)
 	case b.Catalogue.Kind() != '{':
 		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s holds no catalogue", name)
 	case b.Signature != nil && (len(b.Signature.Key) != ed25519.PublicKeySize || len(b.Signature.Value) != ed25519.SignatureSize):
-		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s: the signature is none of ed25519", name)
+		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s: the signature is not an ed25519 signature", name)
 	}
 	return b, nil
 }
@@ -82,7 +82,7 @@ func (b *bundle) sign(key ed25519.PrivateKey) error {
 // verify refuses a bundle that the holder of key has not signed as it is.
 func (b bundle) verify(name string, key ed25519.PublicKey) error {
 	if b.Signature == nil {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s is not signed, and --key asks for a signature", name)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s is not signed, but --key requires a signature", name)
 	}
 	if !bytes.Equal(b.Signature.Key, key) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s is signed by another key, %s", name, fingerprint(b.Signature.Key))
@@ -92,7 +92,7 @@ func (b bundle) verify(name string, key ed25519.PublicKey) error {
 		return err
 	}
 	if !ed25519.Verify(key, text, b.Signature.Value) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s is not as it was signed: get it again from whoever signed it", name)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s was changed after it was signed: get it again from its signer", name)
 	}
 	return nil
 }
@@ -121,12 +121,12 @@ func readSigner(path string) (ed25519.PrivateKey, error) {
 		return nil, err
 	}
 	if st, err := os.Stat(path); err == nil && st.Mode().Perm()&0o077 != 0 {
-		return nil, seedbed.Errorf(seedbed.ErrForbidden, "%s is a private key, and others may read it: chmod 600 %s", path, path)
+		return nil, seedbed.Errorf(seedbed.ErrForbidden, "%s is a private key that other users can read: chmod 600 %s", path, path)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	key, ok := parsed.(ed25519.PrivateKey)
 	if err != nil || !ok {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is no ed25519 key: make one with %s", path, hint)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is not an ed25519 key: make one with %s", path, hint)
 	}
 	return key, nil
 }
@@ -141,7 +141,7 @@ func readVerifier(path string) (ed25519.PublicKey, error) {
 	parsed, err := x509.ParsePKIXPublicKey(der)
 	key, ok := parsed.(ed25519.PublicKey)
 	if err != nil || !ok {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is no ed25519 key: make one with %s", path, hint)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is not an ed25519 key: make one with %s", path, hint)
 	}
 	return key, nil
 }

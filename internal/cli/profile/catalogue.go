@@ -17,11 +17,11 @@ import (
 )
 
 func CatalogueCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Take what machines are made from to another installation"})
-	c.Long = `Take what machines are made from to another installation: templates, userdata, scripts
-and profiles of both kinds, as one file that may be signed. Images and networks are
-named in it, and must be there; the values of secret params are not in it. What else
-userdata, scripts and arguments hold is in it as it is.`
+	c := cli.Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Copy templates, scripts and profiles to another installation"})
+	c.Long = `Copy templates, user-data, scripts and profiles to another installation, as one file
+that can be signed. The file only names images and networks, which must exist there. It
+does not contain the values of secret parameters; the contents of user-data, scripts and
+arguments are in it unchanged.`
 	c.AddCommand(catalogueExport(a), catalogueImport(a))
 	return c
 }
@@ -29,9 +29,9 @@ userdata, scripts and arguments hold is in it as it is.`
 func catalogueExport(a *cli.App) *cobra.Command {
 	var key string
 	c := &cobra.Command{
-		Use: "export FILE", Short: "Write the whole catalogue into a file", Args: cobra.ExactArgs(1),
-		Long: `Write the whole catalogue into a file, which only you may read; - is the standard
-output. With --sign it is signed by an ed25519 key, such as that of
+		Use: "export FILE", Short: "Write the whole catalogue to a file", Args: cobra.ExactArgs(1),
+		Long: `Write the whole catalogue to a file that only you can read, or to standard output for -.
+With --sign, sign it with an ed25519 key, such as one made by
 "openssl genpkey -algorithm ed25519 -out FILE".`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			b := bundle{Format: bundleFormat, Made: a.Now().UTC().Truncate(1e9)}
@@ -69,7 +69,7 @@ output. With --sign it is signed by an ed25519 key, such as that of
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&key, "sign", "", "private key `file` to sign with")
+	c.Flags().StringVar(&key, "sign", "", "private key `FILE` to sign with")
 	return c
 }
 
@@ -82,27 +82,26 @@ type importFlags struct {
 func catalogueImport(a *cli.App) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
-		Use: "import FILE|URI", Short: "Take over the catalogue of a file, all or nothing", Args: cobra.ExactArgs(1),
-		Long: `Take over the catalogue of a file, or of an https or file URI, in one transaction, and
-show what of it is made, changed or kept. What cannot be taken over, since its image,
-network or name is not free or not there, is a conflict, and then nothing is changed.
-What comes over https needs --sha256, the digest of the whole file, or --key, the public
-key of whoever signed it.`,
+		Use: "import FILE|URI", Short: "Import the catalogue in a file, all or nothing", Args: cobra.ExactArgs(1),
+		Long: `Import the catalogue in a file, or at an https or file URI, in one transaction, and show
+which objects are added, changed or kept. An object whose name is taken, or whose image
+or network is missing, is a conflict; nothing is then changed. An https URI needs
+--sha256, the digest of the whole file, or --key, the public key of its signer.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error { return importCatalogue(ctx, a, args[0], f) }),
 	}
 	l := c.Flags()
-	l.StringVar(&f.sha256, "sha256", "", "the `digest` that the file must have")
-	l.StringVar(&f.key, "key", "", "public key `file` of who must have signed it")
+	l.StringVar(&f.sha256, "sha256", "", "expected `DIGEST` of the file")
+	l.StringVar(&f.key, "key", "", "`FILE` with the public key of the required signer")
 	l.BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
-	l.BoolVar(&f.keep, "keep", false, "leave what is there as it is, instead of changing it")
-	l.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	l.BoolVar(&f.keep, "keep", false, "keep existing objects instead of changing them")
+	l.BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 
 // readBundle reads a bundle and checks that it is the one that was meant.
 func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err error) {
 	if strings.HasPrefix(name, "https:") && f.sha256 == "" && f.key == "" {
-		return b, cli.Usagef("what comes from elsewhere needs --sha256 or --key")
+		return b, cli.Usagef("an https URI needs --sha256 or --key")
 	}
 	text, err := fetch(ctx, name, maxBundle)
 	if err != nil {
@@ -111,7 +110,7 @@ func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err 
 	if f.sha256 != "" {
 		sum := sha256.Sum256(text)
 		if got := hex.EncodeToString(sum[:]); !strings.EqualFold(got, strings.TrimSpace(f.sha256)) {
-			return b, seedbed.Errorf(seedbed.ErrForbidden, "%s has the sha256 %s, not the one that was given: it is another file, or was changed", name, got)
+			return b, seedbed.Errorf(seedbed.ErrForbidden, "%s has sha256 %s, not the given one: it is another file or was changed", name, got)
 		}
 	}
 	if b, err = parseBundle(name, text); err != nil || f.key == "" {
@@ -130,7 +129,7 @@ func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags
 		return err
 	}
 	if b.Signature != nil && f.key == "" {
-		fmt.Fprintf(a.Err, "seedbed: %s is signed by %s, which was not checked: --key does\n", name, fingerprint(b.Signature.Key))
+		fmt.Fprintf(a.Err, "seedbed: %s is signed by %s, but the signature was not checked: use --key\n", name, fingerprint(b.Signature.Key))
 	}
 	api, err := a.Client()
 	if err != nil {
@@ -147,10 +146,10 @@ func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags
 	if err := printReport(a, report, true); err != nil {
 		return err
 	}
-	fmt.Fprint(a.Err, "Take it over? [y/N] ")
+	fmt.Fprint(a.Err, "Import it? [y/N] ")
 	line, err := bufio.NewReader(a.In).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return fmt.Errorf("the catalogue was left as it is")
+		return fmt.Errorf("the catalogue was not changed")
 	}
 	if report, err = api.TakeOver(ctx, json.RawMessage(b.Catalogue), false, f.keep); err != nil {
 		return err
@@ -171,10 +170,10 @@ func printReport(a *cli.App, r seedbed.CatalogueReport, tried bool) error {
 		return err
 	}
 	if n := r.Conflicts(); n > 0 {
-		return seedbed.Errorf(seedbed.ErrConflict, "%d of %d objects cannot be taken over, so nothing was changed: make what they name, or take them out of the bundle", n, len(r.Changes))
+		return seedbed.Errorf(seedbed.ErrConflict, "%d of %d objects are in conflict, so nothing was changed: add what they name, or remove them from the bundle", n, len(r.Changes))
 	}
 	if tried {
-		a.Say("nothing was changed: this was a trial")
+		a.Say("dry run: nothing was changed")
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func composedProfileModify(a *cli.App) *cobra.Command {
 		c     *cobra.Command
 	)
 	c = &cobra.Command{
-		Use: "modify NAME", Short: "Change what is said of a profile; instances stay as they are", Args: cobra.ExactArgs(1),
+		Use: "modify NAME", Short: "Change a profile; existing instances are not affected", Args: cobra.ExactArgs(1),
 		Long: `Change what is said of a profile; instances stay as they are, but for the user-data
 of those that follow it (all, unless --follow pinned was said). The arguments of the
 script are replaced by those that are given; -d alone takes all away.`,
@@ -136,7 +136,7 @@ script are replaced by those that are given; -d alone takes all away.`,
 			}
 			if r.System == nil && r.Network == nil && r.Storage == nil && r.UserData == nil && r.Script == nil && r.Arguments == nil &&
 				r.Params == nil && r.Follow == "" && r.Protected == nil && r.Hold == nil {
-				return "", cli.Usagef("modify %s: say what is to change, such as --userdata DOCUMENT", args[0])
+				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
 			}
 			return api.ChangeProvisionerProfile(ctx, args[0], r)
 		}),

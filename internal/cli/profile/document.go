@@ -55,7 +55,7 @@ func (d *documents[T]) read(file string) (string, error) {
 
 func (d *documents[T]) addCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "add NAME FILE", Short: "Make a " + d.label + " of a file, or of standard input for -", Args: cobra.ExactArgs(2),
+		Use: "add NAME FILE", Short: "Add a " + d.label + " from a file, or from standard input for -", Args: cobra.ExactArgs(2),
 		RunE: d.a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			text, err := d.read(args[1])
 			if err != nil {
@@ -70,10 +70,10 @@ func (d *documents[T]) addCmd() *cobra.Command {
 func (d *documents[T]) modifyCmd() *cobra.Command {
 	var edit bool
 	c := &cobra.Command{
-		Use: "modify NAME [FILE|-e]", Short: "Replace a " + d.label + " by a file, or edit it", Args: cobra.RangeArgs(1, 2),
-		Long: fmt.Sprintf(`Replace a %s by a file, or by standard input for -. With -e it is opened in the
-editor that VISUAL or EDITOR names, and sent when the editor has ended and the
-text is another. A text that the server refuses is kept, and told where.`, d.label),
+		Use: "modify NAME [FILE|-e]", Short: "Replace a " + d.label + " with a file, or edit it", Args: cobra.RangeArgs(1, 2),
+		Long: fmt.Sprintf(`Replace a %s with a file, or with standard input for -. With -e, edit it in the
+editor that VISUAL or EDITOR names; it is sent if the text was changed. If the server
+refuses the text, it is kept in a file whose name is printed.`, d.label),
 		RunE: d.a.Do(func(ctx context.Context, args []string) error {
 			switch {
 			case edit && len(args) == 2:
@@ -169,7 +169,7 @@ func (d *documents[T]) listCmd() *cobra.Command {
 		}
 		return []string{doc.Name, strconv.FormatInt(doc.ID, 10), strings.Join(lines, "\n")}
 	})
-	c.Flags().BoolVarP(&long, "long", "l", false, "all lines of each document, not the first 4")
+	c.Flags().BoolVarP(&long, "long", "l", false, "show all lines of each document, not only the first 4")
 	return c
 }
 

@@ -59,7 +59,7 @@ func runEditor(ctx context.Context, a *cli.App, path string) error {
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("the editor %s did not end well, and nothing was changed: %w (VISUAL or EDITOR names another)", words[0], err)
+		return fmt.Errorf("the editor %s failed and nothing was changed: %w (set VISUAL or EDITOR for another)", words[0], err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 	}
 	u, err := url.Parse(name)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is no URI", name)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a URI", name)
 	}
 	switch {
 	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && strings.HasPrefix(u.Path, "/"):
@@ -45,10 +45,10 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 // secure refuses to be led away from https.
 func secure(req *http.Request, via []*http.Request) error {
 	if req.URL.Scheme != "https" {
-		return errors.New("it leads to a place without TLS")
+		return errors.New("redirected to a URL without TLS")
 	}
 	if len(via) > maxRedirects {
-		return errors.New("it leads on and on")
+		return errors.New("too many redirects")
 	}
 	return nil
 }

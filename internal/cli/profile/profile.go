@@ -18,7 +18,7 @@ import (
 )
 
 func ProfileCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "What instances are made from"})
+	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles, which instances are made from"})
 	c.AddCommand(profileAdd(a), profileModify(a), profileList(a), profileShow(a), profileRemove(a))
 	return c
 }
@@ -29,22 +29,22 @@ func profileAdd(a *cli.App) *cobra.Command {
 	c = &cobra.Command{
 		Use:   "add NAME --image IMAGE",
 		Short: "Make a profile",
-		Long: `Make a profile. --ready says when a create job has succeeded: "report" when
-cloud-init has phoned home at the end of the first boot, "metadata" when the
-guest has fetched its user-data, "started" when the machine runs.
+		Long: `Add a profile. --ready defines when a create job has succeeded: "report" when
+cloud-init has phoned home at the end of the first boot, "metadata" when the guest has
+fetched its user-data, "started" when the instance runs.
 
-A system template may tell its size, a network template give it further NICs, and a
-storage template further disks, or all when there is no --image.
+A system template can set its size, a network template add NICs, and a storage template
+add disks, or define all disks if there is no --image.
 
 A document whose first line is "## template: seedbed" is a template: ${vm.name},
-${vm.ip}, ${param.NAME} and others stand for what they are of each instance,
-$(vm.number + 10) for the result; write $${ and $$( for a shell in the guest.
-Image, size, network and the names of templates may hold such expressions too:
+${vm.ip}, ${param.NAME} and others are replaced by the values of each instance, and
+$(vm.number + 10) by the result; write $${ and $$( for a shell in the guest. Image, size,
+network and the names of templates can also contain such expressions:
 --memory '$(1024 * ${param.gib})MiB'.
 
---params names a file that declares the params, in YAML or JSON: a list of name,
-type (string, int, size, bool, enum, secret) and, if wanted, default, pattern,
-values, description and required.`,
+--params names a YAML or JSON file that declares the parameters: a list of name, type
+(string, int, size, bool, enum, secret) and optionally default, pattern, values,
+description and required.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			p, err := flags.fresh(a, c, args[0])
@@ -74,13 +74,13 @@ func profileModify(a *cli.App) *cobra.Command {
 	var flags profileFlags
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "modify NAME", Short: "Change what is said of a profile; instances stay as they are", Args: cobra.ExactArgs(1),
-		Long: `Change what is said of a profile; what no flag says stays. Instances stay as they
-are, but for the user-data of those that follow it (--userdata live). An empty value
-takes away what a template then tells, or nothing does.`,
+		Use: "modify NAME", Short: "Change a profile; existing instances are not affected", Args: cobra.ExactArgs(1),
+		Long: `Change a profile. Settings without a flag are left as they are. Existing instances are
+not affected, except for the user-data of those that follow it (--userdata live). An empty
+value removes a setting, which then comes from a template, or is unset.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if c.Flags().NFlag() == 0 {
-				return cli.Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+				return cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
 			}
 			api, err := a.Client()
 			if err != nil {

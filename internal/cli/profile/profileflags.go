@@ -28,10 +28,10 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 	f := c.Flags()
 	p.text = map[string]*string{}
 	for _, flag := range []struct{ field, name, usage string }{
-		{"image", "image", "`image` of the root disk"},
-		{"vcpus", "vcpus", "virtual `CPUs` (default 1, or the system template's)"},
-		{"memory", "memory", "memory `size` (default 1GiB, or the system template's)"},
-		{"disk", "disk", "`size` of the first disk (default 10GiB with an image); 0 means the image's or template's own"},
+		{"image", "image", "`IMAGE` of the root disk"},
+		{"vcpus", "vcpus", "number of virtual `CPUS` (default: the system template's, or 1)"},
+		{"memory", "memory", "memory `SIZE` (default: the system template's, or 1GiB)"},
+		{"disk", "disk", "`SIZE` of the first disk (default 10GiB with an image); 0: the image's or template's size"},
 		{"network", "network", "`network` of its first NIC (default \"default\", or the network template's)"},
 		{"system_template", "system-template", "system `template`"},
 		{"network_template", "network-template", "network `template`: further NICs"},
@@ -45,14 +45,14 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 	} {
 		_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(names)) // the flag exists: it was added above
 	}
-	f.StringArrayVar(&p.keys, "ssh-key", nil, "public key: a `file` or the line itself (repeatable)")
-	f.StringVar(&p.ready, "ready", "metadata", "report, metadata or started")
-	f.StringVar(&p.follow, "userdata", "", "`live`: the user-data of instances follows what is changed of it; or pinned (default)")
-	f.StringVar(&p.params, "params", "", "YAML or JSON `file` that declares the params, or - for standard input")
-	f.BoolVar(&p.protected, "protect", false, "instances are protected when they are made")
-	f.BoolVar(&p.hold, "hold", false, "instances are defined and left off")
-	f.StringVar(&p.onFailure, "on-failure", "", "what becomes of a create job that fails: `rollback` (default), keep, or retry with attempts and the first wait, such as retry:5:30s")
-	f.BoolVar(&p.open, "no-params", false, "declare no params: a request may give whatever a template reads")
+	f.StringArrayVar(&p.keys, "ssh-key", nil, "public SSH key: a `FILE` or the key itself (repeatable)")
+	f.StringVar(&p.ready, "ready", "metadata", "when a create job has succeeded, as `CONDITION`: report, metadata or started")
+	f.StringVar(&p.follow, "userdata", "", "`MODE` of the user-data of instances: live (follow changes) or pinned (default)")
+	f.StringVar(&p.params, "params", "", "YAML or JSON `FILE` that declares the parameters, or - for standard input")
+	f.BoolVar(&p.protected, "protect", false, "protect instances when they are created")
+	f.BoolVar(&p.hold, "hold", false, "define instances without starting them")
+	f.StringVar(&p.onFailure, "on-failure", "", "what to do if a create job fails, as `POLICY`: rollback (default), keep, or retry:ATTEMPTS:FIRST-WAIT such as retry:5:30s")
+	f.BoolVar(&p.open, "no-params", false, "remove the declarations: a request may set any parameter that a template uses")
 	p.served.Add(c)
 }
 

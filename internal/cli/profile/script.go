@@ -9,8 +9,8 @@ import (
 
 func ScriptCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "script", Short: "Provisioning scripts",
-		Long: `Provisioning scripts, in Python as PVC has them. "empty" is always there.`,
+		Use: "script", Short: "Manage provisioning scripts",
+		Long: `Manage provisioning scripts, in Python as in PVC. The script "empty" always exists.`,
 	})
 	d := &documents[client.Script]{
 		a: a, label: "provisioning script", plural: "scripts", suffix: ".py",

@@ -17,14 +17,14 @@ func scriptCheck(a *cli.App) *cobra.Command {
 	var interpreter string
 	c := &cobra.Command{
 		Use: "check FILE", Short: "Check a provisioning script, or standard input for -, without running it", Args: cobra.ExactArgs(1),
-		Long: `Check a provisioning script without running any of it: that it is Python, that it
-has a class VMBuilderScript or a function install, that its steps take what they
-are given, and that what it imports from the library is there. Hints are about what
-is often meant otherwise. The exit status is 1 when there is an error.
+		Long: `Check a provisioning script without running it: that it is Python, that it has a class
+VMBuilderScript or a function install, that its steps accept their arguments, and that
+its imports from the library exist. Hints point out frequent mistakes. The exit status is
+1 if there is an error.
 
-It needs Python 3 on this machine, and no server. Where there is no Python, only
-the text is checked: its length, and that it is UTF-8. So does the server when a
-script is added; the rest shows when a job runs it.`,
+The check needs Python 3 on this machine but no server. Without Python, only the length
+and the encoding (UTF-8) are checked. The server checks the same when a script is added;
+other errors show when a job runs it.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			text, err := a.ReadArg(args[0], seedbed.MaxDocument)
 			if err != nil {
@@ -33,7 +33,7 @@ script is added; the rest shows when a job runs it.`,
 			found, err := python.Check(ctx, interpreter, text)
 			if errors.Is(err, python.ErrNoInterpreter) {
 				found = append(python.CheckText(text), python.Finding{
-					Level: python.Hint, Text: interpreter + " is not installed here: the text was checked, and not what it says as Python",
+					Level: python.Hint, Text: interpreter + " is not installed here: only the text was checked, not the Python in it",
 				})
 			} else if err != nil {
 				return err
@@ -42,7 +42,7 @@ script is added; the rest shows when a job runs it.`,
 		}),
 		ValidArgsFunction: a.Completion(cli.Files),
 	}
-	c.Flags().StringVar(&interpreter, "python", "python3", "the `interpreter` that reads it")
+	c.Flags().StringVar(&interpreter, "python", "python3", "`INTERPRETER` that parses it")
 	return c
 }
 
@@ -64,7 +64,7 @@ func printScriptFindings(a *cli.App, file string, found []python.Finding) error 
 			return err
 		}
 	} else {
-		a.PrintTable([]string{"line", "level", "finding"}, rows, file+": nothing to find fault with")
+		a.PrintTable([]string{"line", "level", "finding"}, rows, file+": no problems found")
 	}
 	if errs > 0 {
 		return fmt.Errorf("%s: %d error(s)", file, errs)

@@ -21,18 +21,17 @@ func scriptOptions(a *cli.App) *cobra.Command {
 		c                           *cobra.Command
 	)
 	c = &cobra.Command{
-		Use: "options NAME", Short: "Show or change what a script is let out of its sandbox for", Args: cobra.ExactArgs(1),
-		Long: `Show what a provisioning script is let out of its sandbox for, and bounded by, or
-change it. Jobs that run keep what they began with.
+		Use: "options NAME", Short: "Show or change the sandbox options of a script", Args: cobra.ExactArgs(1),
+		Long: `Show or change the sandbox options and limits of a provisioning script. Running jobs
+keep the options that they started with.
 
-A script is skipped for a profile of whose disks none has a mountpoint or a
-filesystem: its disks are made at once, as clones or blank. With --always the script
-makes those as well, such as clones that it changes or the disks of an OVA image.
+A script is skipped if no disk of the profile has a mountpoint or a filesystem: the
+disks are then made directly, as clones or blank. With --always the script also runs
+then, for example to change clones or the disks of an OVA image.
 
-With --privileged a script runs as root of the worker's host, with the host's
-/dev, /sys and /run, as PVC's scripts do: it can do anything to the host. Only an
-admin can ask for that, and it is for the script's present text: another has to
-be granted it anew.`,
+With --privileged a script runs as root of the worker's host, with the host's /dev, /sys
+and /run, as PVC's scripts do: it can do anything to the host. Only an admin can grant
+that, and only for the present text of the script: a changed text needs a new grant.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
 			if err != nil {
@@ -60,9 +59,9 @@ be granted it anew.`,
 	}
 	c.Flags().BoolVar(&privileged, "privileged", false, "root of the host, with its /dev, /sys and /run")
 	c.Flags().BoolVar(&network, "network", false, "the host's network")
-	c.Flags().BoolVar(&always, "always", false, "run it where no disk has a mountpoint or a filesystem, too")
-	c.Flags().DurationVar(&limit, "time", 0, "how long its steps may take together; 0s for the worker's limit")
-	c.Flags().StringVar(&memory, "memory", "", "its memory, such as "+seedbed.GiB.String()+"; 0 for the worker's limit")
+	c.Flags().BoolVar(&always, "always", false, "also run it if no disk has a mountpoint or a filesystem")
+	c.Flags().DurationVar(&limit, "time", 0, "time limit of all its steps together; 0s: the worker's limit")
+	c.Flags().StringVar(&memory, "memory", "", "memory limit, such as "+seedbed.GiB.String()+"; 0: the worker's limit")
 	return c
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func TemplateCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Virtual hardware, NICs and disks"})
+	c := cli.Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Manage templates of hardware, NICs and disks"})
 	system := cli.Group(&cobra.Command{Use: "system", Short: "Virtual hardware"})
 	system.AddCommand(systemAdd(a), systemModify(a), systemRemove(a), systemList(a))
 	c.AddCommand(system, networkTemplateCmd(a), storageTemplateCmd(a))
@@ -37,19 +37,19 @@ const defaultMaxDowntime = 300 // milliseconds, as libvirt's and PVC's
 // add adds the flags; downtime is the default of --max-downtime.
 func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	f := c.Flags()
-	f.IntVarP(&s.vcpus, "vcpus", "u", 0, "virtual `CPUs`")
+	f.IntVarP(&s.vcpus, "vcpus", "u", 0, "number of virtual `CPUS`")
 	f.IntVarP(&s.vram, "vram", "m", 0, "memory in `MB` (MiB)")
 	s.serial.Add(c, "serial", "s", "S", "a serial console", false)
 	s.vnc.Add(c, "vnc", "n", "N", "a VNC console", false)
-	f.StringVarP(&s.vncBind, "vnc-bind", "b", "", "`address` that VNC listens on instead of localhost")
-	f.StringVar(&s.nodeLimit, "node-limit", "", "`nodes` that may run it, separated by commas")
-	cli.AddChoice(c, &s.nodeSelector, "node-selector", "", "how a node is chosen, none by the installation's way",
+	f.StringVarP(&s.vncBind, "vnc-bind", "b", "", "`ADDRESS` that VNC listens on instead of localhost")
+	f.StringVar(&s.nodeLimit, "node-limit", "", "allowed `NODES`, separated by commas")
+	cli.AddChoice(c, &s.nodeSelector, "node-selector", "", "how a node is chosen; none: as the installation does",
 		"mem", "memprov", "vcpus", "vms", "load", "none")
-	f.BoolVar(&s.nodeAutostart, "node-autostart", false, "start it when its node starts")
-	cli.AddChoice(c, &s.migrationMethod, "migration-method", "", "how it changes nodes", "none", "live", "shutdown")
-	cli.AddChoice(c, &s.diskBus, "disk-bus", "", "how its disks are attached: each by itself, or all to one controller", "virtio", "scsi")
-	f.BoolVar(&s.diskCopy, "disk-copy", false, "copy its disks whole from their images, where they would be clones")
-	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`milliseconds` that a live migration may stop it for")
+	f.BoolVar(&s.nodeAutostart, "node-autostart", false, "start instances when their node starts")
+	cli.AddChoice(c, &s.migrationMethod, "migration-method", "", "how instances move between nodes", "none", "live", "shutdown")
+	cli.AddChoice(c, &s.diskBus, "disk-bus", "", "how disks are attached: each by itself, or all to one controller", "virtio", "scsi")
+	f.BoolVar(&s.diskCopy, "disk-copy", false, "copy disks completely from their images instead of cloning")
+	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`MILLISECONDS` that a live migration may pause an instance")
 }
 
 // request is what was said.
@@ -68,7 +68,7 @@ func systemAdd(a *cli.App) *cobra.Command {
 		c     *cobra.Command
 	)
 	c = &cobra.Command{
-		Use: "add NAME --vcpus CPUS --vram MB", Short: "Make a system template", Args: cobra.ExactArgs(1),
+		Use: "add NAME --vcpus CPUS --vram MB", Short: "Add a system template", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r := flags.request(c)
 			r.Serial, r.VNC, r.MigrationMaxDowntime = new(flags.serial.Wanted()), new(flags.vnc.Wanted()), &flags.maxDowntime
@@ -89,11 +89,11 @@ func systemModify(a *cli.App) *cobra.Command {
 		c     *cobra.Command
 	)
 	c = &cobra.Command{
-		Use: "modify NAME", Short: "Change what is said of a system template; instances stay as they are", Args: cobra.ExactArgs(1),
+		Use: "modify NAME", Short: "Change a system template; existing instances are not affected", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r := flags.request(c)
 			if r == (client.SystemTemplateRequest{}) {
-				return "", cli.Usagef("modify %s: say what is to change, such as --vcpus 4", args[0])
+				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
 			}
 			return api.ChangeSystemTemplate(ctx, args[0], r)
 		}),

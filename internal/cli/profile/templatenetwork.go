@@ -13,7 +13,7 @@ import (
 
 func networkTemplateCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Short: "NICs"})
-	vni := cli.Group(&cobra.Command{Use: "vni", Short: "The networks of a network template"})
+	vni := cli.Group(&cobra.Command{Use: "vni", Short: "Manage the networks of a network template"})
 	vni.AddCommand(vniAdd(a), vniRemove(a))
 	c.AddCommand(networkTemplateAdd(a), networkTemplateRemove(a), networkTemplateList(a), vni)
 	return c
@@ -22,11 +22,11 @@ func networkTemplateCmd(a *cli.App) *cobra.Command {
 func networkTemplateAdd(a *cli.App) *cobra.Command {
 	var mac string
 	c := &cobra.Command{
-		Use: "add NAME", Short: "Make a network template",
-		Long: `Make a network template, without networks yet (vni add). In --mac-template {prefix}
-stands for 52:54:01, {vmid} for the hexadecimal digit of the number at the end of
-the instance's name (modulo 16, 0 without one) and {netid} for that of the NIC,
-counted from 0. Without a MAC template addresses are drawn.`,
+		Use: "add NAME", Short: "Add a network template",
+		Long: `Add a network template; "vni add" then adds networks to it. In --mac-template, {prefix}
+stands for 52:54:01, {vmid} for the hexadecimal digit of the number at the end of the
+instance's name (modulo 16, 0 if it has none) and {netid} for that of the NIC, counted
+from 0. Without a MAC template, addresses are generated randomly.`,
 		Example: `  seedbed provisioner template network add lan --mac-template '{prefix}:2f:1f:{vmid}{netid}'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
@@ -34,7 +34,7 @@ counted from 0. Without a MAC template addresses are drawn.`,
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().StringVarP(&mac, "mac-template", "m", "", "`template` of MAC addresses")
+	c.Flags().StringVarP(&mac, "mac-template", "m", "", "`TEMPLATE` of MAC addresses")
 	return c
 }
 
@@ -66,12 +66,12 @@ func vniAdd(a *cli.App) *cobra.Command {
 		}),
 		ValidArgsFunction: a.Completion(cli.NetworkTemplates, cli.Networks),
 	}
-	c.Flags().BoolVarP(&again, "permit-duplicate", "d", false, "add a second NIC on a network that the template has")
+	c.Flags().BoolVarP(&again, "permit-duplicate", "d", false, "add a second NIC on a network that the template already has")
 	return c
 }
 
 func vniRemove(a *cli.App) *cobra.Command {
-	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Remove from network template %s the network %s",
+	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Of network template %s remove network %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveTemplateNetwork(ctx, args[0], args[1])
 		}, cli.NetworkTemplates, cli.TemplateVNIs)

@@ -13,7 +13,7 @@ import (
 
 func storageTemplateCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "storage", Short: "Disks"})
-	disk := cli.Group(&cobra.Command{Use: "disk", Short: "The disks of a storage template"})
+	disk := cli.Group(&cobra.Command{Use: "disk", Short: "Manage the disks of a storage template"})
 	disk.AddCommand(diskAdd(a), diskRemove(a))
 	c.AddCommand(storageAdd(a), storageRemove(a), storageList(a), disk)
 	return c
@@ -21,7 +21,7 @@ func storageTemplateCmd(a *cli.App) *cobra.Command {
 
 func storageAdd(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "add NAME", Short: "Make a storage template, without disks yet (disk add)", Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Add a storage template without disks (see disk add)", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.AddStorageTemplate(ctx, args[0])
 		}),
@@ -69,18 +69,18 @@ func diskAdd(a *cli.App) *cobra.Command {
 	)
 	c = &cobra.Command{
 		Use: "add NAME DISK --pool POOL", Short: "Add a disk, such as sda, to a storage template",
-		Long: `Add a disk to a storage template: a clone of an image of the pool (--source-volume),
-or a blank one (--size). DISK is a name such as sda or vda, the same form for all
-disks of a template; the first is the root disk. Filesystem, its arguments and the
-mountpoint are for the script. An argument is key=value without dashes: one is put
-before a key of one letter, two before others.`,
+		Long: `Add a disk to a storage template: a clone of an image in the pool (--source-volume), or
+a blank disk (--size). DISK is a name such as sda or vda, in the same form for all disks
+of a template; the first is the root disk. The script uses the filesystem, its arguments
+and the mountpoint. An argument is KEY=VALUE without dashes: a key of one letter gets
+one dash, a longer key two.`,
 		Example: `  seedbed provisioner template storage disk add root sda -p default -i debian-13
   seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
 			r.SizeGB = cli.Given(c, "size", size)
 			if r.Source != "" && (r.SizeGB != nil || r.Filesystem != "" || r.Mountpoint != "") {
-				return "", cli.Usagef("--source-volume excludes --size, --filesystem and --mountpoint: a clone has the size and the content of its image")
+				return "", cli.Usagef("--source-volume cannot be used with --size, --filesystem or --mountpoint: a clone has the size and content of its image")
 			}
 			if r.Filesystem == "" && (len(args) > 0 || r.Mountpoint != "") {
 				return "", cli.Usagef("--fsarg and --mountpoint need --filesystem")
@@ -91,14 +91,14 @@ before a key of one letter, two before others.`,
 		ValidArgsFunction: a.Completion(cli.StorageTemplates, cli.NoNames),
 	}
 	f := c.Flags()
-	f.StringVarP(&r.Pool, "pool", "p", "", "storage `pool` of the disk")
-	f.StringVarP(&r.Source, "source-volume", "i", "", "`image` that it is a clone of")
+	f.StringVarP(&r.Pool, "pool", "p", "", "storage `POOL` of the disk")
+	f.StringVarP(&r.Source, "source-volume", "i", "", "`IMAGE` to clone it from")
 	f.IntVarP(&size, "size", "s", 0, "size of a blank disk in `GB` (GiB)")
-	f.StringVarP(&r.Filesystem, "filesystem", "f", "", "`filesystem` of a blank disk")
-	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `key=value`, without dashes (repeatable)")
-	f.StringVarP(&r.Mountpoint, "mountpoint", "m", "", "`path` at which the script finds the filesystem")
+	f.StringVarP(&r.Filesystem, "filesystem", "f", "", "`FILESYSTEM` of a blank disk")
+	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `KEY=VALUE`, without dashes (repeatable)")
+	f.StringVarP(&r.Mountpoint, "mountpoint", "m", "", "`PATH` at which the script mounts the filesystem")
 	// PVC's -f is the filesystem here; a message has no other form than JSON.
-	f.StringVar(&a.Flags.Format, "format", "", "`pretty` or json")
+	f.StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
 	// The flags exist: they were added above.
 	_ = c.MarkFlagRequired("pool")
 	_ = c.RegisterFlagCompletionFunc("pool", cobra.NoFileCompletions)
@@ -121,7 +121,7 @@ func dashed(args []string) []string {
 }
 
 func diskRemove(a *cli.App) *cobra.Command {
-	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Remove from storage template %s the disk %s",
+	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Of storage template %s remove disk %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return api.RemoveTemplateDisk(ctx, args[0], args[1])
 		}, cli.StorageTemplates, cli.TemplateDisks)

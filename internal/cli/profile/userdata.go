@@ -9,9 +9,10 @@ import (
 
 func UserdataCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "userdata", Short: "User-data that profiles share",
-		Long: `User-data that profiles share. A document is kept and served byte for byte: cloud-config,
-a script, a MIME multipart document, whatever the guest reads. "empty" is always there.`,
+		Use: "userdata", Short: "Manage user-data documents that profiles share",
+		Long: `Manage user-data documents that profiles share. A document is stored and served byte for
+byte: cloud-config, a script, a MIME multipart document, or anything that the guest
+reads. The document "empty" always exists.`,
 	})
 	d := &documents[client.UserDataDocument]{
 		a: a, label: "userdata document", plural: "userdata documents", suffix: ".yaml",

@@ -13,11 +13,11 @@ func CleanupCommand(a *cli.App) *cobra.Command {
 	var dryRun, force bool
 	c := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Take away what nothing owns any more",
-		Long: `Take away what nothing owns any more: addresses of instances whose domain is
-gone, expired leases, old records. It runs by itself, too; this runs it now.
-On a node of which it does not see everything it touches nothing, and says so; when
-there is no other node, it refuses.`,
+		Short: "Remove stale resources",
+		Long: `Remove stale resources: addresses of instances whose domain is gone, expired leases
+and old records. The cleanup also runs periodically; this command runs it now.
+It skips a node whose inventory is incomplete and reports that. If that is the only
+node, it refuses to run.`,
 		Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			api, err := a.Client()
@@ -32,13 +32,13 @@ there is no other node, it refuses.`,
 				return err
 			}
 			if report.Refused != "" {
-				return seedbed.Errorf(seedbed.ErrConflict, "the cleanup touched nothing: %s", report.Refused)
+				return seedbed.Errorf(seedbed.ErrConflict, "the cleanup was refused: %s", report.Refused)
 			}
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would go")
-	c.Flags().BoolVar(&force, "force", false, "go on although the inventory looks wrong")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
+	c.Flags().BoolVar(&force, "force", false, "continue even if the inventory looks wrong")
 	return c
 }
 
@@ -50,7 +50,7 @@ func printCleanup(a *cli.App, r seedbed.CleanupReport, dryRun bool) error {
 	for _, t := range r.Items {
 		rows = append(rows, []string{t.Task, t.Action, t.Subject, t.Detail})
 	}
-	none := "nothing to take away"
+	none := "nothing to clean up"
 	if r.Refused != "" {
 		none = ""
 	}
@@ -61,7 +61,7 @@ func printCleanup(a *cli.App, r seedbed.CleanupReport, dryRun bool) error {
 		a.Say("%s", cli.Printable(why))
 	}
 	if dryRun && len(rows) > 0 {
-		a.Say("nothing was touched: this was a dry run")
+		a.Say("dry run: nothing was changed")
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func ImageCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Disks that instances are cloned from"})
+	c := cli.Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Manage disk images that instances are cloned from"})
 	c.AddCommand(imageAdd(a), imageUpload(a), imageList(a), imageShow(a), imageRemove(a))
 	return c
 }
@@ -30,9 +30,9 @@ func imageAdd(a *cli.App) *cobra.Command {
 		Use:   "add NAME FILE",
 		Short: "Import a disk image from a file on the host",
 		Long: `Import a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
-a file on the host of a seedbed-worker: the control host's, or that of --node. The
-image is a copy, and the file may go afterwards. A file that is on this machine
-alone is sent by: seedbed image upload.`,
+a file on the control host, or on the node given with --node. The image is a copy;
+you can delete the file afterwards. To import a file from this machine, use
+seedbed image upload.`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			r.Name = args[0]

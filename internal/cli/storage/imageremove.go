@@ -11,13 +11,13 @@ import (
 )
 
 func imageRemove(a *cli.App) *cobra.Command {
-	c := a.JobAction("remove NAME", "Remove an image that nothing needs any more", 1,
+	c := a.JobAction("remove NAME", "Remove an unused image", 1,
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveImage(ctx, args[0])
 		})
 	c.Aliases = []string{"rm"}
-	c.Long = `Remove an image, also what is left of an import that could not be undone. It is
-refused while profiles name the image or disks are clones of it: remove them
-first, or give the instances disks of their own (seedbed vm flatten).`
+	c.Long = `Remove an image, or what is left of an import that could not be rolled back. It is
+refused while profiles name the image or disks are clones of it: remove them first,
+or make the instances' disks independent (seedbed vm flatten).`
 	return a.Confirmed("Remove image %s", c)
 }

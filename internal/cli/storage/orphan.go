@@ -14,15 +14,16 @@ import (
 
 func OrphanCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "orphan", Aliases: []string{"orphans"}, Short: "What jobs that were undone could not take back",
-		Long: `What jobs that were undone could not take back, because a pool or a host did not
-answer then. The cleanup has them undone once more, after ten minutes for the first time
-and then less and less often. What is left of a rebuild, a resize, a flatten or a power job stays
-until you ask for it, but for disks that a rebuild has made. Nothing is taken away of an instance that
-another job has worked on since: what is left of that goes when it is removed.
+		Use: "orphan", Aliases: []string{"orphans"}, Short: "Resources left behind by jobs whose rollback was incomplete",
+		Long: `Resources left behind by jobs whose rollback was incomplete, because a pool or a host
+did not answer. The cleanup retries the rollback, first after ten minutes and then less
+and less often. What a rebuild, resize, flatten or power job left stays until you run
+"seedbed orphan undo", except for disks that a rebuild made. Resources of an instance that
+a later job has worked on stay until the instance is removed.
 
-Besides, the list has what carries Seedbed's tag and is of no instance or image that is
-known, as after the database was restored from a copy. Nothing takes that away by itself.`,
+The list also shows resources that carry Seedbed's tag but belong to no known instance or
+image, such as after the database was restored from a backup. They are never removed
+automatically.`,
 	})
 	c.AddCommand(orphanList(a), orphanUndo(a))
 	return c
@@ -30,9 +31,9 @@ known, as after the database was restored from a copy. Nothing takes that away b
 
 func orphanList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List what was left behind", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List orphans", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Orphans, "nothing is left behind",
+			return cli.List(ctx, a, (*client.Client).Orphans, "no orphans",
 				[]string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
 				func(o seedbed.Orphan) []string {
 					if o.Stage == "" { // a stray
@@ -46,10 +47,10 @@ func orphanList(a *cli.App) *cobra.Command {
 
 func orphanUndo(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "undo JOB", Short: "Have a job undone once more that has left something behind", Args: cobra.ExactArgs(1),
-		Long: `Have a job undone once more that has left something behind, now rather than when the
-cleanup does. Only the stages are undone of which something is left. Of a rebuild whose instance was
-left with its new disks, this switches the instance off and gives it the former ones.`,
+		Use: "undo JOB", Short: "Retry the rollback of a job that left resources behind", Args: cobra.ExactArgs(1),
+		Long: `Retry the rollback of a job that left resources behind, without waiting for the cleanup.
+Only stages that left something are rolled back. If a rebuild left an instance with its
+new disks, this stops the instance and gives it the former disks.`,
 		ValidArgsFunction: a.Completion(orphaned),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
@@ -60,7 +61,7 @@ left with its new disks, this switches the instance off and gives it the former 
 			if err != nil {
 				return err
 			}
-			a.Say("job %s is undone once more; follow it with: seedbed job watch %s", j.ID.Short(), j.ID.Short())
+			a.Say("job %s is being rolled back again; follow it with: seedbed job watch %s", j.ID.Short(), j.ID.Short())
 			return nil
 		}),
 	}

@@ -53,10 +53,9 @@ func ovaUpload(a *cli.App) *cobra.Command {
 	})
 	c := &cobra.Command{
 		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
-		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a
-profile of that name come to be, of which machines are made (seedbed provisioner
-create). A provisioning script called ova or default_ova must be there, which the
-profile gets; it may be empty.`,
+		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a profile
+of that name are created (use them with seedbed provisioner create). The profile uses
+the provisioning script named ova or default_ova, which must exist and may be empty.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if dry {
 				return plan(c, args)
@@ -65,7 +64,7 @@ profile gets; it may be empty.`,
 		},
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
-	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `pool` of its disks")
+	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `POOL` of its disks")
 	dryFlag(c, &dry)
 	_ = c.MarkFlagRequired("pool") // the flag exists: it was added above
 	return c

@@ -14,7 +14,7 @@ import (
 
 // dryFlag gives a command that imports the flag that has it only tell.
 func dryFlag(c *cobra.Command, dry *bool) {
-	c.Flags().BoolVar(dry, "dry-run", false, "tell what would be made and what is in its way, and do nothing")
+	c.Flags().BoolVar(dry, "dry-run", false, "only show what would be done and what prevents it")
 }
 
 // tellImport tells what an import would make; an error when it would be refused.

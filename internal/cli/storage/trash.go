@@ -16,10 +16,10 @@ import (
 
 func TrashCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "trash", Short: "Disks that were removed and still exist",
-		Long: `Disks that were removed and still exist. Where the pool's configuration has the
-key trash, the disks of an instance that is removed are kept for that time, and
-then purged by the cleanup.`,
+		Use: "trash", Short: "Manage removed disks that can still be restored",
+		Long: `Manage removed disks that can still be restored. If the pool's configuration sets
+trash, the disks of a removed instance are kept for that time and then purged by the
+cleanup.`,
 	})
 	c.AddCommand(trashList(a), trashRestore(a), trashDiscard(a), trashPurge(a))
 	return c
@@ -28,7 +28,7 @@ then purged by the cleanup.`,
 func trashList(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List what was removed, and what was restored", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List removed and restored disks", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			read := func(api *client.Client, ctx context.Context) ([]client.TrashItem, error) { return api.Trash(ctx, node) }
 			return cli.List(ctx, a, read, "the trash is empty",
@@ -62,16 +62,16 @@ func trashed(ctx context.Context, a *cli.App, api *client.Client, node, id strin
 		}
 		return "pool " + i.Pool + " of node " + i.Node
 	})
-	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: say which is meant with --node", id, strings.Join(in, " and "))
+	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: choose one with --node", id, strings.Join(in, " and "))
 }
 
 func trashRestore(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{
-		Use: "restore ID", Short: "Make what is in the trash a volume again",
-		Long: `Make what is in the trash a volume again, under its old name. It is of no
-instance: its data can be copied out of it, and an image made of that copy. No
-cleanup takes it; seedbed trash discard POOL/VOLUME puts it back.`,
+		Use: "restore ID", Short: "Restore a disk from the trash",
+		Long: `Restore a disk from the trash as a volume with its old name. No instance owns it: you
+can copy its data, and import the copy as an image. The cleanup does not remove it; to
+put it back into the trash, use seedbed trash discard POOL/VOLUME.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			api, err := a.Client()
@@ -111,18 +111,18 @@ func restored(v seedbed.VolumeInfo, item client.TrashItem) string {
 	}
 	whose := ""
 	if instance != "" {
-		whose = ", once a disk of " + instance + ","
+		whose = ", formerly a disk of " + instance + ","
 	}
 	lines := [][2]string{
 		{"copy its data out, on " + where + ":", copying},
 		{"boot from it again:", "seedbed image add NAME FILE, and a profile with that image"},
-		{"when it is not needed any more:", "seedbed trash discard " + v.Pool + "/" + v.Name},
+		{"when you no longer need it:", "seedbed trash discard " + v.Pool + "/" + v.Name},
 	}
 	width := 0
 	for _, l := range lines {
 		width = max(width, len(l[0]))
 	}
-	text := fmt.Sprintf("volume %s%s is in pool %s again. It is of no instance, and stays until you discard it.", v.Name, whose, v.Pool)
+	text := fmt.Sprintf("volume %s%s is restored in pool %s. No instance owns it; it stays until you discard it.", v.Name, whose, v.Pool)
 	for _, l := range lines {
 		text += fmt.Sprintf("\n%-*s  %s", width, l[0], l[1])
 	}
@@ -137,13 +137,13 @@ func trashDiscard(a *cli.App) *cobra.Command {
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			pool, name, ok := strings.Cut(args[0], "/")
 			if !ok {
-				return cli.Usagef("%q: want POOL/VOLUME, as seedbed trash restore tells it", args[0])
+				return cli.Usagef("%q: want POOL/VOLUME, as seedbed trash restore prints it", args[0])
 			}
 			api, err := a.Client()
 			if err != nil {
 				return err
 			}
-			if err := a.Sure(yes, "discard "+args[0], "A pool without a trash removes it at once."); err != nil {
+			if err := a.Sure(yes, "discard "+args[0], "A pool without a trash deletes it immediately."); err != nil {
 				return err
 			}
 			item, err := api.DiscardVolume(ctx, node, pool, name)
@@ -153,16 +153,16 @@ func trashDiscard(a *cli.App) *cobra.Command {
 			case a.JSON():
 				return a.PrintJSON(item)
 			case item == nil:
-				a.Say("volume %s is removed: pool %s keeps no trash", name, pool)
+				a.Say("volume %s is deleted: pool %s has no trash", name, pool)
 			default:
-				a.Say("volume %s is in the trash as %s, and purged %s", name, item.ID, a.Ago(item.Expires))
+				a.Say("volume %s is in the trash as %s; it is purged %s", name, item.ID, a.Ago(item.Expires))
 			}
 			return nil
 		}),
 		ValidArgsFunction: a.Completion(restoredVolumes),
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().StringVar(&node, "node", "", "`node` that the volume is on, where several have one of that name")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().StringVar(&node, "node", "", "`NODE` of the volume, if several nodes have one of that name")
 	return c
 }
 
@@ -170,12 +170,12 @@ func trashPurge(a *cli.App) *cobra.Command {
 	var yes, all bool
 	node := ""
 	c := &cobra.Command{
-		Use: "purge [ID]", Short: "Remove from the trash for good, before its time", Args: cobra.MaximumNArgs(1),
-		Long: `Remove one disk, or with --all everything, from the trash for good, before its
-time. Restored volumes stay.`,
+		Use: "purge [ID]", Short: "Permanently delete disks in the trash", Args: cobra.MaximumNArgs(1),
+		Long: `Permanently delete one disk, or with --all every disk, that is in the trash, before
+its time. Restored volumes stay.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			if all == (len(args) == 1) {
-				return cli.Usagef("purge what? Give the ID of one, or --all")
+				return cli.Usagef("nothing to purge is named: give an ID, or --all")
 			}
 			api, err := a.Client()
 			if err != nil {
@@ -197,8 +197,8 @@ time. Restored volumes stay.`,
 		}),
 		ValidArgsFunction: a.Completion(trashIDs),
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&all, "all", false, "everything that is in the trash")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&all, "all", false, "all disks in the trash")
 	cli.OnNode(c, &node)
 	return c
 }
@@ -214,7 +214,7 @@ func purge(ctx context.Context, a *cli.App, api *client.Client, node string, ite
 		a.Say("the trash is empty")
 		return nil
 	}
-	if err := a.Sure(yes, fmt.Sprintf("purge %d disk(s) for good", len(due)), "What is on them is lost."); err != nil {
+	if err := a.Sure(yes, fmt.Sprintf("permanently delete %d disk(s)", len(due)), "Their data is lost."); err != nil {
 		return err
 	}
 	for _, i := range due {

@@ -24,11 +24,11 @@ func imageUpload(a *cli.App) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "upload NAME FILE",
-		Short: "Upload a disk image from here, and import it",
+		Short: "Upload a disk image from this machine and import it",
 		Long: `Upload a disk image (qcow2, raw, vmdk, vdi, an ISO, or an OVA with one disk) from
-this machine, and import it. The server checks its digest as it comes; a file that
-does not come whole leaves nothing behind. An OVA with several disks becomes an
-OVA image: seedbed ova upload.`,
+this machine and import it. The server checks its digest during the upload; an
+incomplete upload leaves nothing behind. For an OVA with several disks, use
+seedbed ova upload.`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			f, size, err := openUpload(args[1])
@@ -55,7 +55,7 @@ OVA image: seedbed ova upload.`,
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
 	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
-	c.Flags().StringVar(&u.Node, "node", "", "`node` that is to take the file in (default: the control host, or the first that has the pool)")
+	c.Flags().StringVar(&u.Node, "node", "", "`NODE` that receives the file (default: the control host, or the first node that has the pool)")
 	dryFlag(c, &dry)
 	w.AddJob(a, c)
 	return c
@@ -64,10 +64,10 @@ OVA image: seedbed ova upload.`,
 // imageFlags are the flags of commands that make an image.
 func imageFlags(c *cobra.Command, pool, sha256, format *string, firmware *seedbed.Firmware) {
 	f := c.Flags()
-	f.StringVar(pool, "pool", "", "`pool` to import into (default: the first)")
-	f.StringVar(sha256, "sha256", "", "hexadecimal `digest` that the file must have")
-	f.StringVar(format, "file-format", "", "`format` that the file must have: qcow2, raw, vmdk, vdi, iso or ova (default: any of them)")
-	f.StringVar((*string)(firmware), "firmware", "", "what machines with this root disk are started by: bios or `uefi` (default: what an OVA says, else bios)")
+	f.StringVar(pool, "pool", "", "`POOL` to import into (default: the first)")
+	f.StringVar(sha256, "sha256", "", "expected SHA-256 `DIGEST` of the file, in hexadecimal")
+	f.StringVar(format, "file-format", "", "expected `FORMAT` of the file: qcow2, raw, vmdk, vdi, iso or ova (default: any)")
+	f.StringVar((*string)(firmware), "firmware", "", "`FIRMWARE` of instances with this root disk: bios or uefi (default: from the OVA, else bios)")
 }
 
 // openUpload opens a file whose size is known.
@@ -78,7 +78,7 @@ func openUpload(path string) (*os.File, seedbed.Bytes, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a file whose size is known: want a disk image or an .ova file", path)
+		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: want a disk image or an .ova file", path)
 	}
 	if err != nil {
 		f.Close()

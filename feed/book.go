@@ -38,16 +38,16 @@ type sharing struct {
 	guests   int
 }
 
-// draft is a book and its templates while they are changed. What it came from stays as it is.
+// draft is a book and its templates while they are changed. What it was copied from does not change.
 type draft struct {
 	guests *book
 	shared map[string]sharing // by the template's text
 	fresh  [256]bool          // parts that are copies already
 }
 
-// draft begins a change of p, from nothing when anew.
-func (p *picture) draft(anew bool) *draft {
-	if anew {
+// draft begins a change of p, or an empty state if empty is set.
+func (p *picture) draft(empty bool) *draft {
+	if empty {
 		return &draft{guests: &book{}, shared: map[string]sharing{}}
 	}
 	guests := *p.guests

@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// Applier takes over what a node serves. Apply may be called with the same
-// state again. An error means that it is not served; the client tries again.
+// Applier serves what the feed delivers. Apply may be called with the same state again. An error means
+// that the state is not served; the client tries again.
 type Applier interface {
 	Apply(ctx context.Context, state seedbed.GuestPlaneState) error
 }
@@ -29,8 +29,8 @@ type ClientConfig struct {
 	// Dir keeps the last state between runs, 0700; it has secrets.
 	Dir     string
 	Applier Applier
-	// Hold says why what was applied last must not be acknowledged yet; nil is that
-	// it may. It is asked again every second. Without Hold everything is acknowledged.
+	// Hold returns why the last applied revision must not be acknowledged yet, or nil if it may
+	// be. It is called again every second. Without Hold everything is acknowledged.
 	Hold func() error
 	// Wait is how long a poll waits for news; zero is 30 s.
 	Wait time.Duration
@@ -48,9 +48,9 @@ type Client struct {
 
 	now    *picture // as last applied
 	synced bool     // everything of the last contact is applied
-	// lacking tells that the server did not have a document that it named last.
-	lacking bool
-	acked   int64 // the revision that the server knows of; -1 is none
+	// missingBlob is set if the server could not supply a document named by its last page.
+	missingBlob bool
+	acked       int64 // the revision that the server knows of; -1 if unknown
 
 	applying sync.Mutex
 	served   bool // a state of this process is applied; guarded by applying
@@ -84,7 +84,7 @@ func NewClient(cfg ClientConfig) *Client {
 		acked: -1, status: Status{Acked: -1}}
 }
 
-// Status tells how the client is doing.
+// Status returns a snapshot of the client's state.
 func (c *Client) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if time.Since(began) > maxBackoff { // one that answers the first question alone is not back
+		if time.Since(began) > maxBackoff { // a server that answers only the first request is not back
 			rest = pace{}
 		}
 		c.lost(err)
@@ -134,8 +134,8 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // follow asks, applies and acknowledges until something fails. The first
-// question does not wait, and the first acknowledgement is always sent, because
-// the server may have been replaced meanwhile.
+// request does not wait, and the first acknowledgement is always sent, because the server may have
+// been replaced.
 func (c *Client) follow(ctx context.Context) error {
 	c.acked = -1
 	var wait time.Duration
@@ -166,7 +166,7 @@ func (c *Client) follow(ctx context.Context) error {
 	}
 }
 
-// acknowledge tells the server what is applied, unless it is held back: held says why.
+// acknowledge reports the applied revision to the server. If that is held back, held says why.
 func (c *Client) acknowledge(ctx context.Context) (held string, err error) {
 	if c.acked == c.now.revision {
 		return "", nil
@@ -183,7 +183,8 @@ func (c *Client) acknowledge(ctx context.Context) (held string, err error) {
 	return "", nil
 }
 
-// take makes a page what is served: documents, disk, applier.
+// take applies a page: it fetches missing documents, stores the state on disk and hands it to the
+// applier.
 func (c *Client) take(ctx context.Context, page parcel) error {
 	next, changed, err := c.now.after(page)
 	if err != nil {
@@ -196,8 +197,9 @@ func (c *Client) take(ctx context.Context, page parcel) error {
 	for _, b := range missing {
 		data, err := c.up.blob(ctx, b.SHA256)
 		if errors.Is(err, seedbed.ErrNotFound) {
-			// Its record was changed meanwhile: what is newer names another. Else all of it is doubtful.
-			if c.lacking = !c.lacking; !c.lacking {
+			// Its record may have changed since: then a newer page names another document. Otherwise
+			// the whole page is doubtful.
+			if c.missingBlob = !c.missingBlob; !c.missingBlob {
 				return c.startOver(err)
 			}
 		}
@@ -217,14 +219,14 @@ func (c *Client) take(ctx context.Context, page parcel) error {
 	if err := c.apply(ctx, next.stateAfter(c.now, page)); err != nil {
 		return fmt.Errorf("apply revision %d: %w", next.revision, err)
 	}
-	c.now, c.synced, c.lacking = next, true, false
+	c.now, c.synced, c.missingBlob = next, true, false
 	if err := c.disk.sweep(next); err != nil {
 		c.cfg.Log.Warn("remove documents that are no longer served", "err", err)
 	}
 	return nil
 }
 
-// startOver makes the next question one for a snapshot; what is served stays.
+// startOver makes the next request ask for a snapshot. What is served does not change.
 func (c *Client) startOver(cause error) error {
 	p := *c.now
 	p.generation, p.revision = "", 0
@@ -236,7 +238,7 @@ func (c *Client) contact(held string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if held != "" && held != c.status.Held {
-		c.cfg.Log.Warn("the feed is applied and not acknowledged", "revision", c.now.revision, "reason", held)
+		c.cfg.Log.Warn("the feed is applied but not acknowledged", "revision", c.now.revision, "reason", held)
 	}
 	if !c.status.Connected {
 		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", c.now.guests.size)
@@ -249,8 +251,8 @@ func (c *Client) contact(held string) {
 // maxTold is how many errors are logged without a contact between them.
 const maxTold = 32
 
-// lost notes an error, and logs it unless it was logged since the last contact: of
-// several servers each has its own.
+// lost records an error, and logs it unless it was logged since the last contact. Each of several
+// servers has errors of its own.
 func (c *Client) lost(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +261,7 @@ func (c *Client) lost(err error) {
 	}
 	if !c.told[err.Error()] && len(c.told) < maxTold {
 		c.told[err.Error()] = true
-		c.cfg.Log.Warn("feed is interrupted; known guests are served on", "err", err)
+		c.cfg.Log.Warn("feed is interrupted; known guests are still served", "err", err)
 	}
 	c.status.Connected, c.status.Problem, c.status.Acked = false, err.Error(), -1
 }

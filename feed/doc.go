@@ -21,7 +21,7 @@
 //
 // A node may have a hundred thousand guests, so a record is kept as the bytes
 // that are its own and a template that it shares with others of its profile,
-// is unpacked when it is asked for, and nobody keeps it a second time: a
+// is unpacked when it is asked for, and is not kept a second time: a
 // [seedbed.GuestPlaneState] is a view of what is kept here. It also says what is new, so that a
 // small change is cheap for the receiver.
 //

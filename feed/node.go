@@ -23,7 +23,7 @@ type Guests interface {
 // Nodes is what a server of other hosts' guest planes asks about them.
 type Nodes interface {
 	Guests
-	// Node is the hypervisor of that name; seedbed.ErrNotFound when there is none.
+	// Node is the hypervisor of that name; seedbed.ErrNotFound if it does not exist.
 	Node(ctx context.Context, name string) (seedbed.Node, error)
 }
 
@@ -36,7 +36,7 @@ type peer interface {
 // waiting polls at once, and returns nil then. The connections of ln tell which node's
 // caller they are (Peer() (node string, err error)), and who is not in nodes is
 // refused. Each is served what is its own node's: its records and their documents, and
-// it tells of its own guests alone. It faces guests, and may have been taken over by one.
+// it may report only on its own guests. It faces guests, and may have been taken over by one.
 func (s *Server) ServeNodes(ctx context.Context, ln net.Listener, nodes Nodes) error {
 	return s.serve(ctx, ln, func(ctx context.Context, c *fiber.Ctx) (caller, error) { return admit(ctx, c, nodes) })
 }
@@ -54,20 +54,20 @@ func (s *Server) ServeNode(ctx context.Context, ln net.Listener, node string, gu
 type caller struct {
 	node   string
 	guests Guests
-	// here tells that it is on this host, and needs no certificate.
+	// here is true for a caller on this host, which needs no certificate.
 	here bool
 }
 
 const callerKey = "seedbed.caller"
 
-// callerOf is who sent a request that was let in.
+// callerOf returns the caller of an admitted request.
 func callerOf(c *fiber.Ctx) caller { return c.Locals(callerKey).(caller) }
 
-// admit finds out who sent a request.
+// admit identifies the caller of a request.
 func admit(ctx context.Context, c *fiber.Ctx, nodes Nodes) (caller, error) {
 	p, ok := c.Context().Conn().(peer)
 	if !ok {
-		return caller{}, errors.New("a connection does not tell whose it is")
+		return caller{}, errors.New("the connection does not identify its peer")
 	}
 	node, err := p.Peer()
 	if err != nil {
@@ -83,7 +83,7 @@ func admit(ctx context.Context, c *fiber.Ctx, nodes Nodes) (caller, error) {
 	return caller{node: node, guests: nodes}, err
 }
 
-// about refuses what is about another node than the caller's.
+// about refuses requests about a node other than the caller's.
 func (who caller) about(node string) error {
 	switch {
 	case who.node == node:

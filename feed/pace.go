@@ -11,11 +11,11 @@ const (
 	maxBackoff   = 2 * time.Second
 )
 
-// pace is how long to rest between tries: longer and longer, from firstBackoff to
-// maxBackoff. A new one begins anew.
+// pace is the exponential backoff between attempts, from firstBackoff to maxBackoff. Its zero value
+// starts at firstBackoff.
 type pace struct{ next time.Duration }
 
-// pause rests, and is false when ctx ended first.
+// pause waits, and returns false if ctx ended first.
 func (p *pace) pause(ctx context.Context) bool {
 	p.next = max(p.next, firstBackoff)
 	d := jitter(p.next)
@@ -26,7 +26,7 @@ func (p *pace) pause(ctx context.Context) bool {
 // jitter spreads retries over the second half of d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
-// pause waits, and is false when ctx ended first.
+// pause waits for d, and returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -25,8 +25,7 @@ func newPicture() *picture {
 	return &picture{guests: &book{}, shared: map[string]sharing{}, blobs: map[string][]byte{}}
 }
 
-// after is the picture that a page makes of p, without new documents, and
-// whether it is another.
+// after returns the state that a page makes of p, without new documents, and whether it differs.
 func (p *picture) after(page parcel) (next *picture, changed bool, err error) {
 	if !page.Snapshot && page.Generation != p.generation {
 		return nil, false, fmt.Errorf("feed: changes of generation %q without a snapshot, this is %q", page.Generation, p.generation)
@@ -59,8 +58,8 @@ func (p *picture) after(page parcel) (next *picture, changed bool, err error) {
 	return next, changed, nil
 }
 
-// follows tells whether p is what came after old: a later revision of the same
-// generation. Whoever gets such pages alone is asked at the pace of what is written.
+// follows reports whether p is a later revision of the same generation as old. A server that sends only
+// such pages is asked again without backoff.
 func (p *picture) follows(old *picture) bool {
 	return p.generation == old.generation && p.revision > old.revision
 }

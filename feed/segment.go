@@ -52,7 +52,7 @@ func createSegment(dir string, l lane, spool string, n uint64) (*segment, error)
 	return &segment{path: path, lane: l, spool: spool, n: n, file: f}, nil
 }
 
-// foundSegment describes a file of an earlier process; nil when it is none of ours.
+// foundSegment describes a file of an earlier process; nil if it is not a spool file.
 func foundSegment(dir string, f os.DirEntry) (*segment, error) {
 	m := segmentForm.FindStringSubmatch(f.Name())
 	if m == nil {
@@ -93,7 +93,7 @@ func (s *segment) seal() {
 }
 
 // read returns whole lines from what was not acknowledged, and where they end. Lines
-// that are no JSON (a tail cut by a crash) are skipped and counted.
+// that are not JSON (a tail cut by a crash) are skipped and counted.
 func (s *segment) read(most int) (lines []json.RawMessage, end int64, broken int, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// refused tells errors that the same batch would meet again at any time. Not
+// refused reports whether the same batch would always meet this error again. Not
 // ErrForbidden: it is the node that is refused then, and may be let in again.
 func refused(err error) bool {
 	for _, kind := range []error{seedbed.ErrInvalid, seedbed.ErrNotFound, seedbed.ErrExists, seedbed.ErrConflict} {
@@ -19,7 +19,7 @@ func refused(err error) bool {
 }
 
 // send sends batch after batch until ctx ends. A batch that the server refuses
-// for good is sent event by event, so that one bad event costs no other.
+// for good is sent event by event, so that one bad event does not lose others.
 func (s *Spool) send(ctx context.Context) {
 	var rest pace
 	single, down := 0, false

@@ -25,8 +25,8 @@ type Source interface {
 	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
 	// Hint is closed at the next committed write of this process.
 	Hint() <-chan struct{}
-	// FeedHint is closed when somebody who waits for it next writes what a node is to
-	// serve. What else is written may change that too.
+	// FeedHint is closed at the next write of a record that a job waits for. Other writes may
+	// change what a node serves, too.
 	FeedHint() <-chan struct{}
 }
 
@@ -92,7 +92,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, admit func(context.
 	return nil
 }
 
-// app answers whom admit lets in.
+// app is the router. It answers only callers that admit accepts.
 func (s *Server) app(ctx context.Context, admit func(context.Context, *fiber.Ctx) (caller, error)) *fiber.App {
 	app := fiber.New(fiber.Config{
 		AppName: "seedbed-feed", StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
@@ -149,8 +149,8 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 }
 
 // poll answers at once when there is news, else after wait, at the end of ctx, or when
-// too many others of the node have begun to wait. What somebody waits for goes out as it
-// comes: a guest plane asks again when it has applied that, and gets at once whatever has come meanwhile.
+// too many others of the node have begun to wait. What a job waits for goes out as it
+// comes: a guest plane asks again when it has applied that, and gets at once what has come since.
 func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
 	var crowded <-chan struct{}
 	if wait > 0 {
@@ -188,7 +188,7 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 	}
 }
 
-// rest waits for d, for news or for the end of ctx.
+// rest waits for d, news or the end of ctx.
 func rest(ctx context.Context, news <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -32,7 +32,7 @@ type saved struct {
 	TokenKey    []byte                `json:"token_key"`
 	Site        seedbed.Site          `json:"site,omitzero"`
 	Maintenance []seedbed.Maintenance `json:"maintenance,omitempty"`
-	// Guests are in the first form of the file alone.
+	// Guests is set only in the first form of the file.
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
 
@@ -77,7 +77,7 @@ func writeSnapshot(w io.Writer, node string, p *picture) error {
 	return err
 }
 
-// readSnapshot reads what follows the magic, and tells whose it is.
+// readSnapshot reads what follows the magic, and returns the node that it is for.
 func readSnapshot(s string) (p *picture, node string, err error) {
 	body, sum, err := cutSum(s)
 	if err != nil {
@@ -145,7 +145,7 @@ func readBody(body string) (*picture, string, error) {
 	return p, head.Node, nil
 }
 
-// expect makes room for n guests in a new book.
+// expect allocates room for n guests.
 func (d *draft) expect(n int) {
 	for i := range d.guests.parts {
 		d.guests.parts[i] = make(map[uuid]packed, n/len(d.guests.parts))

@@ -59,7 +59,7 @@ type Spool struct {
 
 type queued struct {
 	event seedbed.GuestEvent
-	// done gets the outcome once the event is on disk; nil when nobody waits.
+	// done gets the outcome once the event is on disk; nil if no caller waits.
 	done chan error
 }
 
@@ -148,7 +148,7 @@ func (s *Spool) Posted() iter.Seq[seedbed.GuestEvent] {
 	}
 }
 
-// Stats tells how the spool is doing.
+// Stats returns a snapshot of the spool's state.
 func (s *Spool) Stats() SpoolStats {
 	waiting, dropped := s.journal.size()
 	return SpoolStats{Sent: s.sent.Load(), Lost: s.lost.Load(), Waiting: seedbed.Bytes(waiting), Dropped: seedbed.Bytes(dropped)}
@@ -187,8 +187,8 @@ func (s *Spool) write(ctx context.Context) {
 	}
 }
 
-// writeKey writes batch and what else is queued, and answers who waits. When the
-// disk does not take it, the events that nobody waits for are returned to be tried again.
+// writeKey writes batch and what else is queued, and answers the callers that wait. When the
+// disk does not take it, the events that no caller waits for are returned to be tried again.
 func (s *Spool) writeKey(batch []queued) (again []queued) {
 	for len(batch) < 2*queueKey {
 		select {

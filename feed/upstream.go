@@ -30,7 +30,7 @@ const (
 type Remote struct {
 	// Addr is its host and port.
 	Addr string
-	// TLS is the configuration for connections to it, which decides whether it is one.
+	// TLS is the configuration for connections to it, which verifies that it is one.
 	TLS *tls.Config
 }
 
@@ -136,7 +136,7 @@ func (u *upstream) call(ctx context.Context, limit time.Duration, method, path s
 	return err
 }
 
-// call makes one request. passOn tells that another server may do better.
+// call makes one request. passOn is true if another server may do better.
 func (d door) call(ctx context.Context, limit time.Duration, method, path string, send any,
 	receive func(io.Reader) error) (passOn bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -159,7 +159,7 @@ func (d door) call(ctx context.Context, limit time.Duration, method, path string
 	resp, err := d.http.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // without the question, which is another each time
+			err = u.Err // without the URL, which differs each time
 		}
 		return true, seedbed.Errorf(seedbed.ErrUnavailable, "feed: %v", err)
 	}

@@ -9,15 +9,14 @@ import (
 // at every write. A guest plane has one, and another when it has been restarted.
 const maxWaiting = 2
 
-// waiting are the polls that wait, by node, the oldest first.
+// waiting holds the polls that wait, by node, the oldest first.
 type waiting struct {
 	mu    sync.Mutex
 	polls map[string][]chan struct{}
 }
 
-// enter counts a poll in until leave is called. crowded is closed when more have come
-// than may wait: the oldest goes, since the one of a plane that has lost its connection
-// is an older one.
+// enter counts a poll until leave is called. crowded is closed if too many others of the node have come
+// since: the oldest ends first, because it may belong to a guest plane that has lost its connection.
 func (w *waiting) enter(node string) (crowded <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -119,7 +119,7 @@ func decodePage(r io.Reader) (parcel, error) {
 func (p *parcel) readChanges(d *json.Decoder) error {
 	t, err := d.Token()
 	if err != nil || t == nil {
-		return err // null is none
+		return err // null is an empty list
 	}
 	if t != json.Delim('[') {
 		return fmt.Errorf("feed: changes begin with %v, want a list", t)

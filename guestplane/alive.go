@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Alive asks the loop that keeps the servers, which looks a guest up, and gives
-// an error when there is no answer before ctx ends, or a wrong one.
+// Alive makes Run look up a guest. It returns an error if there is no answer before ctx ends, or if the
+// answer is wrong.
 func (p *Plane) Alive(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {

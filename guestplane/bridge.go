@@ -43,7 +43,7 @@ func ifindex(name string) (int, error) {
 	return i.Index, nil
 }
 
-// assign says which networks there are.
+// assign sets the networks to serve.
 func (b *bridges) assign(ctx context.Context, networks []seedbed.Network) {
 	b.networks = map[string]seedbed.Network{}
 	for _, n := range networks {
@@ -52,26 +52,26 @@ func (b *bridges) assign(ctx context.Context, networks []seedbed.Network) {
 	b.match(ctx)
 }
 
-// arrived says that a bridge is up. It may be another than the one that was up before.
+// arrived notes that a bridge is up. It may differ from the one that was up before.
 func (b *bridges) arrived(ctx context.Context, bridge string) {
 	index, err := b.index(bridge)
 	if err != nil {
-		// It is gone again, most likely, and that is told next. No interface has
-		// the number 0, so what is served until then starts anew with the next one.
+		// It is most likely gone again, and the next event says so. No interface has
+		// the number 0, so its servers are restarted with the next one.
 		b.log.Warn("look up a bridge", "bridge", bridge, "err", err)
 	}
 	b.up[bridge] = index
 	b.match(ctx)
 }
 
-// left says that a bridge is gone or down.
+// left notes that a bridge is gone or down.
 func (b *bridges) left(ctx context.Context, bridge string) {
 	delete(b.up, bridge)
 	b.match(ctx)
 }
 
-// match ends what serves an interface or a network that is no more, and waits
-// for it, and starts what is missing.
+// match stops the services of interfaces and networks that are gone, waits for them, and starts those
+// that are missing.
 func (b *bridges) match(ctx context.Context) {
 	b.end(func(bridge string, s *service) bool {
 		index, up := b.up[bridge]
@@ -94,8 +94,8 @@ func (b *bridges) start(ctx context.Context, n seedbed.Network, index int) *serv
 	return s
 }
 
-// end ends those of the services that which says, all at the same time, because
-// a guest can keep each busy for a while.
+// end stops the services that which selects. It stops them all at once, because a guest can keep each
+// busy for a while.
 func (b *bridges) end(which func(string, *service) bool) {
 	var ending []*service
 	for bridge, s := range b.running {
@@ -110,5 +110,5 @@ func (b *bridges) end(which func(string, *service) bool) {
 	}
 }
 
-// stop ends everything.
+// stop stops all services.
 func (b *bridges) stop() { b.end(func(string, *service) bool { return true }) }

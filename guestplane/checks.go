@@ -7,7 +7,7 @@ import (
 	"seedbed/feed"
 )
 
-// FeedChecks tell whether seedbedd answers, and whether it is told what is applied.
+// FeedChecks report whether seedbedd answers, and whether the applied revision is acknowledged.
 func FeedChecks(s feed.Status) []seedbed.Check {
 	check := seedbed.Check{Name: "feed", OK: s.Connected, Detail: s.Problem}
 	switch {

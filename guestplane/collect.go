@@ -39,9 +39,9 @@ var (
 		"Requests without a session token, by whether they were answered.", "result")
 	delayedDesc  = describe("metadata_requests_delayed_total", "Requests that were answered later because of the instance's rate limit.")
 	latencyDesc  = describe("metadata_request_seconds", "Time from a request's header to its answer.")
-	callersDesc  = describe("metadata_callers_total", "Requests of callers that are nobody's, by what became of them.", "result")
-	connsDesc    = describe("metadata_connections", "Connections of guests that are open.")
-	unknownDesc  = describe("metadata_connections_unknown", "Those of them whose caller is unknown.")
+	callersDesc  = describe("metadata_callers_total", "Requests of callers that belong to no instance, by outcome.", "result")
+	connsDesc    = describe("metadata_connections", "Open connections of guests.")
+	unknownDesc  = describe("metadata_connections_unknown", "Open connections whose caller is unknown.")
 	guestsDesc   = describe("metadata_instances", "Instances that are served.")
 	revisionDesc = describe("feed_revision", "Revision of the feed that is applied.")
 	syncDesc     = describe("feed_in_sync", "1 once everything that seedbedd had at the last contact is applied.")
@@ -55,7 +55,7 @@ var (
 	portsDesc    = describe("filter_ports", "Ports of guests with filters in the kernel.")
 	networksDesc = describe("filter_networks", "Networks that are applied.")
 	appliedDesc  = describe("filter_applied_age_seconds",
-		"Seconds since the host's network was last made or found to be what the feed says; -1 before that.")
+		"Seconds since the host's network was last made to match, or found to match, the feed; -1 before that.")
 	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, guestsDesc,
 		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, portsDesc, networksDesc, appliedDesc}
 )

@@ -8,7 +8,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// desired is what the host's network shall be for a state.
+// desired is the desired state of the host's network.
 func desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
 	return netcfg.State{Networks: state.Networks, Ports: func(yield func(netcfg.Port) bool) {
@@ -59,8 +59,8 @@ func (p *Plane) options(state seedbed.GuestPlaneState) netcfg.Options {
 }
 
 // installation is the mark of the installation on its bridges. The token key is
-// the one thing in the feed that is an installation's own and stays; eight
-// digits of its hash say nothing of it.
+// the only thing in the feed that belongs to one installation and never changes. Eight digits of its
+// hash reveal nothing about it.
 func installation(tokenKey []byte) string {
 	if len(tokenKey) == 0 {
 		return ""

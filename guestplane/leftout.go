@@ -11,12 +11,12 @@ import (
 	"seedbed/netcfg"
 )
 
-// A network whose bridge name is somebody else's is left out: its bridge gets no
-// server, the ports of its guests are closed, and the rest of the node is served.
-// Each look at the host tries it again. What its guests' job is told is in held.
+// A network whose bridge name is taken by another bridge is left out: it gets no servers, the ports of
+// its guests are closed, and the rest of the node is served. Each look at the host tries it again. Held
+// says what that means for its guests' jobs.
 
-// settle has the kernel changed, and notes which networks were left out. That
-// alone is no error.
+// settle runs a change of the kernel and notes which networks it left out. Leaving some out is not an
+// error.
 func (p *Plane) settle(change func() error) error {
 	p.settling.Lock()
 	defer p.settling.Unlock()
@@ -37,7 +37,7 @@ func (p *Plane) settle(change func() error) error {
 	return nil
 }
 
-// restore puts right what somebody changed on the host.
+// restore repairs what others changed on the host.
 func (p *Plane) restore(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Restore(ctx) })
 }

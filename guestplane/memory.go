@@ -9,13 +9,12 @@ import (
 // records, which last, and a request leaves next to nothing behind.
 const gcPercent = 32
 
-// SaveMemory sets the collector up for a process that holds much and makes
-// little. The operator's GOGC goes first.
+// SaveMemory tunes the garbage collector for a process that holds much memory and allocates little. GOGC overrides it.
 func SaveMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 }
 
-// returnMemory gives what a large change needed back to the system.
+// returnMemory returns the memory that a large change needed to the system.
 func returnMemory() { debug.FreeOSMemory() }

@@ -16,7 +16,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// kernel is what keeps the host's network as the feed wants it.
+// kernel applies desired state to the host's network.
 type kernel interface {
 	Apply(ctx context.Context, s netcfg.State, o netcfg.Options) error
 	Change(ctx context.Context, gone []string, ports []netcfg.Port) error
@@ -24,18 +24,18 @@ type kernel interface {
 	Verify(ctx context.Context) error
 }
 
-// surroundings is what the servers ask about the host.
-type surroundings interface {
+// host is what the servers ask about the host.
+type host interface {
 	Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error
 	PortHolder(addr netip.AddrPort) (string, error)
 	HasIPv6(bridge string) bool
 	Check(ctx context.Context) []seedbed.Check
 }
 
-// Plane makes the kernel and the servers follow the feed: it is the feed's Applier.
+// Plane makes the kernel and the servers follow the feed. It is the feed's Applier.
 type Plane struct {
 	kernel    kernel
-	host      surroundings
+	host      host
 	directory *metadata.Directory
 	guests    *metadata.Server
 	spool     *feed.Spool
@@ -61,7 +61,7 @@ type Plane struct {
 }
 
 // New returns a plane that has not applied anything yet.
-func New(k kernel, host surroundings, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool,
+func New(k kernel, host host, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool,
 	c config.Metadata, log *slog.Logger) *Plane {
 	return &Plane{
 		kernel: k, host: host, directory: directory, guests: guests, spool: spool, port: c.Port(), log: log, whole: true,
@@ -115,7 +115,7 @@ func (p *Plane) take(state seedbed.GuestPlaneState) {
 	p.signal()
 }
 
-// signal has the loop look at the state again.
+// signal makes Run look at the state again.
 func (p *Plane) signal() {
 	select {
 	case p.changed <- struct{}{}:
@@ -124,7 +124,7 @@ func (p *Plane) signal() {
 }
 
 // Run keeps one set of servers on each bridge until ctx ends. A bridge that
-// someone deletes is made again; its servers start anew, because a listener is
+// someone deletes is made again, and its servers are restarted, because a listener is
 // bound to the interface that it was made for.
 func (p *Plane) Run(ctx context.Context) error {
 	servers := newBridges(p.serveNetwork, ifindex, p.log)
@@ -162,7 +162,7 @@ func (p *Plane) Run(ctx context.Context) error {
 }
 
 // networks are those of the last state that are not left out, and the names of
-// the bridges of all, sorted: that of somebody else may go.
+// the bridges of all, sorted: another's bridge of such a name may go away.
 func (p *Plane) networks() ([]seedbed.Network, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

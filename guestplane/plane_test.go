@@ -166,7 +166,7 @@ func stateWith(networks []seedbed.Network, guests ...seedbed.Guest) seedbed.Gues
 
 func testPlane(k interface {
 	kernel
-	surroundings
+	host
 }) *Plane {
 	directory := metadata.NewDirectory()
 	return New(k, k, directory, metadata.New(metadata.Config{Directory: directory, Log: quiet}), nil,

@@ -10,8 +10,8 @@ const (
 	maxBackoff   = 2 * time.Second
 )
 
-// repair makes the network what it was, after a bridge went away, and tries
-// again until that is done. It is used by one goroutine.
+// repair restores the network after a bridge went away, and retries until it succeeds. It is used by
+// one goroutine.
 type repair struct {
 	restore func(context.Context) error
 	failed  func(error) // told of each new problem once

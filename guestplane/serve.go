@@ -19,7 +19,7 @@ import (
 // other options arrive.
 const leaseTime = time.Hour
 
-// ipv6Wait is how long a bridge without IPv6 is left before it is asked again.
+// ipv6Wait is the interval at which a bridge is checked for IPv6.
 const ipv6Wait = 5 * time.Second
 
 // serveNetwork serves metadata and DHCP on the bridge of a network, the
@@ -53,7 +53,7 @@ func (p *Plane) addrs(index int) []netip.AddrPort {
 	}
 }
 
-// awaitIPv6 is true once the bridge has IPv6, and false when ctx ends before that.
+// awaitIPv6 waits until the bridge has IPv6. It returns false if ctx ends first.
 func (p *Plane) awaitIPv6(ctx context.Context, bridge string) bool {
 	for ctx.Err() == nil {
 		if p.host.HasIPv6(bridge) {
@@ -81,7 +81,7 @@ func (p *Plane) persist(ctx context.Context, what, bridge string, serve func(con
 			return
 		}
 		if err == nil {
-			err = errors.New("it ended by itself")
+			err = errors.New("it ended unexpectedly")
 		}
 		if err.Error() != last {
 			last = err.Error()
@@ -91,7 +91,7 @@ func (p *Plane) persist(ctx context.Context, what, bridge string, serve func(con
 	}
 }
 
-// explain adds who has the port to an error of listening.
+// explain adds the holder of the port to an error of listening.
 func (p *Plane) explain(addr netip.AddrPort, err error) error {
 	holder, lookErr := p.host.PortHolder(addr)
 	if lookErr != nil || holder == "" {

@@ -14,13 +14,13 @@ const (
 	lookAfter = 2 * time.Second
 	lookEvery = 30 * time.Second
 	// verifyAfter is how long after the start the filters are made sure of that
-	// an earlier process wrote, and verifyEvery how often again, where somebody changed rules.
+	// an earlier process wrote, and verifyEvery how often again, if rules were changed.
 	verifyAfter = time.Minute
 	verifyEvery = 10 * time.Minute
 )
 
-// Upkeep puts right what somebody changed on the host (a switch, an address, a
-// rule), and tells of each new problem with its fix, until ctx ends.
+// Upkeep repairs what others change on the host (a sysctl, an address, a rule) until ctx ends. It logs
+// each new problem with its fix.
 func (p *Plane) Upkeep(ctx context.Context) error {
 	look := time.NewTimer(lookAfter)
 	defer look.Stop()
@@ -40,7 +40,7 @@ func (p *Plane) Upkeep(ctx context.Context) error {
 		}
 		check := seedbed.Check{Name: what, OK: true}
 		if err := do(ctx); err != nil {
-			check.OK, check.Detail, check.Hint = false, err.Error(), "it is tried again by itself"
+			check.OK, check.Detail, check.Hint = false, err.Error(), "it is retried automatically"
 		}
 		if ctx.Err() == nil {
 			p.tell(append(p.Checks(ctx), check), told)
@@ -53,7 +53,7 @@ func (p *Plane) verify(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Verify(ctx) })
 }
 
-// tell logs the checks that fail, each once until it passes again or fails otherwise.
+// tell logs the checks that fail, each once until it passes or fails differently.
 func (p *Plane) tell(checks []seedbed.Check, told map[string]string) {
 	for _, c := range checks {
 		switch {
@@ -71,8 +71,8 @@ func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
 	return append(p.host.Check(ctx), p.portChecks()...)
 }
 
-// portChecks tell who keeps a metadata address from being bound. On an address
-// that is there on any bridge that is one process on all of them.
+// portChecks report what keeps a metadata address from being bound. An address that is on every bridge
+// has the same holder on all of them.
 func (p *Plane) portChecks() []seedbed.Check {
 	networks, _ := p.networks()
 	if len(networks) == 0 {

@@ -138,7 +138,7 @@ func (c *conn) lookUp(x *index) bool {
 		}
 		c.found = x
 	}
-	life := c.srv.dir.lives.find(c.who) // it may have been forgotten meanwhile
+	life := c.srv.dir.lives.find(c.who) // it may have been forgotten since
 	r := life.recordIn(x)
 	if r == nil {
 		return false
@@ -236,7 +236,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 //
 // It is for good. A next request does not say that the answer has arrived: a
 // caller can send it without, and the answer is then still in a buffer here, or
-// lost on its way and sent anew. Who is out of reach gets nothing of what
+// lost on its way and sent again. Who is out of reach gets nothing of what
 // follows the answer either, as it is one stream.
 func (c *conn) limitHops(most int) error {
 	if c.hops == most {

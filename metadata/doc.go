@@ -26,7 +26,7 @@
 // that nobody is taken for it without one.
 //
 // The kernel is asked once per connection, before its first byte is read. What
-// it said is looked up anew whenever the directory changes, so an instance
+// it said is looked up again whenever the directory changes, so an instance
 // that was retracted gets 404 on a connection that it already had.
 //
 // # Who is not known
@@ -41,7 +41,7 @@
 //
 // Each request of a guest gives an access record, and records cost disk here
 // and at seedbedd, so an instance has 2 a second and bursts of 256 of them.
-// Requests beyond are answered all the same and counted: one record with a path
+// Requests beyond it are still answered, and counted: one record with a path
 // such as "(37 more requests)" follows. The first user-data fetch, the report and
 // leases are always told.
 //
@@ -54,14 +54,14 @@
 // have a value, so nothing that is listed can be missing. The first answer of a
 // crawl (a listing, a token, user-data, a document of OpenStack or NoCloud) pins
 // the whole state for the instance, so that a client sees one; what it polls for
-// (events, spot, instance-action) is told at once all the same.
+// (events, spot, instance-action) is still told at once.
 //
 // http_tokens=required holds for all dialects, http_endpoint=disabled for all
 // requests: an option that a second dialect walks round protects nothing.
 //
 // # A hundred thousand instances
 //
-// [Directory] has an index of NICs alone. A record is unpacked by the feed when
+// [Directory] has only an index of NICs. A record is unpacked by the feed when
 // a connection needs it, and kept on the connection. A small change copies a
 // small part of the index. What is remembered of an instance begins with its
 // first connection.

@@ -84,7 +84,7 @@ func hostID(r *record) string {
 	return stableID("h", r.guest.Node)
 }
 
-// primary is the first NIC; the zero value when there is none.
+// primary is the first NIC; the zero value if there is no NIC.
 func primary(r *record) seedbed.GuestNIC {
 	if len(r.guest.NICs) == 0 {
 		return seedbed.GuestNIC{}

@@ -104,7 +104,7 @@ func rebalance(r *record) ([]byte, bool) {
 func asJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers alone always encode
+		panic(err) // strings and numbers always encode
 	}
 	return b
 }

@@ -74,7 +74,7 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx, who *conn, next fasthttp.Req
 	}
 }
 
-// refusal is the status of a request that is refused whatever it asks for; 0 is none.
+// refusal is the status of a request that is refused whatever it asks for; 0 if it is not refused.
 func (s *Server) refusal(h *fasthttp.RequestHeader, who *conn) int {
 	f, ok := readFraming(h)
 	options := &who.record.guest.Options

@@ -7,7 +7,7 @@ import "seedbed"
 // otherwise: a notice of two minutes must not be a minute late. What was listed
 // in the crawl stays there until it ends, so that no client finds it gone.
 
-// withNews makes r, which nobody else has, what a crawl under p sees while the
+// withNews makes r, which no other goroutine has, what a crawl under p sees while the
 // instance has the record now.
 func (r *record) withNews(p *pin, now *record) *record {
 	r.maintenance, r.guest.Action = now.maintenance, now.guest.Action
@@ -46,5 +46,5 @@ func keepListed(told, now *seedbed.Spot) *seedbed.Spot {
 	return &s
 }
 
-// notice tells whether an action was announced, and not a rebalance alone.
+// notice reports whether an action other than a rebalance was announced.
 func notice(s *seedbed.Spot) bool { return s != nil && s.Action != "" && !s.Time.IsZero() }

@@ -10,7 +10,7 @@ import (
 //
 // network-config is always empty. cloud-init 22.4 does not ask for it; later
 // ones do when DHCP has configured the first NIC already, and would configure
-// it anew by a name that only the guest knows: a configuration that matches by
+// it again by a name that only the guest knows: a configuration that matches by
 // MAC works with netplan, and takes the network from guests whose cloud-init
 // writes files of other kinds. Without one DHCP does it all.
 //

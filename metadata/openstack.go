@@ -74,8 +74,8 @@ func openstackMeta(r *record) ([]byte, bool) {
 }
 
 // openstackVendor is vendor_data.json: an object whose cloud-init member
-// cloud-init takes for its vendor-data. JSON holds text alone, so a document that
-// is none (compressed, say) is left out here.
+// cloud-init takes for its vendor-data. JSON can hold only text, so another document
+// (compressed, say) is left out here.
 func openstackVendor(r *record) ([]byte, bool) {
 	if len(r.vendorData) == 0 || !utf8.Valid(r.vendorData) {
 		return []byte("{}"), true
@@ -112,7 +112,7 @@ type (
 )
 
 // openstackNetwork is network_data.json: DHCP where the network has it, else the
-// address, and with it the default route of the first NIC alone.
+// address, and with it the default route of the first NIC only.
 func openstackNetwork(r *record) ([]byte, bool) {
 	links, networks, services := []openstackLink{}, []openstackNet{}, []openstackService{}
 	for i, nic := range r.guest.NICs {

@@ -21,7 +21,7 @@ type Facts struct {
 	MAC seedbed.MAC
 }
 
-// resolve finds the NIC that the facts belong to. When there is none, reason
+// resolve finds the NIC that the facts belong to. If there is no such NIC, reason
 // says why, for the log.
 //
 // Over IPv6 the address proves nothing, as guests choose theirs: the mark and

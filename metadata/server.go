@@ -20,7 +20,7 @@ type Config struct {
 	Directory *Directory
 	// Neighbour looks the caller's MAC up for the cross-check.
 	Neighbour NeighbourFunc
-	// HasLink tells whether this host has an interface of that name. It is asked
+	// HasLink reports whether this host has an interface of that name. It is asked
 	// about a NIC's tap when a caller without a mark would be that NIC by its MAC:
 	// with the tap here, only the mark says who it is. Nil is that none is here.
 	HasLink func(ctx context.Context, name string) (bool, error)

@@ -91,7 +91,7 @@ type throttle struct {
 	lost  atomic.Int64
 }
 
-// ready tells whether to write now, and how many lines were left out before.
+// ready reports whether to write now, and how many lines were left out before.
 func (t *throttle) ready(now time.Time) (lost int64, ok bool) {
 	last := t.last.Load()
 	if now.UnixNano()-last < int64(t.every) || !t.last.CompareAndSwap(last, now.UnixNano()) {

@@ -30,7 +30,7 @@ var tokenText = base64.RawURLEncoding.Strict()
 
 // tokenKey issues and checks IMDSv2 session tokens. A token is stateless: its
 // head and the HMAC-SHA256 over a label, the head and the instance's ID, so
-// that it is good on any host that has the key, and for one instance alone.
+// that it is valid on any host that has the key, but only for one instance.
 // A key of no bytes issues and accepts nothing.
 type tokenKey struct {
 	key    []byte
@@ -51,7 +51,7 @@ func newTokenKey(key []byte) *tokenKey {
 
 func (k *tokenKey) ok() bool { return len(k.key) == tokenKeyLen }
 
-// is tells whether key is this one.
+// is reports whether key is this one.
 func (k *tokenKey) is(key []byte) bool { return hmac.Equal(k.key, key) }
 
 func (k *tokenKey) sum(head []byte, id seedbed.InstanceID) [sha256.Size]byte {
@@ -74,7 +74,7 @@ func (k *tokenKey) issue(id seedbed.InstanceID, now time.Time, ttl time.Duration
 	return tokenText.EncodeToString(append(head, sum[:]...))
 }
 
-// valid tells whether token was issued with this key to that instance and has not ended.
+// valid reports whether token was issued with this key to that instance and has not ended.
 func (k *tokenKey) valid(token []byte, id seedbed.InstanceID, now time.Time) bool {
 	ends, ok := k.check(token, id)
 	return ok && now.Before(ends)
@@ -112,7 +112,7 @@ func parseTTL(v []byte) (time.Duration, bool) {
 	return ttl, ttl >= minTokenTTL && ttl <= maxTokenTTL
 }
 
-// hasToken tells whether the caller's token is good now. One that was good
+// hasToken reports whether the caller's token is valid now. One that was good
 // before on this connection is not hashed again.
 func (c *conn) hasToken(token []byte, now time.Time) bool {
 	key := c.at.token

@@ -76,7 +76,7 @@ func (n *node) children(r *record) []*node {
 	return n.nodes
 }
 
-// present tells whether the record has the leaf, or anything below the directory.
+// present reports whether the record has the leaf, or anything below the directory.
 func (n *node) present(r *record) bool {
 	if n.value != nil {
 		_, ok := n.value(r)

@@ -9,13 +9,13 @@ import (
 // record is what is served of an instance in one state. It never changes.
 type record struct {
 	guest seedbed.Guest
-	// userData and vendorData are nil when there is none; an empty document is not nil.
+	// userData and vendorData are nil if there is no document; an empty document is not nil.
 	userData, vendorData []byte
 	networks             []*seedbed.Network // of guest.NICs; nil where it is not known
 	site                 seedbed.Site
 	maintenance          []seedbed.Maintenance // the guest's own and its node's
 	id                   string                // instance-id as served
-	of                   *index                // that it was made from; nil where there is none
+	of                   *index                // that it was made from; nil if it was not made from an index
 }
 
 // View is one guest with all that its answers are made of.
@@ -43,7 +43,7 @@ func Render(v View, path string) (body []byte, contentType string, ok bool) {
 	return a.body, a.mediaType, a.ok
 }
 
-// newRecord makes what v is served from. network finds a network by its name; nil is none.
+// newRecord makes what v is served from. network finds a network by its name; nil if it is unknown.
 func newRecord(v View, network func(name string) *seedbed.Network) *record {
 	r := &record{guest: v.Guest, userData: v.Documents.UserData, vendorData: v.Documents.VendorData,
 		networks: make([]*seedbed.Network, len(v.Guest.NICs)), site: v.Site, id: v.Guest.ServedID(),

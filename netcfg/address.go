@@ -20,11 +20,11 @@ const plainMetric = 1 << 16
 // address is an address of an interface.
 type address struct {
 	prefix netip.Prefix // the address itself with its prefix length
-	scope  uint8        // IPv4 alone
+	scope  uint8        // IPv4 only
 	flags  uint32       // IFA_F_…
-	metric uint32       // of the route that comes with it; IPv4 alone
+	metric uint32       // of the route that comes with it; IPv4 only
 	index  uint32       // of the interface
-	// avoided addresses are not chosen as a source for other traffic; IPv6 alone, where scopes do not do that.
+	// avoided addresses are not chosen as a source for other traffic; IPv6 only, where scopes do not do that.
 	avoided bool
 }
 
@@ -45,7 +45,7 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	return want
 }
 
-// ensureAddrs gives the bridge its addresses, and takes away any other: a bridge of ours is ours alone.
+// ensureAddrs gives the bridge its addresses, and removes any other: a managed bridge has only our addresses.
 func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool) error {
 	want := map[netip.Prefix]address{}
 	for _, a := range wantAddrs(n, v6) {

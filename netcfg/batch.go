@@ -64,7 +64,7 @@ func (b *batch) replace(c *nftables.Conn, t *table, exists bool, version string,
 
 // elements makes the sets of a table right whose rules are; have is its digest.
 // It is for few ports: the kernel goes through a set from its beginning for
-// each part of a listing, so that writing many anew takes a fraction of the time.
+// each part of a listing, so that writing many again takes a fraction of the time.
 func (b *batch) elements(c *nftables.Conn, t *table, ref *nftables.Table, have string, p *plan) error {
 	want := p.digest()
 	changed := 0
@@ -88,7 +88,7 @@ func (b *batch) elements(c *nftables.Conn, t *table, ref *nftables.Table, have s
 		}
 	}
 	if changed > 0 && have == want {
-		b.log.Warn("somebody changed the filters; they are put right", "family", familyName(t.family), "elements", changed)
+		b.log.Warn("the filters were changed externally; restoring", "family", familyName(t.family), "elements", changed)
 	}
 	if changed > 0 || have != want {
 		noteDigest(c, ref, want)

@@ -23,7 +23,7 @@ func (p *plan) alias(n seedbed.Network) string {
 	return aliasPrefix + n.Name + markBefore + p.installation
 }
 
-// madeFor tells whether l is a bridge that some Apply made, for which network,
+// madeFor reports whether l is a bridge that some Apply made, for which network,
 // and of which installation; earlier releases left no mark.
 func (l link) madeFor() (network, installation string, ok bool) {
 	rest, ok := strings.CutPrefix(l.alias, aliasPrefix)
@@ -155,7 +155,7 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 	}
 	v6 := hasIPv6(n.Bridge)
 	if !v6 {
-		m.once("no IPv6 "+n.Bridge, "IPv6 is switched off on a bridge; its guests are served over IPv4 alone", "bridge", n.Bridge)
+		m.once("no IPv6 "+n.Bridge, "IPv6 is switched off on a bridge; its guests are served only over IPv4", "bridge", n.Bridge)
 	}
 	if err := rt.ensureAddrs(l, n, v6); err != nil {
 		return err

@@ -46,7 +46,7 @@ func checkNeighbours(family string, ports int) seedbed.Check {
 		}
 	}
 	switch {
-	case errors.Is(err, seedbed.ErrNotFound): // it belongs to the first network namespace alone
+	case errors.Is(err, seedbed.ErrNotFound): // it exists only in the first network namespace
 		return passed(name, "its size is set outside this network namespace")
 	case err != nil:
 		return failed(name, err, "")
@@ -65,7 +65,7 @@ func checkForwarding() seedbed.Check {
 	return passed("ip_forward", "%s is 1", sysctlName(keyForward))
 }
 
-// bridgedByNetfilter tells whether br_netfilter hands frames between two ports
+// bridgedByNetfilter reports whether br_netfilter hands frames between two ports
 // of a bridge to the firewalls of IPv4.
 func bridgedByNetfilter() bool {
 	v, err := readSysctl("net/bridge/bridge-nf-call-iptables")
@@ -116,7 +116,7 @@ func checkSwitches(bridge string) (hint string, problem error) {
 	}{
 		{"rp_filter", func(all, own int) bool { return max(all, own) == 1 }, func(int) (string, int) { return bridge, 2 }},
 		{"accept_local", func(all, own int) bool { return all == 0 && own == 0 }, func(int) (string, int) { return bridge, 1 }},
-		// 2 wants the guest in the subnet of the metadata address, 8 answers nobody.
+		// 2 wants the guest in the subnet of the metadata address, 8 never answers.
 		{"arp_ignore", func(all, own int) bool { return max(all, own) == 2 || max(all, own) == 8 }, func(all int) (string, int) {
 			if all == 2 || all == 8 {
 				return "all", 1

@@ -13,7 +13,7 @@ import (
 
 // digest identifies the elements of all sets of both tables. It is kept in the
 // kernel beside them, in the comment of a rule that is written in the same
-// batch, so that a listing of that one rule tells whether they are the wanted ones.
+// batch, so that a listing of that one rule shows whether they are as desired.
 func (p *plan) digest() string {
 	if p.sum != "" {
 		return p.sum
@@ -68,7 +68,7 @@ func element(key, value string) nftables.SetElement {
 	return nftables.SetElement{Key: []byte(key), Val: []byte(value)}
 }
 
-// between is the difference of the elements that two plans give a set, by memory alone.
+// between is the difference of the elements that two plans give a set, from memory only.
 func (s *set) between(before, after *plan) change {
 	var c change
 	if s.of == nil {

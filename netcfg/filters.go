@@ -12,7 +12,7 @@ import (
 
 // fewPorts is the number of ports up to which the elements are always listed
 // and compared, which takes milliseconds then. With more, their digest is
-// believed, until Verify writes them anew.
+// believed, until Verify writes them again.
 const fewPorts = 2000
 
 // filters is what a Manager knows of the tables in the kernel.
@@ -20,16 +20,16 @@ type filters struct {
 	// plan is what this process last made them say; nil before the first time.
 	plan *plan
 	// generation is that of the ruleset after that; 0 when it is not known, as
-	// when somebody else wrote at the same moment.
+	// when another program wrote at the same moment.
 	generation uint32
-	// believed is true while the elements were taken for right by their digest alone.
+	// believed is true while the elements were assumed to be right only because of their digest.
 	believed bool
 }
 
 // applyRules makes both tables what the plan needs, in one atomic batch. Rules
-// that are right are left alone, and of the elements only the difference is
+// that are right are not touched, and of the elements only the difference is
 // written. With thorough, the kernel's elements are compared one by one, or
-// written anew where they are many, whatever is known of them.
+// written again where they are many, whatever is known of them.
 func (m *Manager) applyRules(p *plan, thorough bool) error {
 	c, err := dialNFT(len(p.ports))
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Manager) applyRules(p *plan, thorough bool) error {
 	return m.filters.now(p, before, b.wrote, b.believed)
 }
 
-// writeDifference is for tables that nobody touched since this process wrote
+// writeDifference is for tables that were not touched since this process wrote
 // them: the difference of two plans is that of the tables.
 func (m *Manager) writeDifference(c *nftables.Conn, p *plan, before uint32) error {
 	b := batch{log: m.log}

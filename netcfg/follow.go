@@ -13,9 +13,9 @@ import (
 
 // Follow calls fn for each of the bridges with its present state, and then
 // whenever that changes: up is true while the interface exists, is up, and was
-// made by Apply, so that nothing is ever served on somebody's own of that name. A
+// made by Apply, so that nothing is ever served on another's bridge of that name. A
 // bridge that was removed and made again gives false and then true, even when it was quick, so that
-// what is bound to the old interface can be bound anew. It returns nil when
+// what is bound to the old interface can be bound again. It returns nil when
 // ctx ends, and otherwise what broke the subscription. fn runs in Follow's own
 // goroutine; while it runs, changes are queued in the kernel.
 func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error {

@@ -18,7 +18,7 @@ import (
 // keeps addr from being bound: on the address itself, or on all of them, by IPv4
 // or IPv6. It is such as "nginx (pid 12)", or, when the process belongs to
 // another user and this one is not root, "a process of uid 33 (only root can
-// name it)". It is empty when the port is free, and when this process alone has it.
+// name it)". It is empty when the port is free, and when only this process has it.
 func (m *Manager) PortHolder(addr netip.AddrPort) (string, error) {
 	sockets, err := listeners(addr.Port())
 	if err != nil {

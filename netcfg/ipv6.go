@@ -14,7 +14,7 @@ func metadata6() []netip.Addr { return []netip.Addr{MetadataAddr6, MetadataAddr6
 
 var zero6 = netip.IPv6Unspecified()
 
-// HasIPv6 tells whether a bridge takes IPv6 addresses: the kernel has IPv6 and
+// HasIPv6 reports whether a bridge takes IPv6 addresses: the kernel has IPv6 and
 // it is not switched off for that interface.
 func (m *Manager) HasIPv6(bridge string) bool { return hasIPv6(bridge) }
 

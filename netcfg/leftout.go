@@ -7,8 +7,8 @@ import (
 )
 
 // LeftOut is the error of a state that is applied but for some networks: the
-// names of their bridges are somebody else's, which were not touched. It is the
-// whole error, so that whoever finds it with errors.As knows that nothing else is wrong.
+// names of their bridges are taken by others, which were not touched. It is the
+// whole error, so a caller that finds it with errors.As knows that nothing else is wrong.
 type LeftOut struct {
 	// Networks are those that were left out, by name, each with its ErrConflict.
 	Networks map[string]error

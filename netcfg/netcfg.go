@@ -31,7 +31,7 @@ type State struct {
 	// most one of such networks has NAT: what guests ask of the host stays on their
 	// bridge, and the host itself reaches the network with NAT, or the first.
 	Networks []seedbed.Network
-	// Ports are the guests' NICs; a port's interface need not exist yet. Nil is none.
+	// Ports are the guests' NICs; a port's interface need not exist yet. Nil means no ports.
 	Ports iter.Seq[Port]
 }
 
@@ -55,7 +55,7 @@ type Options struct {
 	// means 80), connections to 169.254.169.254:80 are sent to 169.254.169.254 at that port.
 	MetadataPort int
 	// Installation marks the bridges that are made, so that one that has no network
-	// any more is removed by the installation alone that made it. It may be empty.
+	// any more is removed only by the installation that made it. It may be empty.
 	Installation string
 }
 
@@ -85,11 +85,11 @@ func Open(log *slog.Logger) (*Manager, error) {
 	return &Manager{log: log, neigh: n, told: map[string]bool{}}, nil
 }
 
-// Close releases the sockets. It leaves the network as it is.
+// Close releases the sockets. It does not change the network.
 func (m *Manager) Close() error { return m.neigh.Close() }
 
 // Apply makes the host's network what s says. It may be called again at any
-// time: what is right already is left alone, a bridge or rule that someone
+// time: what is right already is not touched, a bridge or rule that someone
 // removed is made again, and a call without a difference writes nothing. With
 // many ports the elements that an earlier process wrote are taken for what
 // their digest in the kernel says, so that a restart is quick; Verify looks.
@@ -98,8 +98,8 @@ func (m *Manager) Close() error { return m.neigh.Close() }
 // removed when nothing is attached to it; otherwise it stays, closed by the rules, and is logged.
 //
 // It gives ErrInvalid for a state that cannot be right, before anything is
-// changed. A network whose bridge name belongs to somebody else is left out, and
-// the others are applied all the same: that is a *[LeftOut], which is ErrConflict,
+// changed. A network whose bridge name is taken by another bridge is left out, and
+// the others are still applied: that is a *[LeftOut], which is ErrConflict,
 // and the ports of such a network are closed. Change, Restore and Verify give it as well.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
@@ -124,7 +124,7 @@ func (m *Manager) Change(ctx context.Context, gone []string, ports []Port) error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.wanted == nil {
-		return seedbed.Errorf(seedbed.ErrInvalid, "there is no state to change: apply one first")
+		return seedbed.Errorf(seedbed.ErrInvalid, "no state was applied yet: apply one first")
 	}
 	p, err := m.wanted.with(gone, ports)
 	if err != nil {
@@ -146,7 +146,7 @@ func (m *Manager) take(p *plan) error {
 }
 
 // Restore applies the last state again whose rules Apply or Change put in
-// force, and so puts right what somebody changed since: bridges, addresses,
+// force, and so repairs what was changed since: bridges, addresses,
 // switches, rules. Without one it does nothing.
 func (m *Manager) Restore(ctx context.Context) error { return m.again(ctx, false) }
 

@@ -16,7 +16,7 @@ type plan struct {
 	installation string
 	// closed are bridges of ours without a network that could not be removed.
 	closed []string
-	// foreign is why a bridge that a network wants was left as it is, by name.
+	// foreign is why a bridge that a network wants was not touched, by name.
 	foreign map[string]error
 	// sum is the digest of the elements, once it was asked for.
 	sum string
@@ -110,7 +110,7 @@ func validIfname(s string) bool {
 
 func unicast(m seedbed.MAC) bool { return m[0]&1 == 0 && m != seedbed.MAC{} }
 
-// host tells whether a is an address of p other than its first and last.
+// host reports whether a is an address of p other than its first and last.
 func host(p netip.Prefix, a netip.Addr) bool {
 	return a.Is4() && p.Contains(a) && a != p.Addr() && a != lastAddr(p)
 }

@@ -72,7 +72,7 @@ func TestNewPlan(t *testing.T) {
 		{"tap without a name", func(s *lists) { s.Ports[0].Tap = "" }, "not an interface name"},
 		{"tap twice", func(s *lists) { s.Ports = append(s.Ports, s.Ports[0]) }, "given twice"},
 		{"unknown bridge", func(s *lists) { s.Ports[0].Bridge = "br9" }, "belongs to no network"},
-		{"port without mark", func(s *lists) { s.Ports[0].Mark = 0 }, "names nobody"},
+		{"port without mark", func(s *lists) { s.Ports[0].Mark = 0 }, "mark 0 is reserved"},
 		{"port without MAC", func(s *lists) { s.Ports[0].MAC = seedbed.MAC{} }, "not a unicast address"},
 		{"port with the gateway's address", func(s *lists) { s.Ports[0].Addr = s.Networks[0].Gateway }, "not a guest's address"},
 		{"port outside its network", func(s *lists) { s.Ports[0].Addr = netip.MustParseAddr("10.0.0.7") }, "not a guest's address"},

@@ -67,7 +67,7 @@ func checkPort(t *Port, n seedbed.Network) error {
 	case !unicast(t.MAC):
 		return badPort(t, "MAC %s is not a unicast address", t.MAC)
 	case t.Mark == 0:
-		return badPort(t, "mark 0 names nobody")
+		return badPort(t, "mark 0 is reserved")
 	case !host(n.Prefix, t.Addr) || t.Addr == n.Gateway:
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
 	}

@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// HasLink tells whether the namespace has an interface of that name: one
+// HasLink reports whether the namespace has an interface of that name: one
 // RTM_GETLINK, some microseconds at any number of interfaces.
 func (m *Manager) HasLink(ctx context.Context, name string) (bool, error) {
 	if err := ctx.Err(); err != nil {

@@ -19,7 +19,7 @@ func TestRestoreSwitches(t *testing.T) {
 	var log lines
 	m := openLog(t, &log)
 	apply(t, m, state0(), Options{})
-	if n := log.count("somebody changed"); n != 0 {
+	if n := log.count("changed externally"); n != 0 {
 		t.Errorf("%d changes were told of before there was one", n)
 	}
 	for key, bad := range map[string]struct {
@@ -47,14 +47,14 @@ func TestRestoreSwitches(t *testing.T) {
 		if (told > 0) != (bad.check != "") {
 			t.Errorf("%s=%s: %d checks fail", key, bad.value, told)
 		}
-		before := log.count("somebody changed")
+		before := log.count("changed externally")
 		if err := m.Restore(t.Context()); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 		if got := strings.TrimSpace(netnstest.Run(t, "sysctl", "-n", key)); got != bad.want {
 			t.Errorf("%s is %s after Restore, want %s", key, got, bad.want)
 		}
-		if log.count("somebody changed") != before+1 {
+		if log.count("changed externally") != before+1 {
 			t.Errorf("%s was not told of", key)
 		}
 	}
@@ -92,7 +92,7 @@ func TestRestoreRules(t *testing.T) {
 			t.Errorf("%s: not put right:\n%s", name, got)
 		}
 	}
-	if log.count("somebody changed the filters") == 0 {
+	if log.count("the filters were changed externally") == 0 {
 		t.Error("nobody was told")
 	}
 }

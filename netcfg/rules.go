@@ -53,7 +53,7 @@ type rule struct {
 }
 
 // version identifies everything about a table but its elements. It is in the
-// comment of every rule, so that a listing tells whether the table is the one that is wanted.
+// comment of every rule, so that a listing shows whether the table is as desired.
 func (t *table) version() (string, error) {
 	h := sha256.New()
 	for _, s := range t.sets {

@@ -32,10 +32,10 @@ const (
 // one network allows opens no port of another.
 //
 // A guest's interface that is not in the sets, or not any more, is closed. It is
-// told by its name, "sb" and a digit, so that somebody else's port of such a
+// told by its name, "sb" and a digit, so that another's port of such a
 // name is closed too, on a bridge of their own as well: which bridge a port
 // belongs to cannot be asked for on every kernel (nft_meta_bridge). Other ports
-// are left alone. The bridges themselves may have any name, since what the host
+// are not touched. The bridges themselves may have any name, since what the host
 // sends through one does not pass prerouting.
 func bridgeTable() *table {
 	return &table{
@@ -133,7 +133,7 @@ func markAndTake() exprs {
 	}
 }
 
-// arpRules let a guest speak of its own address alone, so that nobody can
+// arpRules let a guest announce only its own address, so that no guest can
 // claim the gateway, the metadata address or a neighbour's. A probe (RFC 5227)
 // has no sender address; it too may only ask for the guest's own.
 func arpRules() []rule {
@@ -151,9 +151,9 @@ func arpRules() []rule {
 }
 
 // localRules close the way past the bridge: frames to 01:80:c2:00:00:0X skip
-// prerouting and reach the host as if the port stood alone (br_handle_frame).
+// prerouting and reach the host as if the port were not bridged (br_handle_frame).
 // Those to :0e skip this as well; the inet table stops what they carry. IPv6 that
-// is for the host is looked at once more, see sourceRules.
+// is for the host is checked again, see sourceRules.
 func localRules() []rule {
 	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
@@ -165,7 +165,7 @@ func localRules() []rule {
 }
 
 // answerRules let an answer of the metadata service leave by the port of the
-// guest alone that the connection's mark names. A neighbour that took over the
+// guest only that the connection's mark names. A neighbour that took over the
 // guest's link-local address after the connection was made, or a frame that the
 // bridge floods, brings it to nobody else. What has no mark is for callers that no rule saw.
 func answerRules() []rule {

@@ -47,7 +47,7 @@ const (
 // ip6Rules let guests use link-local addresses, which nobody hands out, and
 // keep them from configuring their neighbours. Between themselves they may take
 // each other's: over IPv6 the metadata service goes by the mark, and its
-// answers leave by the marked port alone. The metadata addresses are nobody's.
+// answers leave only by the marked port. No guest may claim the metadata addresses.
 //
 // A packet whose header chain does not end in its first fragment says nothing
 // of what it is (RFC 7113); it is dropped, and so are its other fragments.

@@ -49,7 +49,7 @@ func (m *Manager) bridgeSysctls(bridge string, fresh bool) error {
 	}{
 		{keyConf(bridge, "accept_local"), 1},
 		{keyConf(bridge, "rp_filter"), wantRPFilter(all)},
-		// It speaks of its own addresses alone: the host's others may be a guest's on this bridge.
+		// It announces only its own addresses: the host's others may be a guest's on this bridge.
 		{keyConf(bridge, "arp_ignore"), 1},
 		{keyConf(bridge, "arp_announce"), 2},
 		// Over IPv6 it has the metadata addresses, and learns nothing from guests.
@@ -98,7 +98,7 @@ func (m *Manager) setSysctl(key string, want int, first bool) error {
 		err = seedbed.Errorf(seedbed.ErrUnavailable, "sysctl %s is %d after %d was written", sysctlName(key), now, want)
 	}
 	if err == nil && !first {
-		m.log.Warn("somebody changed a switch; it is set again", "sysctl", sysctlName(key), "was", have, "is", want)
+		m.log.Warn("sysctl was changed externally; restoring", "sysctl", sysctlName(key), "was", have, "is", want)
 	}
 	return err
 }

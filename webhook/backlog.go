@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Queue tells how many jobs wait for somebody to work on them.
+// Queue counts the jobs that no engine has claimed yet.
 type Queue interface {
 	// Queued counts them, but no further than most.
 	Queued(ctx context.Context, most int) (int, error)
@@ -30,7 +30,7 @@ type backlog struct {
 }
 
 // enter takes a place in the queue, to be given back with leave if no job comes
-// of it; false when there is none. Without a bound there always is one.
+// of it; false if there is no room. Without a bound there always is room.
 func (s *Server) enter(ctx context.Context) (bool, error) {
 	if s.MaxQueued == 0 {
 		return true, nil
@@ -75,7 +75,7 @@ func (s *Server) queue(ctx context.Context, d *delivered) (leave func(), err err
 	if before, err := s.History.Delivery(ctx, d.Hook, d.ID); err == nil && before.Job != "" {
 		return func() {}, nil
 	}
-	d.log().Warn("webhook put off", "err", "the queue of jobs is full")
+	d.log().Warn("webhook throttled", "err", "the queue of jobs is full")
 	return nil, httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
 		Detail: fmt.Sprintf("%d jobs wait already: try again later", s.MaxQueued)}
 }

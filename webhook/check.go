@@ -59,25 +59,25 @@ func CheckHook(h seedbed.Hook) error {
 	return err
 }
 
-// CheckHook is the function of that name, and refuses besides what this server's
+// CheckHook is the function of that name, and also refuses what this server's
 // listener would never let through.
 func (s *Server) CheckHook(h seedbed.Hook) error {
 	switch {
 	case h.MaxBody > seedbed.Bytes(s.maxBody):
 		return invalid("max_body %s: the listener takes no more than %s: want at most that, or a larger webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(s.maxBody))
 	case len(h.Subjects) > 0 && !s.Certificates:
-		return invalid("subjects: the listener asks nobody for a certificate, and so nobody could send: want webhook.tls.client_ca in the configuration first, which says whose certificates count")
+		return invalid("subjects: the listener does not ask for certificates, so no sender could match: set webhook.tls.client_ca in the configuration first")
 	}
 	return CheckHook(h)
 }
 
-// CheckKeys refuses, with ErrInvalid, a hook that anybody could use, or nobody.
+// CheckKeys refuses, with ErrInvalid, a hook that anyone could use, or no one.
 func CheckKeys(h seedbed.Hook) error {
 	switch {
 	case h.Scheme == seedbed.SchemeNone && !h.Insecure:
 		return invalid("scheme none proves nothing: want insecure as well, and then only loopback or holders of a certificate may send")
 	case h.Insecure && h.Scheme != seedbed.SchemeNone:
-		return invalid("insecure is for the scheme none alone")
+		return invalid("insecure is only for the scheme none")
 	case h.Scheme == seedbed.SchemeNone && len(h.Keys) > 0:
 		return invalid("a hook of scheme %s has no keys", seedbed.SchemeNone)
 	case h.Scheme == seedbed.SchemeAlertmanager && len(h.Keys) == 0 && len(h.Subjects) == 0:

@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// CheckClock tells whether the kernel calls this host's clock synchronised
-// (adjtimex(2)). The tolerance of hooks stays as it is when it is not: a clock
+// CheckClock reports whether the kernel calls this host's clock synchronised
+// (adjtimex(2)). The tolerance of hooks does not change if it is not: a clock
 // that is off refuses what it should take, and so is to be seen.
 func CheckClock(context.Context) []seedbed.Check {
 	var t unix.Timex

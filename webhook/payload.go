@@ -111,11 +111,11 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 	return o, o.Check(kind)
 }
 
-// makes tells whether an action makes an instance, or would.
+// makes reports whether an action makes an instance, or would.
 func makes(action string) bool { return action == seedbed.DoCreate || action == seedbed.DoPlan }
 
-// allowsAction tells whether hook may ask for action; a hook without a list may
-// create alone.
+// allowsAction reports whether hook may ask for action; a hook without a list may
+// only create.
 func allowsAction(hook seedbed.Hook, action string) bool {
 	if len(hook.Actions) == 0 {
 		return action == seedbed.DoCreate
@@ -123,7 +123,7 @@ func allowsAction(hook seedbed.Hook, action string) bool {
 	return slices.Contains(hook.Actions, action)
 }
 
-// allowsProfile tells whether hook may use profile; a hook without a list may
+// allowsProfile reports whether hook may use profile; a hook without a list may
 // use any.
 func allowsProfile(hook seedbed.Hook, profile string) bool {
 	return len(hook.Profiles) == 0 || slices.Contains(hook.Profiles, profile)

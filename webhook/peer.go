@@ -16,7 +16,7 @@ import (
 // peer is where a request comes from.
 type peer struct {
 	addr netip.Addr
-	// direct is true when nobody forwarded it, and no browser sent it.
+	// direct is true if no proxy forwarded it and no browser sent it.
 	direct bool
 }
 
@@ -47,7 +47,7 @@ func within(all []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// insecureTransport tells whether others on the way can read what h's senders prove
+// insecureTransport reports whether others on the way can read what h's senders prove
 // themselves with: a secret itself, over a connection that is neither encrypted nor
 // of this host, nor of a proxy that is trusted to have it encrypted.
 func insecureTransport(c *fasthttp.RequestCtx, h seedbed.Hook, trusted []netip.Prefix) bool {
@@ -58,15 +58,15 @@ func insecureTransport(c *fasthttp.RequestCtx, h seedbed.Hook, trusted []netip.P
 	return err != nil || !at.Addr().IsLoopback() && !within(trusted, at.Addr().Unmap())
 }
 
-// admits tells whether h takes deliveries from there.
+// admits reports whether h accepts deliveries from that peer.
 func (p peer) admits(h seedbed.Hook) bool {
 	return len(h.CIDRs) == 0 || within(h.CIDRs, p.addr)
 }
 
-// local tells whether the sender is on this host, beyond doubt.
+// local reports whether the sender is certainly on this host.
 func (p peer) local() bool { return p.direct && p.addr.IsLoopback() }
 
-// holds tells whether a verified chain is of one of the names.
+// holds reports whether a verified chain is of one of the names.
 func holds(state *tls.ConnectionState, names []string) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false

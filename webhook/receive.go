@@ -126,7 +126,7 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	case reason == nil && len(d.hook.Subjects) > 0 && !holds(c.Context().TLSConnectionState(), d.hook.Subjects):
 		reason = errors.New("no certificate of a name that the hook lists")
 	case reason == nil && d.hook.Scheme == seedbed.SchemeNone && len(d.hook.Subjects) == 0 && !from.local():
-		reason = errors.New("a hook that asks for no proof takes deliveries from this host alone")
+		reason = errors.New("a hook without authentication accepts deliveries only from this host")
 	}
 	if reason != nil {
 		d.log().Warn("webhook refused", "delivery", claimed.ID(), "err", reason)
@@ -163,7 +163,7 @@ func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) erro
 	var err error
 	d.body, d.drop, err = r.bodies.Read(c.Context(), most)
 	if errors.Is(err, httpserve.ErrNoRoom) {
-		d.log().Warn("webhook put off", "err", "there is no room for its body")
+		d.log().Warn("webhook throttled", "err", "there is no memory left for its body")
 		return problemOf(seedbed.ErrUnavailable)
 	}
 	return err

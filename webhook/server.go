@@ -94,7 +94,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// TLS is how the listener encrypts and asks for certificates; nil is not at all.
 	TLS *tls.Config
-	// Certificates tells whether it asks for any.
+	// Certificates reports whether the listener asks for any.
 	Certificates bool
 	// HookNow is Hooks.Hook past whatever is remembered of it; nil where nothing is.
 	HookNow func(ctx context.Context, name string) (seedbed.Hook, error)

@@ -20,8 +20,8 @@ func main() {
 		Name:    "seedbed-metadata",
 		Summary: "Seedbed's guest plane on one host: metadata, DHCP, links, filters",
 		Flags: func(f *flag.FlagSet) {
-			f.BoolVar(&cleanup, "cleanup", false, "remove bridges, addresses and filters, and exit; refuses while something is attached, and while seedbed-metadata runs, which would make them again: stop it first")
-			f.BoolVar(&force, "force", false, "with -cleanup: although something is attached; not while seedbed-metadata runs")
+			f.BoolVar(&cleanup, "cleanup", false, "remove bridges, addresses and filters, and exit; refused while something is attached or seedbed-metadata runs")
+			f.BoolVar(&force, "force", false, "with -cleanup: remove them even if something is attached")
 		},
 		Run: func(ctx context.Context, c config.Config, log *slog.Logger) error {
 			if cleanup {

@@ -17,7 +17,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// serve runs the guest plane until ctx ends, and leaves the network as it is.
+// serve runs the guest plane until ctx ends. It does not take the network down.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	guestplane.SaveMemory()
 	network, err := netcfg.Open(log)

@@ -1,5 +1,5 @@
 // Command seedbed-worker does what touches the host: it makes volumes, imports
-// images and drives libvirt, on behalf of seedbedd and of nobody else. It needs
+// images and drives libvirt, only on behalf of seedbedd. It needs
 // root, and is the one program that links C.
 package main
 

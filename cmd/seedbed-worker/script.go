@@ -22,7 +22,7 @@ func openSandboxes(ctx context.Context, c config.Config, log *slog.Logger) (*san
 		return nil, err
 	}
 	if err := h.Sweep(ctx); err != nil {
-		log.Warn("sandboxes of an earlier worker stay for now: the next start tries again", "err", err)
+		log.Warn("sandboxes of an earlier worker could not be removed; retrying at the next start", "err", err)
 	}
 	return h, nil
 }

@@ -20,7 +20,7 @@ import (
 
 // serve runs the worker until ctx ends.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
-	// First of all, since it refuses a second worker, who would end the first one's scripts.
+	// This comes first, because it refuses a second worker, which would end the first one's scripts.
 	mappings, err := mapper.Open(mapper.Config{Dir: filepath.Join(c.Worker.State, "mappings"), Log: log})
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	if err := mappings.Sweep(ctx); err != nil {
-		log.Warn("mappings of an earlier worker stay for now, and their volumes in use: the next start tries again", "err", err)
+		log.Warn("mappings of an earlier worker could not be removed, and their volumes stay in use; retrying at the next start", "err", err)
 	}
 	pools := map[string]worker.Pool{}
 	for _, p := range c.Storage.Pools {

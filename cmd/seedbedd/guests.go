@@ -71,7 +71,7 @@ func identityPair(ctx context.Context, db *store.DB, c config.Identity) (identit
 	return identity.Parse(text)
 }
 
-// vendorData reads the installation's document; nil when there is none.
+// vendorData reads the installation's vendor-data; nil if none is configured.
 func vendorData(c config.Metadata) ([]byte, error) {
 	if c.VendorData == "" {
 		return nil, nil
@@ -88,8 +88,8 @@ func vendorData(c config.Metadata) ([]byte, error) {
 	return doc, nil
 }
 
-// refreshRecords makes anew what is served of each instance, which another
-// release or configuration may have published.
+// refreshRecords publishes the record of each instance again, because another release or configuration
+// may have published it.
 func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := db.Served(ctx)
@@ -111,7 +111,7 @@ func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger)
 	}
 }
 
-// served is what an instance would get from the guest plane.
+// served renders what an instance would get from the guest plane.
 func served(db *store.DB, renderer provision.Renderer) func(context.Context, seedbed.Instance, string) ([]byte, string, bool, error) {
 	return func(ctx context.Context, i seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error) {
 		v, err := view(ctx, db, renderer, i)
@@ -123,7 +123,7 @@ func served(db *store.DB, renderer provision.Renderer) func(context.Context, see
 	}
 }
 
-// view is all that the answers for an instance are made of.
+// view collects everything that the answers for an instance are made of.
 func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seedbed.Instance) (v metadata.View, err error) {
 	v.Guest = renderer.Of(i, seedbed.Guest{})
 	switch doc, err := db.ScriptDomain(ctx, i.ID); {

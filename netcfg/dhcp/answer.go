@@ -125,7 +125,7 @@ func (a *action) respond(req *dhcpv4.DHCPv4, o Offer, t dhcpv4.MessageType, mtu 
 	return nil
 }
 
-// refuse makes the client start anew. RFC 2131 4.1 has it broadcast.
+// refuse makes the client start over. RFC 2131 4.1 has it broadcast.
 func (a *action) refuse(req *dhcpv4.DHCPv4, o Offer) error {
 	reply, err := replyTo(req)
 	if err != nil {

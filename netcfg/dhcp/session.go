@@ -54,7 +54,7 @@ func (s *sessions) allow(mac seedbed.MAC, now time.Time) bool {
 	return true
 }
 
-// news tells whether a lease is worth reporting: it is new, for another
+// news reports whether a lease is worth reporting: it is new, for another
 // address, or a tenth of it or more has passed since it was last reported.
 func (s *sessions) news(mac seedbed.MAC, addr netip.Addr, now time.Time, lease time.Duration) bool {
 	c := s.clients[mac]

@@ -76,7 +76,7 @@ func datagram(src, dst netip.Addr, payload []byte) []byte {
 	b = append(b, payload...)
 	pseudo := sum(sum(unix.IPPROTO_UDP, b[12:20]), binary.BigEndian.AppendUint16(nil, length))
 	check := ^sum(pseudo, b[20:])
-	if check == 0 { // 0 would mean that there is none (RFC 768)
+	if check == 0 { // 0 would mean that there is no checksum (RFC 768)
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(b[26:], check)

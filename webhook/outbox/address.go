@@ -8,7 +8,7 @@ import (
 )
 
 // never are the addresses that no delivery goes to: those of metadata services,
-// which answer whoever asks from this host, and those that are no host's.
+// which serve anything on this host, and those that do not belong to a host.
 var never = prefixes("169.254.169.254/32", "fd00:ec2::254/128", "0.0.0.0/8", "::/128", "224.0.0.0/4", "ff00::/8", "240.0.0.0/4")
 
 // private are those that are not reached over the Internet, by the registries
@@ -55,7 +55,7 @@ func checkAddress(a netip.Addr, allowPrivate bool) error {
 	return nil
 }
 
-// isPublic tells whether a is reached over the Internet.
+// isPublic reports whether a is reached over the Internet.
 func isPublic(a netip.Addr) bool { return checkAddress(a, false) == nil }
 
 var (

@@ -82,7 +82,7 @@ func New(c Config) *Deliverer {
 }
 
 // Run delivers until ctx ends. Attempts in hand are cut off then, and made
-// again by whoever comes next.
+// again by the next worker.
 func (d *Deliverer) Run(ctx context.Context) error {
 	var attempts sync.WaitGroup
 	defer attempts.Wait()

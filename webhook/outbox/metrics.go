@@ -44,7 +44,7 @@ var (
 	oldestDesc = prometheus.NewDesc("seedbed_outbox_oldest_seconds",
 		"Age of the oldest event that waits, by endpoint; 0 when none does.", []string{"endpoint"}, nil)
 	enabledDesc = prometheus.NewDesc("seedbed_outbox_enabled", "1 when the endpoint is enabled.", []string{"endpoint"}, nil)
-	openDesc    = prometheus.NewDesc("seedbed_outbox_circuit_open", "1 while the endpoint is left alone because it fails.",
+	openDesc    = prometheus.NewDesc("seedbed_outbox_circuit_open", "1 while deliveries to the endpoint are suspended because it fails.",
 		[]string{"endpoint"}, nil)
 )
 

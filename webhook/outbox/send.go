@@ -160,7 +160,7 @@ func explain(err error) (text string, timeout bool) {
 }
 
 // plain bounds a text that the receiver may have had a part in, such as by the
-// names in its certificate: it ends up on somebody's terminal.
+// names in its certificate: it ends up on an operator's terminal.
 func plain(text string) string {
 	const most = 500
 	if len(text) > most {

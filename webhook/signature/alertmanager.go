@@ -51,7 +51,7 @@ func (alertmanager) Identify(_ Claim, body []byte) (string, error) {
 		} `json:"alerts"`
 	}
 	if err := json.Unmarshal(body, &n); err != nil || n.Version != "4" || n.GroupKey == "" {
-		return "", errors.New(`the body is no notification of Alertmanager: want version "4" and a groupKey`)
+		return "", errors.New(`the body is not an Alertmanager notification: it must have version "4" and a groupKey`)
 	}
 	lines := make([]string, len(n.Alerts))
 	for i, a := range n.Alerts {

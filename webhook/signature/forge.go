@@ -73,7 +73,7 @@ func digest(token string) []byte {
 	return sum[:]
 }
 
-// decodeHex takes lower-case digits alone: two texts must not mean one MAC.
+// decodeHex accepts only lower-case digits, so that a MAC has one text form.
 func decodeHex(s string, size int) ([]byte, error) {
 	raw, err := hex.DecodeString(s)
 	if err != nil || len(raw) != size || strings.ToLower(s) != s {

@@ -16,7 +16,7 @@ type Scheme interface {
 	// Read takes apart what the headers claim. An error means that the request is
 	// malformed, and quotes nothing of it.
 	Read(f httpserve.Fields) (Claim, error)
-	// proves tells whether key made one of the claim's proofs over body. It looks at
+	// proves reports whether key made one of the claim's proofs over body. It looks at
 	// all of them, in a time that tells nothing about which is wrong.
 	proves(key []byte, c Claim, body []byte) bool
 	// Identify names the event of a delivery that was verified, the same on every retry.
@@ -71,7 +71,7 @@ func Of(h seedbed.HookSettings) (Scheme, error) {
 	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: want one of %v", seedbed.Clip(string(h.Scheme)), seedbed.Schemes())
 }
 
-// Keyless tells whether a hook of that scheme may be without keys.
+// Keyless reports whether a hook of that scheme may have no keys.
 func Keyless(s seedbed.Scheme) bool {
 	return s == seedbed.SchemeAlertmanager || s == seedbed.SchemeNone
 }
@@ -178,7 +178,7 @@ const (
 	maxText = 256
 )
 
-// textKey is a secret that is used as it is written.
+// textKey is a secret that is used as written.
 func textKey(text string) ([]byte, error) {
 	if len(text) < minText || len(text) > maxText {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d characters: want %d to %d", len(text), minText, maxText)

@@ -53,7 +53,7 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-// decodeBase64 takes the padded standard alphabet alone: the strict decoder of
+// decodeBase64 accepts only the padded standard alphabet: the strict decoder of
 // the standard library still skips line breaks and would let two texts mean one.
 func decodeBase64(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {

@@ -38,7 +38,7 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	}
 	receipt, err := r.Composer.Compose(ctx, req)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return refused(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
+		return absent(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
 	}
 	if err != nil {
 		return err

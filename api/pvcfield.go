@@ -134,7 +134,7 @@ func parseObject(raw []byte) (url.Values, error) {
 			case ok:
 				values.Add(name, s)
 			case e.Kind() != 'n':
-				return nil, &refusal{fiber.StatusBadRequest, map[string]string{seedbed.Clip(name): "A string, a number, true, false, or a list of them is wanted."}}
+				return nil, &refusal{status: fiber.StatusBadRequest, message: map[string]string{seedbed.Clip(name): "A string, a number, true, false, or a list of them is wanted."}}
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (f *fields) check() error {
 			}
 			for _, v := range append([]string{name}, all...) {
 				if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
-					return &refusal{fiber.StatusBadRequest, map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."}}
+					return &refusal{status: fiber.StatusBadRequest, message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."}}
 				}
 			}
 		}
@@ -244,7 +244,7 @@ func (f *fields) match() seedbed.NameMatch { return seedbed.ParseNameMatch(f.tex
 
 // wrong notes what is wrong with a parameter, in the form that PVC has for one that is missing.
 func (f *fields) wrong(name, what string) {
-	f.refuse(&refusal{fiber.StatusBadRequest, map[string]string{name: what}})
+	f.refuse(&refusal{status: fiber.StatusBadRequest, message: map[string]string{name: what}})
 }
 
 func (f *fields) refuse(err error) {

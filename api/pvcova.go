@@ -175,7 +175,7 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	receipt, err := r.OVAs.RemoveOVA(ctx, name)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
-		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)
+		return absent(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)
 	case errors.Is(err, seedbed.ErrInUse):
 		return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, sentence(err.Error()))
 	case err != nil:

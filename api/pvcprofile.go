@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"seedbed"
@@ -82,18 +83,21 @@ func (r *router) createProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 	case f.err != nil:
 		return f.err
 	case ova != "" && p.Type == seedbed.ProfileProvisioner:
-		return refused(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, ova, name)
+		return absent(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, ova, name)
 	}
 	p.OVA = ova
 	beyond(f, &p)
 	if f.err != nil {
 		return f.err
 	}
-	if err := cmp.Or(seedbed.CheckParams(p.Params), r.CheckComposed(ctx, p)); err != nil {
+	if err := seedbed.CheckParams(p.Params); err != nil {
 		return err
 	}
+	if err := r.CheckComposed(ctx, p); err != nil {
+		return r.partError(ctx, p, err)
+	}
 	if _, err := r.Store.CreateProvisionerProfile(ctx, p); err != nil {
-		return err
+		return r.partError(ctx, p, err)
 	}
 	return say(c, `Created VM profile "%s".`, name)
 }
@@ -128,7 +132,9 @@ func (r *router) changeProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 	}
 	_, err := r.Store.ChangeProvisionerProfile(ctx, name, change)
 	if err != nil {
-		return err
+		var p seedbed.ProvisionerProfile
+		change(&p)
+		return r.partError(ctx, p, err)
 	}
 	return say(c, `Modified VM profile "%s".`, name)
 }
@@ -165,5 +171,36 @@ func (r *router) checkComposedChange(ctx context.Context, name string, change fu
 	}
 	p := found[0]
 	change(&p)
-	return cmp.Or(seedbed.CheckParams(p.Params), r.CheckComposed(ctx, p))
+	if err := seedbed.CheckParams(p.Params); err != nil {
+		return err
+	}
+	return r.partError(ctx, p, r.CheckComposed(ctx, p))
+}
+
+// partError is err, of kind ErrNotFound where a part that p names is not there.
+func (r *router) partError(ctx context.Context, p seedbed.ProvisionerProfile, err error) error {
+	if !errors.Is(err, seedbed.ErrInvalid) {
+		return err
+	}
+	for _, missing := range []func() (bool, error){
+		func() (bool, error) { return missingPart(ctx, p.System, r.Store.SystemTemplates) },
+		func() (bool, error) { return missingPart(ctx, p.Network, r.Store.NetworkTemplates) },
+		func() (bool, error) { return missingPart(ctx, p.Storage, r.Store.StorageTemplates) },
+		func() (bool, error) { return missingPart(ctx, p.UserData, r.Store.UserDataDocuments) },
+		func() (bool, error) { return missingPart(ctx, p.Script, r.Store.Scripts) },
+	} {
+		if is, other := missing(); is && other == nil {
+			return &refusal{status: fiber.StatusBadRequest, message: sentence(err.Error()), kind: seedbed.ErrNotFound}
+		}
+	}
+	return err
+}
+
+// missingPart reports whether there is nothing of that name; an empty name is nothing missing.
+func missingPart[T any](ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error)) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
+	found, err := read(ctx, seedbed.ExactName(name))
+	return len(found) == 0, err
 }

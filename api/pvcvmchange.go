@@ -104,7 +104,7 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 	}
 	a, known := vmActions[state]
 	if !known {
-		return &refusal{fiber.StatusBadRequest, map[string]string{"state": "A valid state must be specified"}}
+		return &refusal{status: fiber.StatusBadRequest, message: map[string]string{"state": "A valid state must be specified"}}
 	}
 	i, err := r.vm(ctx, c, noSuchVM(c))
 	if err != nil {

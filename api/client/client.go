@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 const (
@@ -221,7 +222,7 @@ func (c *Client) problem(resp *http.Response, body []byte) error {
 	valid := json.Unmarshal(body, &p) == nil
 	if !valid || p.Kind == "" && p.Detail == "" && p.Title == "" {
 		if msg := messageText(p.Message); valid && msg != "" {
-			return messageError(resp.StatusCode, msg)
+			return messageError(resp.StatusCode, resp.Header.Get(wire.ErrorKind), msg)
 		}
 		return fmt.Errorf("%s answered %s without saying why (is it Seedbed's API?)", c.where, resp.Status)
 	}

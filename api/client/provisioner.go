@@ -56,10 +56,16 @@ func element[T any](ctx context.Context, c *Client, path, label, name string) (T
 	return all[0], nil
 }
 
-// noneFound tells whether an error is PVC's for an empty list.
+// absentError is that of a resource that is not there, of a server that says so.
+type absentError struct{ error }
+
+// Unwrap returns the error itself.
+func (e absentError) Unwrap() error { return e.error }
+
+// noneFound reports whether an error is PVC's for an empty list.
 func noneFound(err error) bool {
-	e, ok := errors.AsType[*seedbed.Error](err)
-	return ok && errors.Is(err, seedbed.ErrNotFound) && strings.HasPrefix(e.Msg, "No ")
+	_, ok := errors.AsType[absentError](err)
+	return ok
 }
 
 // messageText is a message as one text: PVC's is an object with the name of the
@@ -81,29 +87,32 @@ func messageText(raw json.RawMessage) string {
 	return strings.Join(all, "; ")
 }
 
-// messageError is the error of a message. PVC answers 400 for all that a request
-// cannot have; its text alone tells that what it names is not there.
-func messageError(status int, msg string) error {
-	kind := seedbed.ErrInvalid
+// messageError is the error of a message, of the kind that the server names or, where
+// it names none, that the status tells.
+func messageError(status int, kind, msg string) error {
+	if kind != "" {
+		err := seedbed.KindError(kind, msg)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return absentError{err}
+		}
+		return err
+	}
+	is := seedbed.ErrInvalid
 	switch status {
 	case http.StatusUnauthorized:
-		kind = seedbed.ErrUnauthenticated
+		is = seedbed.ErrUnauthenticated
 	case http.StatusForbidden:
-		kind = seedbed.ErrForbidden
+		is = seedbed.ErrForbidden
 	case http.StatusNotFound:
-		kind = seedbed.ErrNotFound
-	case http.StatusBadRequest:
-		if strings.HasSuffix(msg, " does not exist.") || strings.HasPrefix(msg, "Profile ") && strings.HasSuffix(msg, " is not valid.") {
-			kind = seedbed.ErrNotFound
-		}
+		is = seedbed.ErrNotFound
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		kind = seedbed.ErrUnavailable
+		is = seedbed.ErrUnavailable
 	default:
 		if status >= http.StatusInternalServerError {
 			return fmt.Errorf("the API failed: %s", msg)
 		}
 	}
-	return &seedbed.Error{Kind: kind, Msg: msg}
+	return &seedbed.Error{Kind: is, Msg: msg}
 }
 
 // ProvisionerProfile puts templates, userdata and a script together, as PVC

@@ -13,6 +13,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 // TestProvisionerRequests holds what goes out for every call of PVC's provisioner.
@@ -120,6 +121,7 @@ func TestProvisionerLists(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r.RequestURI
 		if strings.Contains(r.RequestURI, "none") {
+			w.Header().Set(wire.ErrorKind, "not_found")
 			w.WriteHeader(http.StatusNotFound)
 			io.WriteString(w, `{"message":"No scripts found."}`)
 			return
@@ -169,6 +171,9 @@ func TestMessages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if strings.HasPrefix(tt.name, "no profile") || tt.name == "missing" {
+					w.Header().Set(wire.ErrorKind, "not_found")
+				}
 				w.WriteHeader(tt.status)
 				io.WriteString(w, tt.body)
 			})

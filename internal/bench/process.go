@@ -44,7 +44,7 @@ func Siblings(pid int) (time.Duration, error) {
 
 // Others is the processor time that all processes but some have used so far,
 // with those that they started and waited for. The kernel's own do not count:
-// they work for whoever sends packets.
+// they work for every sender of packets.
 func Others(except ...int) (time.Duration, error) {
 	var total time.Duration
 	err := each(func(pid int, f times) {

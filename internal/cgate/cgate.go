@@ -1,5 +1,5 @@
 // Package cgate lets calls into C libraries, which know no context: each call
-// has a deadline all the same, and what never returns is counted and bounded.
+// still has a deadline, and what never returns is counted and bounded.
 package cgate
 
 import (

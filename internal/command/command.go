@@ -44,13 +44,13 @@ type Command struct {
 	Timeout time.Duration
 	// Limits bound what it may use; the zero value bounds nothing.
 	Limits Limits
-	// Stdout, when set, gets all of the standard output as it comes; the end of it is kept all the same.
+	// Stdout, when set, gets all of the standard output as it comes; its end is kept too.
 	Stdout io.Writer
 	// Stderr does so of the standard error. Who sets it tells of the command itself:
 	// nothing goes to where the context has output go.
 	Stderr io.Writer
 	// File, when set, is the program, opened, so that what was looked at is what
-	// runs; Name is then for messages alone. The program has it as descriptor 3.
+	// runs; Name is then only for messages. The program has it as descriptor 3.
 	File *os.File
 	// Stdin is the standard input.
 	Stdin []byte

@@ -16,7 +16,7 @@ import (
 // Its last line is in the error of one that failed.
 const toldLimit = 64 * seedbed.KiB
 
-// teller tells of one command: what is run, what it puts out, and how it ended.
+// teller reports on one command: what is run, its output, and how it ended.
 type teller struct {
 	give    func(seedbed.OutputLine)
 	start   time.Time
@@ -25,7 +25,7 @@ type teller struct {
 	dropped seedbed.Bytes
 }
 
-// tell begins to tell of a command, if somebody is to be told; else it gives nil.
+// tell begins to report on a command if there is a sink, and returns nil otherwise.
 func tell(ctx context.Context, c Command) *teller {
 	give := seedbed.OutputOf(ctx)
 	if give == nil || c.Stderr != nil {

@@ -109,7 +109,7 @@ func want(t reflect.Type) string {
 	case reflect.Bool:
 		return "a switch: want true or false"
 	case reflect.Int, reflect.Uint16:
-		return "a number in range: want digits alone, such as 4"
+		return "a number in range: want only digits, such as 4"
 	case reflect.Int64:
 		return "a size: want a whole number and a unit, such as 256KiB or 10GiB"
 	case reflect.String:

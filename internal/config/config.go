@@ -68,7 +68,7 @@ type Feed struct {
 	// Group is the group that may use it; empty means Config.Group. The guest
 	// plane faces strangers: with a group of its own it can open no other socket.
 	Group string `yaml:"group"`
-	// ClusterListen is where seedbedd serves other hosts' guest planes over TLS; empty for the socket alone.
+	// ClusterListen is where seedbedd serves other hosts' guest planes over TLS; empty for only the socket.
 	ClusterListen string `yaml:"cluster_listen"`
 	// Servers are the control hosts, host:port, that seedbed-metadata follows, one
 	// at a time; empty for the socket.
@@ -79,7 +79,7 @@ type Feed struct {
 type Worker struct {
 	Socket string `yaml:"socket"`
 	Listen string `yaml:"listen"` // health and metrics, loopback only
-	// ClusterListen is where control hosts are served over TLS; empty for the socket alone.
+	// ClusterListen is where control hosts are served over TLS; empty for only the socket.
 	ClusterListen string `yaml:"cluster_listen"`
 	// State is the directory of what the worker has mapped and must take back; below /run.
 	State string `yaml:"state"`

@@ -92,7 +92,7 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("configuration: %s is larger than 1 MiB: that is no configuration file", path)
+		return nil, fmt.Errorf("configuration: %s is larger than 1 MiB: that is not a configuration file", path)
 	}
 	return text, nil
 }
@@ -103,7 +103,7 @@ type source struct {
 	lines []string
 }
 
-// parse gives the file's one mapping, or nil when there is none.
+// parse gives the file's one mapping, or nil.
 func (s source) parse(text []byte) (ast.Node, error) {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {

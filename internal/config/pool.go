@@ -19,7 +19,7 @@ type Pool struct {
 	Type string `yaml:"type"` // PoolDir or PoolCeph
 	// Path is the directory of a dir pool.
 	Path string `yaml:"path"`
-	// Shared tells that all nodes which have a dir pool of that name see the same
+	// Shared says that all nodes which have a dir pool of that name see the same
 	// directory, as on NFS. What is in a ceph pool is seen by all anyway.
 	Shared bool `yaml:"shared"`
 	// CephPool is the name that a ceph pool has in the cluster.

@@ -35,7 +35,7 @@ func (p problem) String() string {
 	return fmt.Sprintf("%s: %q cannot be used: want %s", p.key, fmt.Sprint(p.value), p.want)
 }
 
-// Validate tells every value that cannot be used, with its key and what would
+// Validate reports every value that cannot be used, with its key and what would
 // be right. What Load gives is valid.
 func (c Config) Validate() error {
 	var errs []error

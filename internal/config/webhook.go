@@ -14,7 +14,7 @@ type Webhook struct {
 	Listen  string        `yaml:"listen"`
 	MaxBody seedbed.Bytes `yaml:"max_body"`
 	TLS     WebhookTLS    `yaml:"tls"`
-	// TrustedProxies are the networks whose X-Forwarded-For tells who sends.
+	// TrustedProxies are the networks whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 	// Hooks are made as they stand here at each start.
 	Hooks []Hook `yaml:"hooks"`

@@ -88,9 +88,9 @@ func Parse(text []byte) (p Pair, err error) {
 	}
 	switch {
 	case p.Key == nil:
-		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "there is no identity key: want an RSA key of at least %d bits in PEM", bits)
+		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is missing: want an RSA key of at least %d bits in PEM", bits)
 	case p.Certificate == nil:
-		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "there is no identity certificate: want X.509 in PEM")
+		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is missing: want X.509 in PEM")
 	case !p.Key.PublicKey.Equal(p.Certificate.PublicKey):
 		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is not that of the identity key")
 	}
@@ -106,7 +106,7 @@ func parseKey(block *pem.Block) (*rsa.PrivateKey, error) {
 		}
 		var ok bool
 		if key, ok = other.(*rsa.PrivateKey); !ok {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is no RSA key")
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is not an RSA key")
 		}
 	}
 	if key.N.BitLen() < bits {

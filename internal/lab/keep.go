@@ -66,7 +66,7 @@ func OpenKeeper(file string) (*Keeper, error) {
 
 // Close lets others use the record.
 func (k *Keeper) Close() error {
-	// Closing alone leaves the lock to a child that has been forked and has not executed its program yet.
+	// Closing the file leaves the lock to a child that has been forked and has not executed its program yet.
 	return errors.Join(syscall.Flock(int(k.lock.Fd()), syscall.LOCK_UN), k.lock.Close())
 }
 

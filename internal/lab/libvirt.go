@@ -47,7 +47,7 @@ var kvm struct {
 }
 
 // openKVM gives /dev/kvm to its group for the length of the test where udev has
-// not: while only root can open it, libvirt probes QEMU anew at every call.
+// not: while only root can open it, libvirt probes QEMU again at every call.
 func openKVM(t T) {
 	kvm.Lock()
 	defer kvm.Unlock()

@@ -101,7 +101,7 @@ func (s *PostgresServer) Stop(mode string) {
 	s.proc.Stop(sig)
 }
 
-// Close begins a smart stop: who is connected goes on, and nobody else is let in.
+// Close begins a smart stop: existing connections continue, and new ones are refused.
 func (s *PostgresServer) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func Engines() []string { return []string{"ceph", "postgres", "zookeeper"} }
 func (k *Keeper) Up(name string) (err error) {
 	start := engines[name]
 	if start == nil {
-		return fmt.Errorf("there is no component %q: want one of %s", name, strings.Join(Engines(), ", "))
+		return fmt.Errorf("component %q does not exist: want one of %s", name, strings.Join(Engines(), ", "))
 	}
 	if c := k.find(name); c != nil {
 		if c.runs() {
@@ -87,7 +87,7 @@ func (k *Keeper) Abandon() error {
 	return k.remove(k.cur)
 }
 
-// Kept tells of a component that is on record.
+// Kept describes a component that is on record.
 type Kept struct {
 	Component string
 	Where     string // how to reach it

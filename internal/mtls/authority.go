@@ -76,7 +76,7 @@ func OpenAuthority(dir string) (*Authority, error) {
 	name := filepath.Join(dir, authorityCert)
 	text, err := readFile(name, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no authority in %s: make one with \"seedbed cluster ca %s\"", dir, dir)
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "no authority exists in %s: make one with \"seedbed cluster ca %s\"", dir, dir)
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func write(made Issued, template, parent *x509.Certificate, key, signer crypto.S
 	if !replace {
 		for _, name := range []string{made.Cert, made.Key} {
 			if _, err := os.Lstat(name); err == nil {
-				return seedbed.Errorf(seedbed.ErrExists, "there is a %s already: give --replace to issue it anew", name)
+				return seedbed.Errorf(seedbed.ErrExists, "%s already exists: use --replace to issue it again", name)
 			}
 		}
 	}

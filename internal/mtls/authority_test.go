@@ -96,12 +96,12 @@ func TestIssueRefuses(t *testing.T) {
 		problem string
 	}{
 		"node":      {a, "a b", Worker, "", "node name"},
-		"role":      {a, "hv1", "admin", "", "there is no role"},
+		"role":      {a, "hv1", "admin", "", "does not exist"},
 		"port":      {a, "hv1", Worker, "hv1:7375", "neither a host name nor an IP address"},
 		"URL":       {a, "hv1", Worker, "https://hv1", "neither a host name nor an IP address"},
 		"wildcard":  {a, "hv1", Worker, "*.example", "neither a host name nor an IP address"},
 		"empty":     {a, "hv1", Worker, " ", "neither a host name nor an IP address"},
-		"no host":   {a, "hv_1", Worker, "", "say with --host"},
+		"no host":   {a, "hv_1", Worker, "", "with --host"},
 		"authority": {old, "hv1", Worker, "", "the authority has expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestOpenAuthorityRefuses(t *testing.T) {
 		kind    error
 		problem string
 	}{
-		"none":          {os.RemoveAll, seedbed.ErrNotFound, "there is no authority in"},
+		"none":          {os.RemoveAll, seedbed.ErrNotFound, "no authority exists in"},
 		"open key":      {func(d string) error { return os.Chmod(d+"/ca.key", 0o604) }, seedbed.ErrInvalid, "has mode 0604"},
 		"another's key": {func(d string) error { return copyFile(d+"/ca.key", w.Key) }, seedbed.ErrInvalid, "is not the key of an authority"},
 		"no key":        {func(d string) error { return writeText(d+"/ca.key", "x") }, seedbed.ErrInvalid, "holds no private key"},

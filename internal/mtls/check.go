@@ -53,7 +53,7 @@ func CheckFiles(name, ca, cert string) seedbed.Check {
 
 func expiry(name, file string, ends, now time.Time) seedbed.Check {
 	c := seedbed.Check{Name: name, OK: true, Detail: fmt.Sprintf("%s is good until %s", file, ends.UTC().Format(time.RFC3339))}
-	const renew = "issue it anew with \"seedbed cluster issue\"; the daemons read it by themselves"
+	const renew = "issue it again with \"seedbed cluster issue\"; the daemons read it by themselves"
 	switch left := ends.Sub(now); {
 	case left <= 0:
 		c.OK, c.Hint = false, renew

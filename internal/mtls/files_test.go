@@ -33,7 +33,7 @@ func TestOpenRefuses(t *testing.T) {
 		"another role":     {func(*Files) {}, Control, "hv1", `is of ["seedbed:worker"], want seedbed:control`},
 		"no such file":     {func(f *Files) { f.Key = "/nowhere/key" }, Worker, "hv1", "cluster.worker: stat /nowhere/key: no such file"},
 		"empty authority":  {func(f *Files) { f.CA = empty }, Worker, "hv1", "holds no certificate in PEM"},
-		"key as authority": {func(f *Files) { f.CA = f.Key }, Worker, "hv1", "holds a PRIVATE KEY: want certificates alone"},
+		"key as authority": {func(f *Files) { f.CA = f.Key }, Worker, "hv1", "holds a PRIVATE KEY: want only certificates"},
 		"another's key":    {func(f *Files) { f.Key = issue(t, a, Worker, "hv1").Key }, Worker, "hv1", "private key does not match"},
 		"another's CA":     {func(f *Files) { f.CA = issue(t, other, Worker, "hv1").CA }, Worker, "hv1", "is not trusted by"},
 		"readable key":     {func(f *Files) { chmod(t, f.Key, 0o644) }, Worker, "hv1", "has mode 0644"},

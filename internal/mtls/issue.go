@@ -26,7 +26,7 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 		return made, err
 	}
 	if !slices.Contains(Roles(), role) {
-		return made, seedbed.Errorf(seedbed.ErrInvalid, "there is no role %q: want control, worker or metadata", role)
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "role %q does not exist: want control, worker or metadata", role)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	template := &x509.Certificate{
@@ -39,13 +39,13 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 			"the authority has expired on %s: make another in another directory (docs/how-to/cluster.md)",
 			a.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if role != Metadata { // which nobody connects to
+	if role != Metadata { // a client only
 		if err := addHosts(template, node, hosts); err != nil {
 			return made, err
 		}
 		if len(template.DNSNames)+len(template.IPAddresses) == 0 {
 			return made, seedbed.Errorf(seedbed.ErrInvalid,
-				"node %s has a name that is none of DNS: say with --host by which address others reach it", node)
+				"node %s has a name that is not a DNS name: pass the address at which others reach it with --host", node)
 		}
 		made.Hosts = append(made.Hosts, template.DNSNames...)
 		for _, ip := range template.IPAddresses {

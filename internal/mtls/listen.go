@@ -48,7 +48,7 @@ func (i *Identity) listen(ln net.Listener, callers Role, limit time.Duration) *l
 }
 
 // listener does the handshakes beside each other, before the server knows of the
-// connections: whoever proves nothing takes none of its places.
+// connections: a caller that proves nothing takes none of its places.
 type listener struct {
 	net.Listener
 	id      *Identity

@@ -145,7 +145,7 @@ func (i *Identity) server(role Role) *tls.Config {
 // verify is the peer's certificate, when it is one of that role.
 func (i *Identity) verify(chain []*x509.Certificate, role Role, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
 	if len(chain) == 0 {
-		return nil, seedbed.Errorf(seedbed.ErrUnauthenticated, "there is no certificate")
+		return nil, seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate is missing")
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {

@@ -108,7 +108,7 @@ func steady(ctx context.Context, s setup, addr string, rate int, ask func(n int)
 	return runs, ctx.Err()
 }
 
-// check tells what is wrong with an answer.
+// check returns what is wrong with an answer.
 func (q question) check(status int, body []byte) error {
 	if status != http.StatusOK {
 		return fmt.Errorf("%s was answered %d: %.200s", q.path, status, body)

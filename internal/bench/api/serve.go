@@ -21,8 +21,8 @@ func (p place) config() store.Config {
 	return store.Config{Path: p.path, DSN: p.dsn, Log: slog.New(slog.DiscardHandler)}
 }
 
-// configured is the token of the server's configuration, which nobody here uses.
-const configured = "the token of nobody in this benchmark"
+// configured is the token of the server's configuration, which is not used here.
+const configured = "an unused token of this benchmark"
 
 // serve is the server: it says where it listens, and ends with its input.
 func serve(at string) error {

@@ -19,7 +19,7 @@ import (
 )
 
 // What the installation looks like. The prefix is large enough for all; a
-// bridge has room for 1,023 ports, so most guests are records alone.
+// bridge has room for 1,023 ports, so most guests are only records.
 const (
 	manyGuests = 100_000
 	fewGuests  = 10
@@ -160,7 +160,7 @@ func (in *installation) NodeGuests(_ context.Context, _ string, ids []seedbed.In
 // Hint implements feed.Source: nothing is ever written.
 func (in *installation) Hint() <-chan struct{} { return nil }
 
-// FeedHint is never closed: nobody waits for anything.
+// FeedHint returns nil: there is nothing to wait for.
 func (in *installation) FeedHint() <-chan struct{} { return nil }
 
 // SetApplied implements feed.Sink.

@@ -32,7 +32,7 @@ type script interface {
 	// next is the slot's next request; ok is false when it has none any more.
 	next(slot int) (r request, ok bool)
 	answered(slot int, a answer)
-	// failed tells of a request without an answer; the slot goes on with the next.
+	// failed reports a request without an answer; the slot continues with the next one.
 	failed(slot int, err error)
 }
 

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inner is the environment variable that tells the process which part it plays.
+// inner is the environment variable that selects the part that the process plays.
 const inner = "SEEDBED_BENCH"
 
 // The parts: the one that was called, the one that measures, in a network
@@ -56,7 +56,7 @@ func run() error {
 	var s setup
 	flag.StringVar(&s.daemon, "daemon", "bin/seedbed-metadata", "the `program` to measure")
 	flag.StringVar(&s.profile, "profile", "", "write a CPU profile of the load to this `file` instead of measuring")
-	flag.StringVar(&s.load, "load", "", "with -profile, make this `load` alone: "+strings.Join(loads, ", "))
+	flag.StringVar(&s.load, "load", "", "with -profile, make only this `load`: "+strings.Join(loads, ", "))
 	flag.IntVar(&s.runs, "runs", 3, "how often each figure is measured")
 	flag.Parse()
 	if s.load != "" && !slices.Contains(loads, s.load) {

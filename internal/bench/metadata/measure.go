@@ -69,7 +69,7 @@ func measure(ctx context.Context, set setup) (err error) {
 	return l.figures(ctx)
 }
 
-// say tells what goes on.
+// say prints what happens.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // build starts both hosts and the constant server.

@@ -71,7 +71,7 @@ func (h *hand) clone(image, name string, size seedbed.Bytes) error {
 
 func (h *hand) remove(name string) error { return rbd.RemoveImage(h.io, name) }
 
-// define defines a domain; whoever gets it frees it.
+// define defines a domain; the caller frees it.
 func (h *hand) define(xml string) (*lv.Domain, error) { return h.virt.DomainDefineXML(xml) }
 
 // document is the definition of the instance's domain.

@@ -42,7 +42,7 @@ func main() {
 	var s setup
 	flag.IntVar(&s.runs, "runs", 5, "turns of each side")
 	flag.DurationVar(&s.length, "length", 3*time.Second, "how long a turn is")
-	flag.StringVar(&s.only, "only", "", "sqlite or postgres: that ratio alone")
+	flag.StringVar(&s.only, "only", "", "sqlite or postgres: only that ratio")
 	flag.IntVar(&s.burst, "burst", 10_000, "deliveries at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)

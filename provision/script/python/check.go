@@ -34,7 +34,7 @@ var checker string
 // machine.
 const checkTimeout = 30 * time.Second
 
-// ErrNoInterpreter says that there is no such Python here: only CheckText was done.
+// ErrNoInterpreter is returned if this Python is not installed: only CheckText was done.
 var ErrNoInterpreter = errors.New("no Python interpreter")
 
 // CheckText finds what makes a text no script, whatever the language: that it

@@ -55,13 +55,13 @@ class Check(ast.NodeVisitor):
                 self.say("error", method, "%s is a coroutine: a step is an ordinary method" % name)
             low, high = arity(method)
             if not low <= 1 <= high:
-                self.say("error", method, "%s takes %s: a step takes self alone" % (name, parameters(method)))
+                self.say("error", method, "%s takes %s: a step takes only self" % (name, parameters(method)))
             if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own(method)):
                 self.say("error", method, "%s is a generator: nothing of it would run" % name)
         plain = len(cls.bases) == 1 and (getattr(cls.bases[0], "id", None) or getattr(cls.bases[0], "attr", None)) == "VMBuilder"
         create = methods.get("create")
         if create is None and plain and "create" not in {n for node in cls.body for n in names_bound(node)}:
-            self.say("error", cls, "there is no create(): it returns the domain's XML, as by seedbed.domain_xml(self)")
+            self.say("error", cls, "create() is missing: it returns the domain's XML, as by seedbed.domain_xml(self)")
         elif create is not None and not any(
             isinstance(n, ast.Raise) or isinstance(n, ast.Return) and n.value is not None for n in own(create)
         ):
@@ -72,7 +72,7 @@ class Check(ast.NodeVisitor):
             if name != "create" and name in STEPS and any(isinstance(n, ast.Return) and n.value is not None for n in own(method)):
                 self.say("hint", method, "what %s returns is not looked at" % name)
         if {"prepare", "install"} & set(methods) and "cleanup" not in methods and plain and uses(cls, ("map_volume", "mount")):
-            self.say("hint", cls, "there is no cleanup(): what is mapped or mounted stays so until the job ends")
+            self.say("hint", cls, "cleanup() is missing: what is mapped or mounted stays so until the job ends")
 
     def function(self, function):
         if isinstance(function, ast.AsyncFunctionDef):
@@ -80,7 +80,7 @@ class Check(ast.NodeVisitor):
         args = function.args
         names = [a.arg for a in args.args + args.kwonlyargs]
         if args.posonlyargs:
-            self.say("error", function, "install takes %s by position: it is called with names alone" % args.posonlyargs[0].arg)
+            self.say("error", function, "install takes %s by position: it is called with keywords only" % args.posonlyargs[0].arg)
         if not args.kwarg:
             missing = [n for n in GIVEN if n not in names]
             if missing:
@@ -112,7 +112,7 @@ class Check(ast.NodeVisitor):
         for alias in node.names:
             top = alias.name.split(".")[0]
             if top in PACKAGES and alias.name != top and alias.name not in KNOWN:
-                self.missing(node, "there is no module %s; there are %s" % (alias.name, modules(top)))
+                self.missing(node, "module %s does not exist; the modules are %s" % (alias.name, modules(top)))
 
     def visit_ImportFrom(self, node):
         name = node.module or ""
@@ -122,7 +122,7 @@ class Check(ast.NodeVisitor):
         elif top not in PACKAGES:
             return
         elif name not in KNOWN and name != top:
-            self.missing(node, "there is no module %s; there are %s" % (name, modules(top)))
+            self.missing(node, "module %s does not exist; the modules are %s" % (name, modules(top)))
         else:
             there = set(KNOWN.get(name, ())) | {m.split(".")[1] for m in KNOWN if m.startswith(name + ".")}
             for alias in node.names:

@@ -1,7 +1,7 @@
 // Package sandbox runs a program that is not to be trusted and needs root: it
 // makes file systems, mounts them, fills them with a distribution, changes its
 // root into them. Its author may be careless or worse, and what it downloads may
-// be anything. Inside it is root; outside it is nobody.
+// be anything. Inside it is root; outside it has no rights.
 //
 // # Who is who
 //
@@ -25,12 +25,12 @@
 //     kernel itself refuses it mount(2), whatever becomes of the filter.
 //   - The root directory is made of few of the host's trees, read-only, with the
 //     places of secrets covered; covers come along into every bind, and stay with
-//     it when it is unmounted lazily under somebody's feet. /dev has the harmless
+//     it when it is unmounted lazily while in use. /dev has the harmless
 //     character devices and the job's own, /proc is the PID namespace's, its
 //     dangerous parts read-only or empty, /sys is read-only, /run is new.
-//   - The system call filter refuses what nobody needs to install an operating
+//   - The system call filter refuses what is not needed to install an operating
 //     system, all that is newer than the filter, and other ABIs (x32, i386). It
-//     decides on numbers and plain values alone. no_new_privs is set. Whoever may
+//     decides only on numbers and plain values. no_new_privs is set. Whoever may
 //     write to a loop device may give it another file: those calls are among the refused.
 //   - mount(2), umount2(2) and mknod(2) of devices are stopped by the filter and
 //     done by the warden's broker: it copies the arguments once, opens what they

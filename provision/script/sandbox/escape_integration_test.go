@@ -148,7 +148,7 @@ func TestEscapes(t *testing.T) {
 		{"foreign device by a new node", fmt.Sprintf("mknod /tmp/b b %d %d; ", major, minor) + py(`print(try_(open, "/tmp/b"))`), "ENOENT"},
 		{"foreign device refused", fmt.Sprintf("mknod /tmp/b b %d %d", major, minor), "Operation not permitted"},
 		{"foreign device by a node on the volume", mount + py(`print(try_(open, "/tmp/m/foreign"))`), "EPERM"},
-		{"foreign device mounted", mount + "mkdir /tmp/f; mount -t ext4 /tmp/m/foreign /tmp/f", "none of this job"},
+		{"foreign device mounted", mount + "mkdir /tmp/f; mount -t ext4 /tmp/m/foreign /tmp/f", "does not belong to this job"},
 		{"kernel log by a node on the volume", mount + py(`print(try_(open, "/tmp/m/kmsg"))`), "EPERM"},
 		{"memory by a node on the volume", mount + py(`print(try_(open, "/tmp/m/mem"))`), "EPERM"},
 		{"loop control by a node on the volume", mount + py(`print(try_(open, "/tmp/m/loop"))`), "EPERM"},

@@ -187,7 +187,7 @@ func (b *broker) volume(c *caller, source, fstype string, at int, flags uint64, 
 	path, ok := b.claim(&st)
 	defer b.yield()
 	if !ok {
-		return deny("device %d:%d is none of this job's", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+		return deny("device %d:%d does not belong to this job", unix.Major(st.Rdev), unix.Minor(st.Rdev))
 	}
 	opts, err := volumeOptions(fstype, data)
 	if err != nil {
@@ -200,7 +200,7 @@ func (b *broker) volume(c *caller, source, fstype string, at int, flags uint64, 
 		opts = append(opts, option{Key: "ro"})
 	}
 	// The path, not the descriptor, so that mountinfo names the volume, as
-	// grub-install and df expect. Nobody but the warden can change what is there.
+	// grub-install and df expect. Only the warden can change what is there.
 	m, err := newMount(driverOf(fstype), b.attrs(flags), append([]option{{"source", path}}, opts...)...)
 	if err != nil {
 		b.note("mount of %s as %s: %v", path, fstype, err)

@@ -108,7 +108,7 @@ func (h *Host) sweepOne(ctx context.Context, id string) error {
 	return h.forget(id)
 }
 
-// born is the start time of a process that is no zombie, in the kernel's ticks
+// born is the start time of a process that is not a zombie, in the kernel's ticks
 // (proc_pid_stat(5), field 22), or empty.
 func born(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -21,7 +21,7 @@ var shown = []string{
 }
 
 // hidden are the secrets in them. Root inside could not read most of them anyhow,
-// as to the host it is nobody; this is for those that somebody left readable.
+// because it has no rights on the host; this is for those that were left readable.
 var hidden = []string{
 	"/etc/ceph", "/etc/seedbed", "/etc/libvirt", "/etc/qemu", "/etc/pvc", "/etc/ssh", "/etc/ssl/private", "/etc/pki/tls/private",
 	"/etc/pki/libvirt", "/etc/pki/libvirt-private", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers",

@@ -157,7 +157,7 @@ func (s *Sandbox) listen() {
 		case opAnswer:
 			select {
 			case s.answers <- m:
-			case <-s.stop: // nobody may be waiting for it
+			case <-s.stop: // no caller may be waiting for it
 			}
 		}
 	}

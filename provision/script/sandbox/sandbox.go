@@ -25,7 +25,7 @@ const (
 
 // Config is what all sandboxes of a host share.
 type Config struct {
-	// Dir holds one small record for each live sandbox, root's alone; it is made when it is
+	// Dir holds one small record for each live sandbox, readable only by root; it is made when it is
 	// missing.
 	Dir string
 	// UIDs is the first user and group id outside; sandbox n has the 65536 from
@@ -110,7 +110,7 @@ func (s Spec) check() error {
 	case len(s.Argv) == 0 || !filepath.IsAbs(s.Argv[0]):
 		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: want the program's absolute path", s.ID)
 	case s.Output == nil:
-		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: nobody takes its output", s.ID)
+		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: its output is not taken", s.ID)
 	}
 	for name := range s.Files {
 		if !filepath.IsLocal(name) || filepath.Clean(name) != name || name == "." {

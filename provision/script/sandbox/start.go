@@ -27,7 +27,7 @@ type Sandbox struct {
 	group *group
 	out   *output
 
-	// The two processes, and the sockets to them; the launcher's is for the start alone.
+	// The two processes, and the sockets to them; the launcher's is only for the start.
 	warden, launcher *os.Process
 	control, sync    *net.UnixConn
 
@@ -55,7 +55,7 @@ type device struct {
 	host         string
 }
 
-// Start makes a sandbox and runs the program in it. ctx bounds the start alone.
+// Start makes a sandbox and runs the program in it. ctx only bounds the start.
 // Errors: ErrInvalid for a bad spec, ErrExists while one of that id lives, and
 // plain ones for what the kernel refuses.
 func (h *Host) Start(ctx context.Context, spec Spec) (*Sandbox, error) {

@@ -59,7 +59,7 @@ func under(dir string, names []string) (paths []string) {
 	return paths
 }
 
-// mountSys mounts a sysfs that shows this network namespace alone, read-only. No
+// mountSys mounts a sysfs that shows only this network namespace, read-only. No
 // cgroup hierarchy and no debugfs is mounted in it, and firmware is hidden, so
 // that grub-install picks the BIOS that the guests have.
 func (w *warden) mountSys(root string) error {

@@ -105,7 +105,7 @@ func (b *broker) detach(parent int, name string, id uint64, rec *mounted, lazy b
 }
 
 // still says whether the mount at the name is the one that was looked at, or its
-// path was changed meanwhile.
+// path was changed in the meantime.
 func (b *broker) still(parent int, name string, id uint64) error {
 	var st unix.Statx_t
 	if err := unix.Statx(parent, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, &st); err != nil {

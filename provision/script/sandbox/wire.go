@@ -135,7 +135,7 @@ func decode(b, oob []byte) (m message, fds []int, err error) {
 	return m, fds, json.Unmarshal(b, &m)
 }
 
-// memory writes v as JSON into a file that exists in memory alone, ready to be read.
+// memory writes v as JSON into a file that exists only in memory, ready to be read.
 func memory(v any) (*os.File, error) {
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {

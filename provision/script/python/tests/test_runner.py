@@ -210,7 +210,7 @@ class Session(unittest.TestCase):
     def test_unknown_step(self):
         with Host(CLASS) as h:
             h.begin()
-            self.assertIn("there is no step 'rest'", h.step("rest")["message"])
+            self.assertIn("step 'rest' does not exist", h.step("rest")["message"])
 
 
 class Calls(unittest.TestCase):

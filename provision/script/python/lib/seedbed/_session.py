@@ -103,7 +103,7 @@ class Session:
 
     def _step(self, step):
         if step not in STEPS:
-            raise ScriptError("there is no step %r; the steps are %s" % (step, ", ".join(STEPS)))
+            raise ScriptError("step %r does not exist; the steps are %s" % (step, ", ".join(STEPS)))
         if self.script is None:
             raise ScriptError("the script could not be loaded")
         self.channel.step(True)
@@ -147,7 +147,7 @@ def entry(module):
     made = getattr(module, "VMBuilderScript", None)
     if made is not None:
         if not isinstance(made, type) or not issubclass(made, vmbuilder.VMBuilder):
-            raise ScriptError("VMBuilderScript is no class that extends VMBuilder")
+            raise ScriptError("VMBuilderScript is not a class that extends VMBuilder")
         return "class", made
     if callable(getattr(module, "install", None)):
         return "function", _function.FunctionScript

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"seedbed/internal/run"
 )
 
 const (
@@ -20,20 +22,8 @@ func (p *pace) pause(ctx context.Context) bool {
 	p.next = max(p.next, firstBackoff)
 	d := jitter(p.next)
 	p.next = min(2*p.next, maxBackoff)
-	return pause(ctx, d)
+	return run.Sleep(ctx, d)
 }
 
 // jitter spreads retries over the second half of d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
-
-// pause waits for d, and returns false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

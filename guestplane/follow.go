@@ -3,6 +3,8 @@ package guestplane
 import (
 	"context"
 	"time"
+
+	"seedbed/internal/run"
 )
 
 // linkEvent says that a bridge is there, or is not.
@@ -41,16 +43,9 @@ func (p *Plane) follow(ctx context.Context, names []string, events chan<- linkEv
 			})
 			if err != nil && ctx.Err() == nil {
 				p.log.Warn("following the bridges broke off; trying again", "err", err)
-				wait(ctx, time.Second)
+				run.Sleep(ctx, time.Second)
 			}
 		}
 	}()
 	return f
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

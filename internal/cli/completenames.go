@@ -11,14 +11,17 @@ import (
 	"seedbed/api/client"
 )
 
+// SystemTemplates lists the names of system templates.
 func SystemTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t client.SystemTemplate) string { return t.Name })
 }
 
+// NetworkTemplates lists the names of network templates.
 func NetworkTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t client.NetworkTemplate) string { return t.Name })
 }
 
+// StorageTemplates lists the names of storage templates.
 func StorageTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t client.StorageTemplate) string { return t.Name })
 }
@@ -41,18 +44,22 @@ func TemplateDisks(ctx context.Context, api *client.Client, args []string, _ str
 	return Each(found[0].Disks, func(d client.TemplateDisk) string { return d.DiskID }), nil
 }
 
+// UserdataNames lists the names of user-data documents.
 func UserdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d client.UserDataDocument) string { return d.Name })
 }
 
+// ScriptNames lists the names of provisioning scripts.
 func ScriptNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
 }
 
+// ComposedProfiles lists the names of the profiles of the provisioner commands.
 func ComposedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
 }
 
+// OVAs lists the names of OVA images.
 func OVAs(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).OVAs, func(o client.OVA) string { return o.Name })
 }
@@ -62,21 +69,25 @@ func instances(ctx context.Context, api *client.Client, _ []string, begun string
 	return Each(all, func(i seedbed.Instance) string { return i.Name }), err
 }
 
+// Profiles lists the names of profiles.
 func Profiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	all, err := api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: begun, Limit: completed})
 	return Each(all, func(p seedbed.Profile) string { return p.Name }), err
 }
 
+// Images lists the names of images.
 func Images(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Images(ctx)
 	return Each(all, func(i seedbed.Image) string { return i.Name }), err
 }
 
+// Hooks lists the names of hooks.
 func Hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Hooks(ctx)
 	return Each(all, func(h seedbed.Hook) string { return h.Name }), err
 }
 
+// Networks lists the names of networks.
 func Networks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Networks(ctx)
 	return Each(all, func(n seedbed.Network) string { return n.Name }), err

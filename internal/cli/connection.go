@@ -12,6 +12,7 @@ import (
 	"seedbed/api/client"
 )
 
+// ConnectionCommand returns the command connection with its subcommands.
 func (a *App) ConnectionCommand() *cobra.Command {
 	c := Group(&cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "Manage named installations"})
 	c.Long = `Manage named installations. They are kept in ~/.config/seedbed/config.yaml, which only

@@ -30,6 +30,7 @@ func ReadBounded(path string, limit seedbed.Bytes) ([]byte, error) {
 	return ReadLimited(f, path, limit)
 }
 
+// ReadLimited reads r to its end; name is for the error if it is larger than limit.
 func ReadLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {

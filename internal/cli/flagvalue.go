@@ -55,6 +55,7 @@ func AddChoice(c *cobra.Command, value *string, name, short, usage string, words
 // SwitchFlag is a flag that has an opposite, as PVC's --serial and --no-serial.
 type SwitchFlag struct{ on, off bool }
 
+// Add adds the flag and its opposite to c.
 func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, byDefault bool) {
 	s.on = byDefault
 	f := c.Flags()
@@ -63,6 +64,7 @@ func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, 
 	c.MarkFlagsMutuallyExclusive(name, "no-"+name)
 }
 
+// Wanted reports whether the switch is on.
 func (s *SwitchFlag) Wanted() bool { return s.on && !s.off }
 
 // Said is the switch where one of the two flags was given, else nil.

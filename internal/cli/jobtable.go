@@ -6,6 +6,7 @@ import (
 	"seedbed"
 )
 
+// JobRow returns a job's row in a table of jobs.
 func (a *App) JobRow(j seedbed.Job) []string {
 	stage := ""
 	if !j.State.Terminal() {

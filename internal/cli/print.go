@@ -23,10 +23,10 @@ var formats = []string{"pretty", "json", "json-pretty", "raw"}
 // wantFormats says what --format takes.
 const wantFormats = "want pretty, json, json-pretty or raw"
 
-// JSON tells whether the API's JSON is wanted.
+// JSON reports whether the API's JSON is wanted.
 func (a *App) JSON() bool { return a.format == "json" || a.format == "json-pretty" }
 
-// raw tells whether only the names of a list are wanted, a line each. What is no
+// raw reports whether only the names of a list are wanted, a line each. What is no
 // list is printed as if it were not.
 func (a *App) raw() bool { return a.format == "raw" }
 
@@ -59,6 +59,7 @@ func PrintList[T any](a *App, things []T, none string, head []string, row func(T
 	return nil
 }
 
+// PrintJSON prints v as indented JSON.
 func (a *App) PrintJSON(v any) error {
 	enc := json.NewEncoder(a.Out)
 	enc.SetEscapeHTML(false)
@@ -73,7 +74,7 @@ func (a *App) Say(format string, args ...any) {
 	}
 }
 
-// colour tells whether the output may have colours (no-color.org).
+// colour reports whether the output may have colours (no-color.org).
 func (a *App) colour() bool {
 	return a.Terminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }
@@ -186,6 +187,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
@@ -205,6 +207,7 @@ func (s safeWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// OrElse joins list, or returns empty if it has no elements.
 func OrElse(list []string, empty string) string {
 	if len(list) == 0 {
 		return empty

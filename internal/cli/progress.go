@@ -78,6 +78,7 @@ func (p *progress) tell(e seedbed.Event) {
 	}
 }
 
+// Level returns an event's level, in its colour.
 func (a *App) Level(l string) string {
 	padded := fmt.Sprintf("%-5s", l)
 	if c, ok := stateColours[l]; ok {
@@ -111,6 +112,7 @@ func (p *progress) draw() {
 	p.drawn = true
 }
 
+// BarWidth is how many characters a progress bar has.
 const BarWidth = 24
 
 // line is the bar in at most width columns.

@@ -50,6 +50,7 @@ func Size(b seedbed.Bytes) string {
 	return b.String()
 }
 
+// YesNo returns yes or no.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -73,6 +74,7 @@ func OrDash[T any](v *T) string {
 	return fmt.Sprint(*v)
 }
 
+// TellMessage prints the server's message about a change.
 func (a *App) TellMessage(msg string) error {
 	if a.JSON() {
 		return a.PrintJSON(map[string]string{"message": msg})

@@ -38,6 +38,7 @@ type GlobalFlags struct {
 	Quiet                          bool
 }
 
+// Root returns the root command with all others below it.
 func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "seedbed",
@@ -102,6 +103,7 @@ func Group(c *cobra.Command) *cobra.Command {
 	return c
 }
 
+// VersionCommand returns the command version.
 func (a *App) VersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the release", Args: cobra.NoArgs,

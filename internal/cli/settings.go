@@ -101,6 +101,7 @@ func (a *App) Client() (*client.Client, error) {
 	return c.WithJob(a.job), nil
 }
 
+// Options returns the client's options from flags, environment and configuration file.
 func (a *App) Options() (client.Options, error) {
 	s, err := a.settings()
 	if err != nil {
@@ -155,7 +156,7 @@ func (a *App) place(s settings) (client.Options, error) {
 	return client.Options{URL: defaultURL}, nil
 }
 
-// IsLocal tells whether the API is on this host.
+// IsLocal reports whether the API is on this host.
 func IsLocal(o client.Options) bool {
 	if o.Socket != "" {
 		return true

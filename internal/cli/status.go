@@ -24,6 +24,7 @@ type usageError struct{ msg string }
 
 func (e usageError) Error() string { return e.msg }
 
+// Usagef returns the error of a wrong command line.
 func Usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 // timedOut is the end of --timeout.

@@ -20,12 +20,13 @@ type WaitFlags struct {
 	job          jobFlags
 }
 
-// AddJob is add for a command whose job can be run in several ways.
+// AddJob adds the flags of Add to c, and those that say how its job is run.
 func (w *WaitFlags) AddJob(a *App, c *cobra.Command) {
 	w.Add(c)
 	w.job.add(a, c)
 }
 
+// Add adds --wait, --no-wait and --timeout to c.
 func (w *WaitFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&w.Wait, "wait", true, "wait until the job ends")
@@ -34,10 +35,12 @@ func (w *WaitFlags) Add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 }
 
+// AddTimeout adds --timeout to c.
 func (w *WaitFlags) AddTimeout(c *cobra.Command) {
 	c.Flags().DurationVar(&w.Timeout, "timeout", 0, "wait at most this `DURATION`, such as 10m (default: until the job ends)")
 }
 
+// Wanted reports whether the command waits for its job.
 func (w *WaitFlags) Wanted() bool { return w.Wait && !w.noWait }
 
 // Finish ends a command that has started a job: it follows the job when that

@@ -8,6 +8,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// CertificateCommand returns the command certificate with its subcommands.
 func CertificateCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "certificate", Short: "Print certificates"})
 	c.AddCommand(&cobra.Command{

@@ -16,6 +16,7 @@ import (
 
 const dayTime = 24 * time.Hour
 
+// ClusterCommand returns the command cluster with its subcommands.
 func ClusterCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "cluster", Short: "Make the certificates of an installation's hosts",

@@ -11,6 +11,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// NetworkCommand returns the command network with its subcommands.
 func NetworkCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
 	c.AddCommand(networkList(a), networkShow(a), networkSet(a))

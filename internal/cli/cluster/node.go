@@ -12,6 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// NodeCommand returns the command node with its subcommands.
 func NodeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Manage nodes"})
 	c.AddCommand(nodeList(a), nodeShow(a), nodeAdd(a), nodeSet(a), nodeRemove(a),

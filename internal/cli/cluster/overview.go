@@ -12,6 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// StatusCommand returns the command status.
 func StatusCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,

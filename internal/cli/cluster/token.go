@@ -14,6 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// TokenCommand returns the command token with its subcommands.
 func TokenCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"}, Short: "Manage API tokens",
@@ -108,6 +109,7 @@ func tokenRemove(a *cli.App) *cobra.Command {
 	return a.RemoveCommand("Revoke a token", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
 }
 
+// AuditCommand returns the command audit.
 func AuditCommand(a *cli.App) *cobra.Command {
 	var n int
 	c := &cobra.Command{

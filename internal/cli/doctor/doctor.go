@@ -14,6 +14,7 @@ import (
 	"seedbed/internal/config"
 )
 
+// DoctorCommand returns the command doctor.
 func DoctorCommand(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{

@@ -70,7 +70,7 @@ func (h host) configuration() seedbed.Check {
 	return c
 }
 
-// socket tells whether somebody answers on a unix socket. A socket that this
+// socket reports whether somebody answers on a unix socket. A socket that this
 // user may not open is none of the doctor's business but that it exists.
 func (h host) socket(ctx context.Context, name, path, hint string) seedbed.Check {
 	c := seedbed.Check{Name: name, OK: true, Detail: path + " answers"}

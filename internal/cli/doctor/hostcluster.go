@@ -25,7 +25,7 @@ func (h host) certificates() (all []seedbed.Check) {
 	return all
 }
 
-// controls tells whether seedbedd is to run on this host. One whose guest plane follows
+// controls reports whether seedbedd is to run on this host. One whose guest plane follows
 // others has it when its socket is there.
 func (h host) controls() bool {
 	if len(h.config.Feed.Servers) == 0 {

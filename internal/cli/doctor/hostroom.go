@@ -13,7 +13,7 @@ import (
 // leastRoom is how much the daemons' state shall have left to grow.
 const leastRoom = seedbed.GiB
 
-// room tells whether the daemons' state can grow: a full disk stops every job.
+// room reports whether the daemons' state can grow: a full disk stops every job.
 func (h host) room() seedbed.Check {
 	dir := h.config.DataDir
 	for {

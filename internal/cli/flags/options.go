@@ -17,6 +17,7 @@ import (
 // OptionFlags are the metadata options of an instance or profile.
 type OptionFlags struct{ seedbed.MetadataOptions }
 
+// Add adds the flags to c.
 func (o *OptionFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.Endpoint, "http-endpoint", "", "`STATE`: enabled, or disabled (every request gets 403)")
@@ -30,6 +31,7 @@ func (o *OptionFlags) addForm(c *cobra.Command) {
 	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "`FORM` of the instance-id: ec2, or uuid as in PVC")
 }
 
+// Said reports whether any of the flags was given.
 func (o *OptionFlags) Said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
 
 // ServedFlags are what a guest is served, for a profile and for one instance.
@@ -41,6 +43,7 @@ type ServedFlags struct {
 	Options              OptionFlags
 }
 
+// Add adds the flags to c.
 func (s *ServedFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.UserData, "user-data", "", "`FILE` to serve to the guest unchanged, or - for standard input")
@@ -120,6 +123,7 @@ func setDocument(params map[string]any, name string, doc []byte) {
 	params[name+"_base64"] = doc // encoding/json writes bytes so
 }
 
+// ParseTags parses tags given as KEY=VALUE.
 func ParseTags(args []string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, arg := range args {
@@ -156,6 +160,7 @@ func OptionLine(o seedbed.MetadataOptions) string {
 	return strings.Join(said, " ")
 }
 
+// TagLine returns tags on one line, as KEY=VALUE.
 func TagLine(tags map[string]string) string {
 	var all []string
 	for _, p := range TagPairs(tags) {
@@ -164,6 +169,7 @@ func TagLine(tags map[string]string) string {
 	return strings.Join(all, "\n")
 }
 
+// TagPairs returns tags in the order of their keys.
 func TagPairs(tags map[string]string) (pairs [][2]string) {
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		pairs = append(pairs, [2]string{k, tags[k]})

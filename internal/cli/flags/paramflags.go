@@ -23,6 +23,7 @@ type ParamFlags struct {
 	Interactive bool
 }
 
+// Add adds the flags to c.
 func (p *ParamFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&p.given, "param", nil, "parameter as `KEY=VALUE` (repeatable)")

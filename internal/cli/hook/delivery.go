@@ -14,6 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// DeliveryCommand returns the command delivery with its subcommands.
 func DeliveryCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Show received webhooks"})
 	c.AddCommand(deliveryList(a), deliveryShow(a), deliveryRedeliver(a))

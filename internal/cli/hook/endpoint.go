@@ -12,6 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// EndpointCommand returns the command endpoint with its subcommands.
 func EndpointCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Manage endpoints, to which Seedbed sends webhooks"})
 	c.AddCommand(endpointAdd(a), endpointList(a), endpointShow(a), endpointSet(a), endpointRotate(a), endpointRemove(a),

@@ -17,6 +17,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// HookCommand returns the command hook with its subcommands.
 func HookCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Manage hooks, which receive signed webhooks"})
 	c.AddCommand(hookAdd(a), hookSet(a), hookShow(a), hookList(a), hookRotate(a), hookKeyCmd(a), hookTest(a), hookRemove(a), hookSendCommand(a))

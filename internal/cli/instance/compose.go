@@ -11,6 +11,7 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
+// ComposeCommand returns the command provisioner create.
 func ComposeCommand(a *cli.App) *cobra.Command {
 	var (
 		define, start cli.SwitchFlag

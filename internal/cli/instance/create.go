@@ -11,6 +11,7 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
+// CreateCommand returns the command create.
 func CreateCommand(a *cli.App) *cobra.Command {
 	var (
 		profile string

@@ -15,6 +15,7 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
+// VMCommand returns the command vm with its subcommands.
 func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
 	c.AddCommand(vmList(a), vmShow(a), vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),

@@ -18,6 +18,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// MetadataCommand returns the command metadata with its subcommands.
 func MetadataCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "metadata", Short: "Show what guests are served"})
 	c.AddCommand(metadataShow(a), metadataLint(a), metadataLog(a))

@@ -16,6 +16,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// CatalogueCommand returns the command catalogue with its subcommands.
 func CatalogueCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Copy templates, scripts and profiles to another installation"})
 	c.Long = `Copy templates, user-data, scripts and profiles to another installation, as one file

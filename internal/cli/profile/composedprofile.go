@@ -14,6 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// ComposedProfileCommand returns the command provisioner profile with its subcommands.
 func ComposedProfileCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "profile", Aliases: []string{"profiles"}, Short: "Templates, userdata and a script together",

@@ -18,7 +18,7 @@ const (
 	maxRedirects = 5
 )
 
-// isURI tells whether a name is that of something elsewhere, or a file: URI.
+// isURI reports whether a name is that of something elsewhere, or a file: URI.
 func isURI(name string) bool {
 	scheme, _, ok := strings.Cut(name, ":")
 	return ok && len(scheme) > 1 && !strings.ContainsAny(scheme, "/. ")

@@ -17,6 +17,7 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
+// ProfileCommand returns the command profile with its subcommands.
 func ProfileCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles, which instances are made from"})
 	c.AddCommand(profileAdd(a), profileModify(a), profileList(a), profileShow(a), profileRemove(a))

@@ -7,6 +7,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// ScriptCommand returns the command script with its subcommands.
 func ScriptCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "script", Short: "Manage provisioning scripts",

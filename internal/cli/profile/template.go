@@ -12,6 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// TemplateCommand returns the command template with its subcommands.
 func TemplateCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Manage templates of hardware, NICs and disks"})
 	system := cli.Group(&cobra.Command{Use: "system", Short: "Virtual hardware"})

@@ -7,6 +7,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// UserdataCommand returns the command userdata with its subcommands.
 func UserdataCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "userdata", Short: "Manage user-data documents that profiles share",

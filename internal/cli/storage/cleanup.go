@@ -9,6 +9,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// CleanupCommand returns the command cleanup.
 func CleanupCommand(a *cli.App) *cobra.Command {
 	var dryRun, force bool
 	c := &cobra.Command{

@@ -14,6 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// ImageCommand returns the command image with its subcommands.
 func ImageCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Manage disk images that instances are cloned from"})
 	c.AddCommand(imageAdd(a), imageUpload(a), imageList(a), imageShow(a), imageRemove(a))

@@ -12,6 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// OrphanCommand returns the command orphan with its subcommands.
 func OrphanCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "orphan", Aliases: []string{"orphans"}, Short: "Resources left behind by jobs whose rollback was incomplete",

@@ -11,6 +11,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// OVACommand returns the command ova with its subcommands.
 func OVACommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "ova", Short: "OVA images"})
 	c.AddCommand(

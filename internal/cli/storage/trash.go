@@ -14,6 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
+// TrashCommand returns the command trash with its subcommands.
 func TrashCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "trash", Short: "Manage removed disks that can still be restored",

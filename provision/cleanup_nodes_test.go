@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/cleanup"
 )
 
 // TestCleanupNodes: a node that cannot be relied on is passed over with all its
@@ -20,7 +21,7 @@ func TestCleanupNodes(t *testing.T) {
 		name string
 		// act makes the world: a1 of testNode and b1 to b4 of the other run, and all are missed but a1.
 		act     func(t *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance)
-		opt     CleanupOptions
+		opt     cleanup.Options
 		refused string
 		skipped []string
 		items   []string
@@ -50,7 +51,7 @@ func TestCleanupNodes(t *testing.T) {
 			for _, n := range []string{"b1", "b2", "b3"} {
 				f.hosts[otherNode].hv.Forget(of[n].ID)
 			}
-		}, opt: CleanupOptions{Force: true}, items: []string{"b1", "b2", "b3"}},
+		}, opt: cleanup.Options{Force: true}, items: []string{"b1", "b2", "b3"}},
 		{name: "one was removed", act: func(_ *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance) {
 			f.hosts[testNode].hv.Forget(of["a1"].ID)
 			f.hosts[otherNode].hv.Forget(of["b1"].ID)
@@ -91,8 +92,8 @@ func TestCleanupNodes(t *testing.T) {
 			if tt.act != nil {
 				tt.act(t, l, f, of)
 			}
-			cleaner := NewCleaner(CleanupConfig{}, l.db, f)
-			dry, err := cleaner.Run(t.Context(), CleanupOptions{DryRun: true, Force: tt.opt.Force})
+			cleaner := cleanup.New(cleanup.Config{}, l.db, f)
+			dry, err := cleaner.Run(t.Context(), cleanup.Options{DryRun: true, Force: tt.opt.Force})
 			l.ok(err)
 			real, err := cleaner.Run(t.Context(), tt.opt)
 			l.ok(err)
@@ -134,7 +135,7 @@ type bins struct {
 	purged []string
 }
 
-// Trash implements TrashBin.
+// Trash implements cleanup.TrashBin.
 func (b *bins) Trash(_ context.Context, node string) ([]seedbed.TrashItem, error) {
 	if node == b.away {
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph does not answer")
@@ -144,7 +145,7 @@ func (b *bins) Trash(_ context.Context, node string) ([]seedbed.TrashItem, error
 	return []seedbed.TrashItem{item, own}, nil
 }
 
-// PurgeVolume implements TrashBin.
+// PurgeVolume implements cleanup.TrashBin.
 func (b *bins) PurgeVolume(_ context.Context, item seedbed.TrashItem, early bool) error {
 	if early {
 		return seedbed.Errorf(seedbed.ErrInvalid, "purged before its time")
@@ -167,7 +168,7 @@ func TestTrashOfNodes(t *testing.T) {
 		{otherNode, []string{"rbd ", "default node1"}, "[the trash of node node2 cannot be listed, so nothing is touched: Ceph does not answer]"},
 	} {
 		bin := &bins{away: tt.away}
-		r, err := NewCleaner(CleanupConfig{Trash: bin}, l.db, f).Run(t.Context(), CleanupOptions{})
+		r, err := cleanup.New(cleanup.Config{Trash: bin}, l.db, f).Run(t.Context(), cleanup.Options{})
 		l.ok(err)
 		if d := cmp.Diff(tt.purged, bin.purged); d != "" || fmt.Sprint(r.Skipped) != tt.skips || len(r.Items) != len(tt.purged) {
 			t.Errorf("%q is away: %+v (-want +got):\n%s", tt.away, r, d)

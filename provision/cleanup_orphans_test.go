@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/cleanup"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -44,7 +45,7 @@ func (l *lab) orphans() (all []string) {
 func (l *lab) cleanAfter(d time.Duration, dry bool) (undone []string) {
 	l.t.Helper()
 	later := func() time.Time { return time.Now().Add(d) }
-	report, err := NewCleaner(CleanupConfig{Now: later}, l.db, alone{l.host}).Run(l.t.Context(), CleanupOptions{DryRun: dry})
+	report, err := cleanup.New(cleanup.Config{Now: later}, l.db, alone{l.host}).Run(l.t.Context(), cleanup.Options{DryRun: dry})
 	l.ok(err)
 	for _, i := range report.Items {
 		if i.Task == "orphans" {
@@ -226,33 +227,5 @@ func failOnce(effect string) func(context.Context, string, drivertest.Point) err
 			return seedbed.Errorf(seedbed.ErrForbidden, "refused")
 		}
 		return nil
-	}
-}
-
-// leftBehind answers a cleaner's question for orphans.
-type leftBehind struct {
-	CleanupStore
-	all []seedbed.Orphan
-}
-
-func (s leftBehind) Orphans(context.Context) ([]seedbed.Orphan, error) { return s.all, nil }
-
-// What jobs that were undone at the same time have left comes mixed: each is judged by all that it has left.
-func TestOrphansOfTwoJobs(t *testing.T) {
-	t.Parallel()
-	volume := func(job seedbed.JobID, of seedbed.JobKind, name string) seedbed.Orphan {
-		return seedbed.Orphan{Job: job, Of: of, Subject: string(job), Kind: seedbed.OrphanVolume, Name: name}
-	}
-	running := volume("rebuild", seedbed.JobRebuild, "")
-	running.Kind = seedbed.OrphanDomain
-	c := NewCleaner(CleanupConfig{}, leftBehind{all: []seedbed.Orphan{
-		volume("rebuild", seedbed.JobRebuild, "a"), volume("create", seedbed.JobCreate, "b"), running, volume("create", seedbed.JobCreate, "c"),
-	}}, nil)
-	todo, err := c.orphans(t.Context(), time.Now(), inventory{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(todo) != 1 || todo[0].Subject != "create" || !strings.HasPrefix(todo[0].Detail, "volume b, volume c, left by") {
-		t.Errorf("%+v", todo)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/testdb"
+	"seedbed/provision/cleanup"
 )
 
 // What was sent to endpoints is forgotten after its time and what is pending is
@@ -30,7 +31,7 @@ func TestCleanupOutgoing(t *testing.T) {
 	run := func(days int, dry bool) []string {
 		t.Helper()
 		later := func() time.Time { return time.Now().AddDate(0, 0, days) }
-		report, err := NewCleaner(CleanupConfig{Now: later}, l.db, alone{l.host}).Run(ctx, CleanupOptions{DryRun: dry})
+		report, err := cleanup.New(cleanup.Config{Now: later}, l.db, alone{l.host}).Run(ctx, cleanup.Options{DryRun: dry})
 		l.ok(err)
 		items := []string{}
 		for _, i := range report.Items {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/cleanup"
 )
 
 // sighted is a worker whose inventory has volumes and images, too.
@@ -37,10 +38,10 @@ func TestStrays(t *testing.T) {
 	_, err := l.pool.CloneVolume(ctx, seedbed.NewJobID(), seedbed.VolumeSpec{Name: "lost-0", Instance: lost, Size: seedbed.MiB})
 	l.ok(err)
 	l.pool.AddImage(seedbed.NewJobID(), "lost", 512)
-	cleaner := NewCleaner(CleanupConfig{}, l.db, sighted{alone{l.host}})
+	cleaner := cleanup.New(cleanup.Config{}, l.db, sighted{alone{l.host}})
 	told := func(dry bool) (all []string) {
 		t.Helper()
-		_, err := cleaner.Run(ctx, CleanupOptions{DryRun: dry})
+		_, err := cleaner.Run(ctx, cleanup.Options{DryRun: dry})
 		l.ok(err)
 		list, err := l.db.Strays(ctx)
 		l.ok(err)
@@ -71,24 +72,5 @@ func TestStrays(t *testing.T) {
 	l.ok(err)
 	if len(volumes) != 2 {
 		t.Errorf("volumes %v", volumes)
-	}
-}
-
-// What nodes share is told once, and what each has alone for each.
-func TestOnceInPools(t *testing.T) {
-	t.Parallel()
-	on := func(node string, all ...seedbed.Orphan) []seedbed.Orphan {
-		for i := range all {
-			all[i].Node = node
-		}
-		return all
-	}
-	volume := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "i"}
-	other := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "j"}
-	domain := seedbed.Orphan{Kind: seedbed.OrphanDomain, Name: "d", Instance: "i"}
-	got := onceInPools(append(on("n1", volume, domain), on("n2", volume, other, domain)...))
-	want := append(on("n1", volume, domain), on("n2", other, domain)...)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
 	}
 }

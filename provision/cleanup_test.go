@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
+	"seedbed/provision/cleanup"
 )
 
 func TestCleanup(t *testing.T) {
@@ -22,7 +23,7 @@ func TestCleanup(t *testing.T) {
 		instances int
 		prepare   func(*lab, []seedbed.Instance) // before the run that counts
 		missed    bool                           // a run had noted what is missing longer than the grace ago
-		opt       CleanupOptions
+		opt       cleanup.Options
 		refused   string
 		items     []string
 	}{
@@ -43,7 +44,7 @@ func TestCleanup(t *testing.T) {
 		}, refused: "the inventory of node node1 is not complete, so nothing is touched: libvirt does not answer"},
 		{name: "more than half of four", instances: 4, prepare: forget(0, 1, 2), missed: true, refused: "3 of 4 instances have no domain"},
 		{name: "half of four", instances: 4, prepare: forget(0, 1), missed: true, items: []string{"mappings vm0", "mappings vm1"}},
-		{name: "more than half, forced", instances: 4, prepare: forget(0, 1, 2), missed: true, opt: CleanupOptions{Force: true},
+		{name: "more than half, forced", instances: 4, prepare: forget(0, 1, 2), missed: true, opt: cleanup.Options{Force: true},
 			items: []string{"mappings vm0", "mappings vm1", "mappings vm2"}},
 		{name: "a job works on it", instances: 2, prepare: func(l *lab, all []seedbed.Instance) {
 			forget(0)(l, all)
@@ -69,7 +70,7 @@ func TestCleanup(t *testing.T) {
 				l.note()
 			}
 			before := l.state()
-			dry, err := l.cleaner(grace).Run(t.Context(), CleanupOptions{DryRun: true, Force: tt.opt.Force})
+			dry, err := l.cleaner(grace).Run(t.Context(), cleanup.Options{DryRun: true, Force: tt.opt.Force})
 			l.ok(err)
 			if d := cmp.Diff(before, l.state(), cmpopts.EquateComparable(netip.Addr{})); d != "" {
 				t.Errorf("the dry run changed (-before +after):\n%s", d)
@@ -105,7 +106,7 @@ func TestCleanup(t *testing.T) {
 					t.Errorf("%s is %s with %d NICs and %d volumes", inst.Name, now.State, len(now.NICs), len(now.Volumes))
 				}
 			}
-			again, err := l.cleaner(grace).Run(t.Context(), CleanupOptions{Force: true})
+			again, err := l.cleaner(grace).Run(t.Context(), cleanup.Options{Force: true})
 			l.ok(err)
 			if tt.refused == "" && len(again.Items) != 0 {
 				t.Errorf("a second run still finds %v", again.Items)
@@ -150,8 +151,8 @@ func (l *lab) running(n int) (all []seedbed.Instance) {
 	return all
 }
 
-func (l *lab) cleaner(grace time.Duration) *Cleaner {
-	return NewCleaner(CleanupConfig{Grace: grace}, l.db, alone{l.host})
+func (l *lab) cleaner(grace time.Duration) *cleanup.Cleaner {
+	return cleanup.New(cleanup.Config{Grace: grace}, l.db, alone{l.host})
 }
 
 // note has an earlier cleanup, an hour ago, note what is missing.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/cleanup"
 	"seedbed/provision/effects"
 	"seedbed/provision/fleet"
 	"seedbed/provision/worker/drivertest"
@@ -191,7 +192,7 @@ type mortal struct {
 }
 
 var (
-	_ Slots          = (*store.DB)(nil)
+	_ cleanup.Slots  = (*store.DB)(nil)
 	_ effects.Worker = (*fleet.Client)(nil)
 )
 

@@ -11,7 +11,10 @@ import (
 
 // Coordination tells which control hosts there are, and which of them leads.
 type Coordination interface {
-	Leadership
+	// Lead waits until this member leads role and runs do, whose context ends before another
+	// member may lead; then it starts over. It returns what do returns by itself, and nil
+	// once ctx has ended.
+	Lead(ctx context.Context, role string, do func(ctx context.Context) error) error
 	Members(ctx context.Context) ([]seedbed.Member, error)
 }
 

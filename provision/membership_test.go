@@ -90,3 +90,10 @@ func TestMembership(t *testing.T) {
 		}
 	})
 }
+
+// leads is a leadership that every member has.
+type leads struct{}
+
+func (leads) Lead(ctx context.Context, _ string, do func(context.Context) error) error {
+	return do(ctx)
+}

@@ -9,10 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/cleanup"
 )
 
 // unlisted is a trash that does not answer.
-type unlisted struct{ TrashBin }
+type unlisted struct{ cleanup.TrashBin }
 
 func (unlisted) Trash(context.Context, string) ([]seedbed.TrashItem, error) {
 	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph does not answer")
@@ -20,7 +21,7 @@ func (unlisted) Trash(context.Context, string) ([]seedbed.TrashItem, error) {
 
 // slow is a trash that tells how long each purge may take.
 type slow struct {
-	TrashBin
+	cleanup.TrashBin
 	limits []time.Duration
 }
 
@@ -39,7 +40,7 @@ func TestPurgeHasTime(t *testing.T) {
 	l.runUntil(l.create("a"), seedbed.JobSucceeded)
 	l.runUntil(l.remove("a"), seedbed.JobSucceeded)
 	bin := &slow{TrashBin: alone{l.host}}
-	r, err := NewCleaner(CleanupConfig{Trash: bin}, l.db, alone{l.host}).Run(t.Context(), CleanupOptions{})
+	r, err := cleanup.New(cleanup.Config{Trash: bin}, l.db, alone{l.host}).Run(t.Context(), cleanup.Options{})
 	if err != nil || len(r.Items) != 1 || len(bin.limits) != 1 || bin.limits[0] < 5*time.Minute {
 		t.Errorf("report %+v, %v; purges may take %v", r, err, bin.limits)
 	}
@@ -62,24 +63,24 @@ func TestTrashCleanup(t *testing.T) {
 	l.ok(err)
 	back, err := l.pool.RestoreVolume(ctx, items[0].ID)
 	l.ok(err)
-	run := func(at time.Duration, bin TrashBin, opt CleanupOptions) Report {
+	run := func(at time.Duration, bin cleanup.TrashBin, opt cleanup.Options) cleanup.Report {
 		t.Helper()
-		r, err := NewCleaner(CleanupConfig{Trash: bin, Now: func() time.Time { return time.Now().Add(at) }}, l.db, alone{l.host}).Run(ctx, opt)
+		r, err := cleanup.New(cleanup.Config{Trash: bin, Now: func() time.Time { return time.Now().Add(at) }}, l.db, alone{l.host}).Run(ctx, opt)
 		l.ok(err)
 		return r
 	}
-	if r := run(0, alone{l.host}, CleanupOptions{}); len(r.Items) != 0 {
+	if r := run(0, alone{l.host}, cleanup.Options{}); len(r.Items) != 0 {
 		t.Errorf("before its time: %v", r.Items)
 	}
-	if r := run(2*time.Hour, unlisted{}, CleanupOptions{}); !strings.Contains(r.Refused, "Ceph does not answer") || len(r.Items) != 0 {
+	if r := run(2*time.Hour, unlisted{}, cleanup.Options{}); !strings.Contains(r.Refused, "Ceph does not answer") || len(r.Items) != 0 {
 		t.Errorf("without a list: %+v", r)
 	}
-	dry := run(2*time.Hour, alone{l.host}, CleanupOptions{DryRun: true})
+	dry := run(2*time.Hour, alone{l.host}, cleanup.Options{DryRun: true})
 	if len(dry.Items) != 1 || dry.Items[0].Task != "trash" || dry.Items[0].Action != "purge" || dry.Items[0].Subject != items[1].Name {
 		t.Errorf("dry run: %+v", dry)
 	}
 	// The pool's own clock has the last word.
-	if r := run(2*time.Hour, alone{l.host}, CleanupOptions{}); len(r.Items) != 0 {
+	if r := run(2*time.Hour, alone{l.host}, cleanup.Options{}); len(r.Items) != 0 {
 		t.Errorf("purged before its time: %v", r.Items)
 	}
 	l.pool.SetTrash(time.Nanosecond)
@@ -87,7 +88,7 @@ func TestTrashCleanup(t *testing.T) {
 	l.ok(err)
 	_, err = l.pool.TrashVolume(ctx, again.Name, again.Instance)
 	l.ok(err)
-	if r := run(0, alone{l.host}, CleanupOptions{}); len(r.Items) != 1 || r.Items[0].Subject != again.Name {
+	if r := run(0, alone{l.host}, cleanup.Options{}); len(r.Items) != 1 || r.Items[0].Subject != again.Name {
 		t.Errorf("items %v", r.Items)
 	}
 	left, err := l.pool.Trash(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/run"
+	"seedbed/provision/cleanup"
 	"seedbed/provision/dir"
 	"seedbed/provision/effects"
 	"seedbed/provision/fleet"
@@ -128,7 +129,7 @@ func TestVolumesEndToEnd(t *testing.T) {
 	if err != nil || v.Disk.Source != disk {
 		t.Errorf("restored %+v, %v", v, err)
 	}
-	report, err := NewCleaner(CleanupConfig{Trash: alone{w.client}, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }}, w.db, alone{w.client}).Run(ctx, CleanupOptions{})
+	report, err := cleanup.New(cleanup.Config{Trash: alone{w.client}, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }}, w.db, alone{w.client}).Run(ctx, cleanup.Options{})
 	if err != nil || report.Refused != "" {
 		t.Errorf("cleanup %+v, %v", report, err)
 	}

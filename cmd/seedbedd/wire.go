@@ -18,6 +18,7 @@ import (
 	"seedbed/internal/mtls"
 	"seedbed/internal/run"
 	"seedbed/provision"
+	"seedbed/provision/cleanup"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
@@ -66,13 +67,13 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Renderer: serving.Renderer, Log: log,
 		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,
 	}, db, workers)
-	cleaner := provision.NewCleaner(provision.CleanupConfig{
+	cleaner := cleanup.New(cleanup.Config{
 		Grace:      c.Cleanup.Mappings.Grace,
 		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention,
 		Audit: c.Cleanup.Audit.Retention, Trash: workers, Log: log,
 	}, db, workers)
 	coordination := openCoordination(c.Coordination, log)
-	cron, err := provision.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
+	cron, err := cleanup.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		Store: db, Intake: intake, Composer: intake, Console: workers, OVAs: intake, Uploads: workers,
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers,
 		Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
-		Clean:      cleanup(cleaner),
+		Clean:      cleanUp(cleaner),
 		Checks:     checks,
 		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(hooks),
 		CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
@@ -212,9 +213,9 @@ func apiURL(c config.API) string {
 }
 
 // cleanup runs the cleaner as the API asks for it.
-func cleanup(cleaner *provision.Cleaner) func(context.Context, bool, bool) (seedbed.CleanupReport, error) {
+func cleanUp(cleaner *cleanup.Cleaner) func(context.Context, bool, bool) (seedbed.CleanupReport, error) {
 	return func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
-		return cleaner.Run(ctx, provision.CleanupOptions{DryRun: dryRun, Force: force})
+		return cleaner.Run(ctx, cleanup.Options{DryRun: dryRun, Force: force})
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
-	"seedbed/provision"
+	"seedbed/provision/cleanup"
 	"seedbed/store"
 )
 
@@ -163,8 +163,8 @@ func crons(t *testing.T, clients ...*Client) *slotLog {
 	t.Cleanup(func() { db.Close() })
 	log := &slotLog{ran: map[time.Time][]string{}}
 	for i, c := range clients {
-		cleaner := provision.NewCleaner(provision.CleanupConfig{}, db, nobody{})
-		cron, err := provision.NewCron("@every 1s", slots{db, fmt.Sprint(i), log}, c, cleaner)
+		cleaner := cleanup.New(cleanup.Config{}, db, nobody{})
+		cron, err := cleanup.NewCron("@every 1s", slots{db, fmt.Sprint(i), log}, c, cleaner)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,8 @@
-package provision
+package cleanup
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/provision/effects"
 )
 
 // cronSlots is a CronSlot in memory, shared by the crons of an installation.
@@ -63,10 +61,12 @@ func (s turns) Lead(ctx context.Context, role string, do func(context.Context) e
 }
 
 // down is a worker that does not answer.
-type down struct{ effects.Worker }
+type down struct{}
 
-func (down) Do(context.Context, effects.Exchange) (json.RawMessage, error) {
-	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-worker does not answer")
+func (down) Nodes() []seedbed.Node { return []seedbed.Node{{Name: "node1"}} }
+
+func (down) Inventory(context.Context, string) (seedbed.Inventory, error) {
+	return seedbed.Inventory{}, seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-worker does not answer")
 }
 
 func TestCron(t *testing.T) {
@@ -77,7 +77,7 @@ func TestCron(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range 2 { // two processes of one installation
-			cleaner := NewCleaner(CleanupConfig{Log: log}, nil, alone{down{}})
+			cleaner := New(Config{Log: log}, nil, down{})
 			c, err := NewCron("*/10 * * * *", s, leads{}, cleaner)
 			if err != nil {
 				t.Fatal(err)
@@ -116,7 +116,7 @@ func TestCronTurns(t *testing.T) {
 			{{0, 25 * time.Minute}, {35 * time.Minute, 15 * time.Minute}}, // 0 to 25, 60 to 75
 			{{47 * time.Minute, 12 * time.Minute}},                        // 47 to 59
 		} {
-			c, err := NewCron("*/10 * * * *", s, lead, NewCleaner(CleanupConfig{}, nil, alone{down{}}))
+			c, err := NewCron("*/10 * * * *", s, lead, New(Config{}, nil, down{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestCronNext(t *testing.T) {
 		}
 		return v
 	}
-	c, err := NewCron("*/10 * * * *", &cronSlots{}, leads{}, NewCleaner(CleanupConfig{}, nil, alone{down{}}))
+	c, err := NewCron("*/10 * * * *", &cronSlots{}, leads{}, New(Config{}, nil, down{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestCronNext(t *testing.T) {
 
 func TestCronSpec(t *testing.T) {
 	t.Parallel()
-	cleaner := NewCleaner(CleanupConfig{}, nil, alone{down{}})
+	cleaner := New(Config{}, nil, down{})
 	for _, spec := range []string{"", "* * * *", "61 * * * *", "now and then", strings.Repeat("*", 1000)} {
 		if _, err := NewCron(spec, &cronSlots{}, leads{}, cleaner); !errors.Is(err, seedbed.ErrInvalid) {
 			t.Errorf("%q: %v", seedbed.Clip(spec), err)

@@ -1,4 +1,4 @@
-package provision
+package cleanup
 
 import (
 	"context"
@@ -28,12 +28,17 @@ type Leases interface {
 	DropLeases(ctx context.Context, now time.Time) (int, error)
 }
 
-// Records are what is kept for a while only.
+// Records are kept only for a while: deliveries, access records, changes made through the
+// API, and the output of jobs.
 type Records interface {
 	CountDeliveries(ctx context.Context, before time.Time) (int, error)
 	DropDeliveries(ctx context.Context, before time.Time) (int, error)
 	CountGuestEvents(ctx context.Context, before time.Time) (int, error)
 	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
+	CountAudit(ctx context.Context, before time.Time) (int, error)
+	DropAudit(ctx context.Context, before time.Time) (int, error)
+	CountOutput(ctx context.Context, before time.Time) (int, error)
+	DropOutput(ctx context.Context, before time.Time) (int, error)
 }
 
 // Notices are what the endpoints of the installation were told, and are told.
@@ -44,25 +49,11 @@ type Notices interface {
 	CleanupFinished(ctx context.Context, taken map[string]int) error
 }
 
-// Trail is the record of what was changed through the API.
-type Trail interface {
-	CountAudit(ctx context.Context, before time.Time) (int, error)
-	DropAudit(ctx context.Context, before time.Time) (int, error)
-}
-
-// Outputs are what jobs have put out.
-type Outputs interface {
-	CountOutput(ctx context.Context, before time.Time) (int, error)
-	DropOutput(ctx context.Context, before time.Time) (int, error)
-}
-
-// CleanupStore is everything that the cleanup asks of the database.
-type CleanupStore interface {
+// Store is everything that the cleanup asks of the database.
+type Store interface {
 	Presence
 	Leases
 	Records
-	Outputs
-	Trail
 	Notices
 	Leftovers
 }
@@ -74,8 +65,8 @@ type Inventories interface {
 	Inventory(ctx context.Context, node string) (seedbed.Inventory, error)
 }
 
-// CleanupConfig is how the cleanup works. A zero duration takes the default that is named.
-type CleanupConfig struct {
+// Config is how the cleanup works. A zero duration takes the default that is named.
+type Config struct {
 	// Grace is how long a domain must have been missed before its addresses are
 	// taken back, and something been left behind before that is undone. Default 10 min.
 	Grace time.Duration
@@ -92,8 +83,8 @@ type CleanupConfig struct {
 	Log *slog.Logger
 }
 
-// CleanupOptions change one run.
-type CleanupOptions struct {
+// Options change one run.
+type Options struct {
 	// DryRun reports what would go and writes nothing.
 	DryRun bool
 	// Force goes on although more than half of at least 4 instances are missing at once.
@@ -110,8 +101,8 @@ type Item = seedbed.CleanupItem
 // expired leases and old records, and has jobs undone to their end. Besides Seedbed's
 // bookkeeping it deletes only what has been in a pool's trash for its time.
 type Cleaner struct {
-	cfg   CleanupConfig
-	store CleanupStore
+	cfg   Config
+	store Store
 	hosts Inventories
 	// running keeps runs apart: what one has noted the next relies on.
 	running sync.Mutex
@@ -120,8 +111,8 @@ type Cleaner struct {
 // inventoryTimeout bounds each of the questions that the cleanup asks a worker.
 const inventoryTimeout = time.Minute
 
-// NewCleaner makes a cleaner.
-func NewCleaner(cfg CleanupConfig, store CleanupStore, hosts Inventories) *Cleaner {
+// New makes a cleaner.
+func New(cfg Config, store Store, hosts Inventories) *Cleaner {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -145,7 +136,7 @@ func NewCleaner(cfg CleanupConfig, store CleanupStore, hosts Inventories) *Clean
 // wrong, is passed over with all that is on it, and the report says why; without any
 // other it does nothing at all. An error is a failure of the store, after which a
 // part may have been done.
-func (c *Cleaner) Run(ctx context.Context, opt CleanupOptions) (Report, error) {
+func (c *Cleaner) Run(ctx context.Context, opt Options) (Report, error) {
 	c.running.Lock()
 	defer c.running.Unlock()
 	now, report := c.cfg.Now().UTC(), Report{Items: []Item{}, Skipped: []string{}}

@@ -1,4 +1,4 @@
-package provision
+package cleanup
 
 import (
 	"context"
@@ -122,7 +122,7 @@ func (c *Cron) run(ctx context.Context, slot time.Time) error {
 		c.log.Info("cleanup slot was taken before", "task", cronTask, "slot", slot)
 		return nil
 	}
-	report, err := c.cleaner.Run(ctx, CleanupOptions{})
+	report, err := c.cleaner.Run(ctx, Options{})
 	for _, item := range report.Items {
 		c.log.Info("cleaned up", "task", item.Task, "action", item.Action, "subject", item.Subject, "detail", item.Detail)
 	}
@@ -138,4 +138,14 @@ func (c *Cron) run(ctx context.Context, slot time.Time) error {
 		c.log.Info("cleanup ran", "task", cronTask, "slot", slot, "items", len(report.Items))
 	}
 	return nil
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }

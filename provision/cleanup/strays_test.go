@@ -1,0 +1,28 @@
+package cleanup
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// What nodes share is told once, and what each has alone for each.
+func TestOnceInPools(t *testing.T) {
+	t.Parallel()
+	on := func(node string, all ...seedbed.Orphan) []seedbed.Orphan {
+		for i := range all {
+			all[i].Node = node
+		}
+		return all
+	}
+	volume := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "i"}
+	other := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "j"}
+	domain := seedbed.Orphan{Kind: seedbed.OrphanDomain, Name: "d", Instance: "i"}
+	got := onceInPools(append(on("n1", volume, domain), on("n2", volume, other, domain)...))
+	want := append(on("n1", volume, domain), on("n2", other, domain)...)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 // The client and the server agree on every route that the CLI uses.
@@ -36,7 +37,7 @@ func TestClient(t *testing.T) {
 	if p.Network != "default" || p.Ready != seedbed.ReadyMetadata || string(p.UserData) != "#!/bin/sh\n" || p.Created.IsZero() {
 		t.Errorf("profile %+v", p)
 	}
-	h, err := c.AddHook(ctx, client.HookRequest{Name: "ci", Profiles: []string{"small"}, Tolerance: time.Minute})
+	h, err := c.AddHook(ctx, wire.HookRequest{Name: "ci", Profiles: []string{"small"}, Tolerance: time.Minute})
 	must(err)
 	if !strings.HasPrefix(h.Secret, "whsec_") || h.Hook.Tolerance != time.Minute || len(h.Hook.Keys) != 1 || h.Hook.Keys[0].Secret != nil {
 		t.Errorf("hook %+v", h)

@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 // The life of an endpoint, each answer held against the description.
@@ -112,12 +113,12 @@ func TestEndpointClient(t *testing.T) {
 	}
 	receiver := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(receiver.Close)
-	made, err := c.AddEndpoint(ctx, client.EndpointRequest{Name: "ci", URL: receiver.URL, Events: []string{"*"}, AllowPrivate: true})
+	made, err := c.AddEndpoint(ctx, wire.EndpointRequest{Name: "ci", URL: receiver.URL, Events: []string{"*"}, AllowPrivate: true})
 	must(err)
 	if !strings.HasPrefix(made.Secret, "whsec_") || made.Endpoint.Name != "ci" {
 		t.Errorf("%+v", made)
 	}
-	made, err = c.RotateEndpoint(ctx, "ci", client.EndpointRotation{Overlap: new(time.Duration)})
+	made, err = c.RotateEndpoint(ctx, "ci", wire.EndpointRotation{Overlap: new(time.Duration)})
 	must(err)
 	if len(made.Endpoint.Keys) != 1 {
 		t.Errorf("%+v", made)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 func TestOverview(t *testing.T) {
@@ -16,7 +16,7 @@ func TestOverview(t *testing.T) {
 	if _, err := s.intake.Import(t.Context(), "more", "default", seedbed.ImportSpec{Path: "/x"}); err != nil {
 		t.Fatal(err)
 	}
-	var o client.Overview
+	var o wire.Overview
 	r := s.do(t, "GET", "/api/v1/overview", "")
 	if err := json.Unmarshal([]byte(r.body), &o); err != nil || r.status != 200 {
 		t.Fatalf("%+v, %v", r, err)

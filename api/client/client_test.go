@@ -42,7 +42,7 @@ func TestRoutes(t *testing.T) {
 		{"images", func(c *client.Client) error { _, err := c.Images(ctx); return err }, "GET /api/v1/images "},
 		{"image", func(c *client.Client) error { _, err := c.Image(ctx, "a/../b"); return err }, "GET /api/v1/images/a%2F..%2Fb "},
 		{"import", func(c *client.Client) error {
-			_, err := c.ImportImage(ctx, client.ImageRequest{Name: "d12", Path: "/i.qcow2"})
+			_, err := c.ImportImage(ctx, wire.ImageRequest{Name: "d12", Path: "/i.qcow2"})
 			return err
 		}, `POST /api/v1/images {"name":"d12","path":"/i.qcow2"}`},
 		{"profiles", func(c *client.Client) error { _, err := c.Profiles(ctx); return err }, "GET /api/v1/profiles?limit=1000 "},
@@ -53,19 +53,19 @@ func TestRoutes(t *testing.T) {
 		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null,"protected":false,"hold":false}`},
 		{"change", func(c *client.Client) error {
 			v := "x"
-			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: wire.SpotNotice(nil)})
+			_, err := c.ChangeInstance(ctx, "v", wire.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: wire.SpotNotice(nil)})
 			return err
 		}, `PATCH /api/v1/instances/v {"metadata":{"http_tokens":"required"},"tags":{"a":"x","b":null},"spot":null}`},
 		{"change of nothing", func(c *client.Client) error {
-			_, err := c.ChangeInstance(ctx, "v", client.InstanceChange{})
+			_, err := c.ChangeInstance(ctx, "v", wire.InstanceChange{})
 			return err
 		}, `PATCH /api/v1/instances/v {}`},
 		{"announce", func(c *client.Client) error {
-			_, err := c.Announce(ctx, "v", client.MaintenanceRequest{Code: "instance-stop", NotBefore: time.Unix(0, 0).UTC()})
+			_, err := c.Announce(ctx, "v", wire.MaintenanceRequest{Code: "instance-stop", NotBefore: time.Unix(0, 0).UTC()})
 			return err
 		}, `POST /api/v1/instances/v/maintenance {"code":"instance-stop","description":"","not_before":"1970-01-01T00:00:00Z"}`},
 		{"announce to a node", func(c *client.Client) error {
-			_, err := c.AnnounceNode(ctx, "n", client.MaintenanceRequest{NotBefore: time.Unix(0, 0).UTC(), NotAfter: time.Unix(1, 0).UTC()})
+			_, err := c.AnnounceNode(ctx, "n", wire.MaintenanceRequest{NotBefore: time.Unix(0, 0).UTC(), NotAfter: time.Unix(1, 0).UTC()})
 			return err
 		}, `POST /api/v1/nodes/n/maintenance {"code":"","description":"","not_before":"1970-01-01T00:00:00Z","not_after":"1970-01-01T00:00:01Z"}`},
 		{"maintenance", func(c *client.Client) error { _, err := c.Maintenance(ctx, "v"); return err }, "GET /api/v1/instances/v/maintenance "},
@@ -74,7 +74,7 @@ func TestRoutes(t *testing.T) {
 		{"cancel maintenance", func(c *client.Client) error { _, err := c.CancelMaintenance(ctx, "e"); return err }, "POST /api/v1/maintenance/e/cancel "},
 		{"network", func(c *client.Client) error { _, err := c.Network(ctx, "n"); return err }, "GET /api/v1/networks/n "},
 		{"network set", func(c *client.Client) error {
-			_, err := c.ChangeNetwork(ctx, "n", client.NetworkChange{Allow: &seedbed.Allowance{DHCPServer: true}})
+			_, err := c.ChangeNetwork(ctx, "n", wire.NetworkChange{Allow: &seedbed.Allowance{DHCPServer: true}})
 			return err
 		}, `PATCH /api/v1/networks/n {"allow":{"dhcp_server":true}}`},
 		{"certificate", func(c *client.Client) error { _, err := c.IdentityCertificate(ctx); return err }, "GET /api/v1/certificates/identity "},
@@ -85,15 +85,15 @@ func TestRoutes(t *testing.T) {
 		{"nodes", func(c *client.Client) error { _, err := c.Nodes(ctx); return err }, "GET /api/v1/nodes "},
 		{"node", func(c *client.Client) error { _, err := c.Node(ctx, "n/x"); return err }, "GET /api/v1/nodes/n%2Fx "},
 		{"node add", func(c *client.Client) error {
-			_, err := c.AddNode(ctx, client.NodeRequest{Name: "n", Worker: "https://n:1"})
+			_, err := c.AddNode(ctx, wire.NodeRequest{Name: "n", Worker: "https://n:1"})
 			return err
 		}, `POST /api/v1/nodes {"name":"n","worker":"https://n:1","cordoned":false}`},
 		{"node cordon", func(c *client.Client) error {
-			_, err := c.ChangeNode(ctx, "n", client.NodeChange{Cordoned: new(bool)})
+			_, err := c.ChangeNode(ctx, "n", wire.NodeChange{Cordoned: new(bool)})
 			return err
 		}, `PATCH /api/v1/nodes/n {"cordoned":false}`},
 		{"node set", func(c *client.Client) error {
-			_, err := c.ChangeNode(ctx, "n", client.NodeChange{Worker: new(string)})
+			_, err := c.ChangeNode(ctx, "n", wire.NodeChange{Worker: new(string)})
 			return err
 		}, `PATCH /api/v1/nodes/n {"worker":""}`},
 		{"node remove", func(c *client.Client) error { return c.RemoveNode(ctx, "n") }, "DELETE /api/v1/nodes/n "},
@@ -105,7 +105,7 @@ func TestRoutes(t *testing.T) {
 		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks "},
 		{"hook", func(c *client.Client) error { _, err := c.Hook(ctx, "h"); return err }, "GET /api/v1/hooks/h "},
 		{"hook add", func(c *client.Client) error {
-			_, err := c.AddHook(ctx, client.HookRequest{Name: "h", Tolerance: time.Second})
+			_, err := c.AddHook(ctx, wire.HookRequest{Name: "h", Tolerance: time.Second})
 			return err
 		}, `POST /api/v1/hooks {"name":"h","profiles":null,"actions":null,"tolerance":1000000000}`},
 		{"hook remove", func(c *client.Client) error { return c.DeleteHook(ctx, "h") }, "DELETE /api/v1/hooks/h "},

@@ -8,10 +8,11 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 type (
-	announcer func(*client.Client, context.Context, string, client.MaintenanceRequest) (seedbed.Maintenance, error)
+	announcer func(*client.Client, context.Context, string, wire.MaintenanceRequest) (seedbed.Maintenance, error)
 	lister    func(*client.Client, context.Context, string) ([]seedbed.Maintenance, error)
 	ender     func(*client.Client, context.Context, string) (seedbed.Maintenance, error)
 )
@@ -19,7 +20,7 @@ type (
 // MaintenanceCommand announces events to whom, lists and ends them.
 func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all lister) *cobra.Command {
 	var (
-		r             client.MaintenanceRequest
+		r             wire.MaintenanceRequest
 		before, after string
 	)
 	c := &cobra.Command{

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 	"seedbed/webhook/signature"
 )
@@ -159,7 +159,7 @@ func newListener(t *testing.T, s *lab.Stack) *listener {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(server.Close)
-	made, err := s.API.AddEndpoint(t.Context(), client.EndpointRequest{Name: "told", URL: server.URL + "/told", AllowPrivate: true,
+	made, err := s.API.AddEndpoint(t.Context(), wire.EndpointRequest{Name: "told", URL: server.URL + "/told", AllowPrivate: true,
 		Events: []string{seedbed.EventJobAccepted, seedbed.EventJobStarted, seedbed.EventJobSucceeded}})
 	if err != nil {
 		t.Fatal(err)

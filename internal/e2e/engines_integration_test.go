@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -49,7 +49,7 @@ func newEngines(t *testing.T) *engines {
 	e.second = e.AddControl()
 	addImage(t, e.Stack, "blank", lab.BlankImage(t, e.Dir))
 	addProfile(t, e.Stack, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
-	e.forge = newSender(t, e.Stack, client.HookRequest{Name: "forge", Profiles: []string{"small"}})
+	e.forge = newSender(t, e.Stack, wire.HookRequest{Name: "forge", Profiles: []string{"small"}})
 	return e
 }
 
@@ -123,7 +123,7 @@ func (e *engines) guest(t *testing.T, image string) {
 	addProfile(t, e.Stack, seedbed.Profile{
 		Name: "web", Image: "debian", VCPUs: 2, Memory: 768 * seedbed.MiB, DiskSize: 3 * seedbed.GiB, UserData: []byte(userData), Ready: seedbed.ReadyReport,
 	})
-	e.forge = newSender(t, e.Stack, client.HookRequest{Name: "mill", Profiles: []string{"web"}})
+	e.forge = newSender(t, e.Stack, wire.HookRequest{Name: "mill", Profiles: []string{"web"}})
 	a := e.create(t, "guest2", "web")
 	if job := waitJob(t, e.Stack, a.Job, 6*time.Minute); job.State != seedbed.JobSucceeded {
 		console, _ := e.API.Console(t.Context(), "guest2", 8*seedbed.KiB)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -21,10 +21,10 @@ import (
 func (e *engines) killed(t *testing.T) {
 	for _, c := range []struct {
 		daemon string
-		hit    func(client.EventPage) bool // what is so of a job that the first kill has met
+		hit    func(wire.EventPage) bool // what is so of a job that the first kill has met
 	}{
-		{lab.Seedbedd, func(p client.EventPage) bool { return p.Job.Epoch > 1 }},
-		{lab.Worker, func(p client.EventPage) bool {
+		{lab.Seedbedd, func(p wire.EventPage) bool { return p.Job.Epoch > 1 }},
+		{lab.Worker, func(p wire.EventPage) bool {
 			return slices.ContainsFunc(p.Events, func(ev seedbed.Event) bool { return strings.Contains(ev.Msg, "trying again") })
 		}},
 	} {

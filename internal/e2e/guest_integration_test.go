@@ -13,6 +13,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -57,7 +58,7 @@ func TestGuest(t *testing.T) {
 		SSHKeys: []string{key}, UserData: []byte(userData), Ready: seedbed.ReadyReport,
 		Metadata: seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, Tags: map[string]string{"role": "frontend"},
 	})
-	forge := newSender(t, s, client.HookRequest{Name: "forge", Profiles: []string{"web"}})
+	forge := newSender(t, s, wire.HookRequest{Name: "forge", Profiles: []string{"web"}})
 
 	body := `{"action":"create","name":"guest1","profile":"web","params":{"memory":"768MiB"}}`
 	sent := time.Now()

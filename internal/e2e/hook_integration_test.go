@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 	"seedbed/webhook/signature"
 )
@@ -36,7 +36,7 @@ type answer struct {
 }
 
 // newSender adds a hook to the stack and returns its sender.
-func newSender(t *testing.T, s *lab.Stack, r client.HookRequest) sender {
+func newSender(t *testing.T, s *lab.Stack, r wire.HookRequest) sender {
 	t.Helper()
 	made, err := s.API.AddHook(t.Context(), r)
 	if err != nil {
@@ -101,7 +101,7 @@ func waitJob(t *testing.T, s *lab.Stack, id string, timeout time.Duration) seedb
 // addImage imports an image and waits for it.
 func addImage(t *testing.T, s *lab.Stack, name, path string) {
 	t.Helper()
-	receipt, err := s.API.ImportImage(t.Context(), client.ImageRequest{Name: name, Path: path})
+	receipt, err := s.API.ImportImage(t.Context(), wire.ImageRequest{Name: name, Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 	"seedbed/webhook/signature"
 
@@ -71,7 +71,7 @@ func TestBadInput(t *testing.T) {
 	})
 
 	t.Run("webhook", func(t *testing.T) {
-		forge := newSender(t, s, client.HookRequest{Name: "forge", Profiles: []string{"small"}})
+		forge := newSender(t, s, wire.HookRequest{Name: "forge", Profiles: []string{"small"}})
 		const body = `{"action":"create","name":"hooked","profile":"small"}`
 		wrong := forge
 		wrong.key = []byte("another key of 32 bytes in all..")

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -73,7 +73,7 @@ func TestScriptGuest(t *testing.T) {
 		},
 	}
 	catalogue(t, s, packages, guests)
-	forge := newSender(t, s, client.HookRequest{Name: "forge", Profiles: []string{"debian", "plain"}})
+	forge := newSender(t, s, wire.HookRequest{Name: "forge", Profiles: []string{"debian", "plain"}})
 	jobs := map[string]string{}
 	sent := time.Now()
 	for _, g := range guests { // both at the same time

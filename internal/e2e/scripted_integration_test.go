@@ -15,6 +15,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -187,7 +188,7 @@ func TestScripted(t *testing.T) {
 		clean(t, s, name)
 	}
 
-	forge := newSender(t, s, client.HookRequest{Name: "forge", Profiles: []string{"built"}})
+	forge := newSender(t, s, wire.HookRequest{Name: "forge", Profiles: []string{"built"}})
 	a := forge.post(t, "evt_1", time.Now(), `{"action":"create","name":"hooked1","profile":"built","params":{"who":"hook"}}`)
 	if job := waitJob(t, s, a.Job, 2*time.Minute); job.State != seedbed.JobSucceeded {
 		t.Errorf("by webhook: %s: %s", job.State, job.Error)

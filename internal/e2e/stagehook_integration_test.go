@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -37,7 +37,7 @@ func TestHookScript(t *testing.T) {
 	}
 	add := func(name string) string {
 		t.Helper()
-		receipt, err := s.API.ImportImage(t.Context(), client.ImageRequest{Name: name, Path: lab.BlankImage(t, s.Dir)})
+		receipt, err := s.API.ImportImage(t.Context(), wire.ImageRequest{Name: name, Path: lab.BlankImage(t, s.Dir)})
 		if err != nil {
 			t.Fatal(err)
 		}

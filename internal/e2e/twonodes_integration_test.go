@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -80,7 +80,7 @@ func TestTwoNodes(t *testing.T) {
 	addProfile(t, w.Stack, seedbed.Profile{
 		Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB, UserData: []byte(sentryData), Ready: seedbed.ReadyReport,
 	})
-	forge := newSender(t, w.Stack, client.HookRequest{Name: "forge", Profiles: []string{"web"}})
+	forge := newSender(t, w.Stack, wire.HookRequest{Name: "forge", Profiles: []string{"web"}})
 
 	job := w.placed(t, forge)
 	t.Run("strangers", w.strangers)

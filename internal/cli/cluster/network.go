@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -107,7 +108,7 @@ that are identified only by their MAC in the neighbour table, which another mach
 the bridge can forge.`,
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
-		var change client.NetworkChange
+		var change wire.NetworkChange
 		if c.Flags().Changed("allow") {
 			allow, err := parseAllowance(names)
 			if err != nil {
@@ -118,7 +119,7 @@ the bridge can forge.`,
 		if c.Flags().Changed("identity") {
 			change.Identity = &identity
 		}
-		if change == (client.NetworkChange{}) {
+		if change == (wire.NetworkChange{}) {
 			return cli.Usagef("nothing to change: give --allow or --identity")
 		}
 		api, err := a.Client()

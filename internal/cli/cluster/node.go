@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -78,7 +79,7 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 }
 
 func nodeAdd(a *cli.App) *cobra.Command {
-	var r client.NodeRequest
+	var r wire.NodeRequest
 	c := &cobra.Command{
 		Use: "add NODE --worker URL", Short: "Add a node",
 		Long: `Add a node by the name in its configuration (node) and its certificates (seedbed
@@ -109,7 +110,7 @@ func nodeSet(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return changeNode(ctx, a, args[0], client.NodeChange{Worker: &worker}, "the worker of node %s is now reached at the new URL")
+			return changeNode(ctx, a, args[0], wire.NodeChange{Worker: &worker}, "the worker of node %s is now reached at the new URL")
 		}),
 		ValidArgsFunction: a.Completion(cli.Nodes),
 	}
@@ -126,13 +127,13 @@ func nodeCordon(a *cli.App, use, short string, cordoned bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return changeNode(ctx, a, args[0], client.NodeChange{Cordoned: &cordoned}, done)
+			return changeNode(ctx, a, args[0], wire.NodeChange{Cordoned: &cordoned}, done)
 		}),
 		ValidArgsFunction: a.Completion(cli.Nodes),
 	}
 }
 
-func changeNode(ctx context.Context, a *cli.App, name string, change client.NodeChange, done string) error {
+func changeNode(ctx context.Context, a *cli.App, name string, change wire.NodeChange, done string) error {
 	api, err := a.Client()
 	if err != nil {
 		return err

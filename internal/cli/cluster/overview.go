@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -36,7 +36,7 @@ func StatusCommand(a *cli.App) *cobra.Command {
 	}
 }
 
-func printOverview(a *cli.App, where string, o client.Overview) {
+func printOverview(a *cli.App, where string, o wire.Overview) {
 	health := fmt.Sprintf("all %d checks passed", o.Checks)
 	if len(o.Wrong) > 0 {
 		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)

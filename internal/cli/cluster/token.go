@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -36,7 +37,7 @@ func tokenAdd(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Add a token and print its secret, which is shown only once", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
-			r := client.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
+			r := wire.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
 			if r.Role, err = seedbed.ParseRole(role); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -22,7 +23,7 @@ func EndpointCommand(a *cli.App) *cobra.Command {
 
 func endpointAdd(a *cli.App) *cobra.Command {
 	var (
-		r    client.EndpointRequest
+		r    wire.EndpointRequest
 		file string
 	)
 	c := &cobra.Command{
@@ -63,7 +64,7 @@ once; "endpoint show" prints the public key that verifies v1a.`,
 
 // tellEndpointSecret prints a secret that the server has drawn, and not the given
 // one, which was in a file.
-func tellEndpointSecret(a *cli.App, made client.NewEndpoint, file, given, what string) error {
+func tellEndpointSecret(a *cli.App, made wire.NewEndpoint, file, given, what string) error {
 	drawn := strings.TrimPrefix(made.Secret, "whsec_") != strings.TrimPrefix(given, "whsec_")
 	if file != "" {
 		what += ", with the secret in " + file

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
-	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -66,7 +66,7 @@ Events that happen while an endpoint is disabled, and pending ones, are skipped;
 
 func endpointRotate(a *cli.App) *cobra.Command {
 	var (
-		r       client.EndpointRotation
+		r       wire.EndpointRotation
 		overlap time.Duration
 		file    string
 	)

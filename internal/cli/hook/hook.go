@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -43,7 +44,7 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
   seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			r := client.HookRequest{Name: args[0]}
+			r := wire.HookRequest{Name: args[0]}
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
 				return err
 			}
@@ -95,7 +96,7 @@ func schemes() string {
 	return strings.Join(all, ", ")
 }
 
-func tellSecret(a *cli.App, made client.NewHook, file, done string) error {
+func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
 	if a.JSON() {
 		return a.PrintJSON(made)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 	"seedbed/internal/config"
 )
@@ -47,7 +48,7 @@ func (h *hookFlags) add(c *cobra.Command) {
 }
 
 // fill puts all flags into a request.
-func (h *hookFlags) fill(r *client.HookRequest) (err error) {
+func (h *hookFlags) fill(r *wire.HookRequest) (err error) {
 	r.Profiles, r.Actions, r.Tolerance, r.Subjects = h.profiles, h.actions, h.tolerance, h.subjects
 	r.Rate, r.Concurrency, r.Instances, r.Creates, r.KeepPayload = h.rate, h.concurrency, h.instances, h.creates, h.keepPayload
 	if r.CIDRs, err = prefixes(h.cidrs); err != nil {
@@ -103,8 +104,8 @@ func readForm(file string) (*seedbed.HookForm, error) {
 }
 
 // change is what the flags that were given change.
-func (h *hookFlags) change(c *cobra.Command) (ch client.HookChange, err error) {
-	var r client.HookRequest
+func (h *hookFlags) change(c *cobra.Command) (ch wire.HookChange, err error) {
+	var r wire.HookRequest
 	if err := h.fill(&r); err != nil {
 		return ch, err
 	}

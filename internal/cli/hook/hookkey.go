@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -25,7 +26,7 @@ func (k *keyFlags) add(c *cobra.Command) {
 	f.StringVar(&k.notAfter, "not-after", "", "`TIME` until which the key is valid (default: until it is removed)")
 }
 
-func (k *keyFlags) fill(key *client.HookKey, now time.Time) (err error) {
+func (k *keyFlags) fill(key *wire.HookKey, now time.Time) (err error) {
 	key.ID = k.id
 	if k.notBefore != "" {
 		if key.NotBefore, err = cli.ParseMoment("not-before", k.notBefore, now); err != nil {
@@ -58,7 +59,7 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 			if err := seedbed.CheckName("hook", args[0]); err != nil {
 				return err
 			}
-			var key client.HookKey
+			var key wire.HookKey
 			if err := k.fill(&key, a.Now()); err != nil {
 				return err
 			}

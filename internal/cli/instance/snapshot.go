@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -34,12 +35,12 @@ func vmSnapshotList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list VM", Aliases: []string{"ls"}, Short: "List an instance's snapshots", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			all := func(c *client.Client, ctx context.Context) ([]client.Snapshot, error) {
+			all := func(c *client.Client, ctx context.Context) ([]wire.Snapshot, error) {
 				return c.Snapshots(ctx, args[0])
 			}
 			return cli.List(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
 				[]string{"name", "disks", "complete", "taken"},
-				func(s client.Snapshot) []string {
+				func(s wire.Snapshot) []string {
 					complete := "yes"
 					if !s.Complete {
 						complete = "no"

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -25,7 +26,7 @@ and the cleanup skips the instance.`,
 		c.Use, c.Short, c.Long, done = "unprotect NAME", "Remove the protection of an instance", "", "%s is no longer protected"
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
-		i, err := changed(ctx, a, args[0], true, client.InstanceChange{Protected: &on})
+		i, err := changed(ctx, a, args[0], true, wire.InstanceChange{Protected: &on})
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
-	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/cli"
 	"seedbed/internal/cli/flags"
@@ -23,7 +22,7 @@ func vmOptions(a *cli.App) *cobra.Command {
 		Long: `Show how an instance may use the metadata service or, with flags, change it. Changes
 take effect immediately, even while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := changed(ctx, a, args[0], o.Said(), client.InstanceChange{Metadata: &o.MetadataOptions})
+			i, err := changed(ctx, a, args[0], o.Said(), wire.InstanceChange{Metadata: &o.MetadataOptions})
 			if err != nil {
 				return err
 			}
@@ -35,7 +34,7 @@ take effect immediately, even while it runs.`,
 }
 
 // changed is the instance after a change, or as it is when none is asked for.
-func changed(ctx context.Context, a *cli.App, name string, asked bool, change client.InstanceChange) (seedbed.Instance, error) {
+func changed(ctx context.Context, a *cli.App, name string, asked bool, change wire.InstanceChange) (seedbed.Instance, error) {
 	api, err := a.Client()
 	if err != nil {
 		return seedbed.Instance{}, err
@@ -67,7 +66,7 @@ KEY- removes one.`,
 					tags[key] = &v
 				}
 			}
-			i, err := changed(ctx, a, args[0], len(tags) > 0, client.InstanceChange{Tags: tags})
+			i, err := changed(ctx, a, args[0], len(tags) > 0, wire.InstanceChange{Tags: tags})
 			if err != nil {
 				return err
 			}

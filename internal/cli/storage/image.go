@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -23,7 +24,7 @@ func ImageCommand(a *cli.App) *cobra.Command {
 
 func imageAdd(a *cli.App) *cobra.Command {
 	var (
-		r   client.ImageRequest
+		r   wire.ImageRequest
 		w   cli.WaitFlags
 		dry bool
 	)

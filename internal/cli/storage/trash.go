@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -31,10 +32,10 @@ func trashList(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List removed and restored disks", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			read := func(api *client.Client, ctx context.Context) ([]client.TrashItem, error) { return api.Trash(ctx, node) }
+			read := func(api *client.Client, ctx context.Context) ([]wire.TrashItem, error) { return api.Trash(ctx, node) }
 			return cli.List(ctx, a, read, "the trash is empty",
 				[]string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
-				func(i client.TrashItem) []string {
+				func(i wire.TrashItem) []string {
 					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires)}
 				})
 		}),
@@ -45,25 +46,25 @@ func trashList(a *cli.App) *cobra.Command {
 
 // trashed finds what has that ID in the trash of some pool, on that node or on any. It is
 // ErrConflict when there are several.
-func trashed(ctx context.Context, a *cli.App, api *client.Client, node, id string) (client.TrashItem, error) {
+func trashed(ctx context.Context, a *cli.App, api *client.Client, node, id string) (wire.TrashItem, error) {
 	items, err := api.Trash(ctx, node)
 	if err != nil {
-		return client.TrashItem{}, err
+		return wire.TrashItem{}, err
 	}
-	items = slices.DeleteFunc(items, func(i client.TrashItem) bool { return i.ID != id || i.State != seedbed.Trashed })
+	items = slices.DeleteFunc(items, func(i wire.TrashItem) bool { return i.ID != id || i.State != seedbed.Trashed })
 	switch len(items) {
 	case 0:
-		return client.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash: see seedbed trash list", id)
+		return wire.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash: see seedbed trash list", id)
 	case 1:
 		return items[0], nil
 	}
-	in := cli.Each(items, func(i client.TrashItem) string {
+	in := cli.Each(items, func(i wire.TrashItem) string {
 		if i.Node == "" {
 			return "pool " + i.Pool
 		}
 		return "pool " + i.Pool + " of node " + i.Node
 	})
-	return client.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: choose one with --node", id, strings.Join(in, " and "))
+	return wire.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: choose one with --node", id, strings.Join(in, " and "))
 }
 
 func trashRestore(a *cli.App) *cobra.Command {
@@ -100,7 +101,7 @@ put it back into the trash, use seedbed trash discard POOL/VOLUME.`,
 }
 
 // restored tells what one can do with a volume that came back.
-func restored(v seedbed.VolumeInfo, item client.TrashItem) string {
+func restored(v seedbed.VolumeInfo, item wire.TrashItem) string {
 	instance, where := item.InstanceName, "the worker's host"
 	if item.Node != "" {
 		where = "node " + item.Node
@@ -182,7 +183,7 @@ its time. Restored volumes stay.`,
 			if err != nil {
 				return err
 			}
-			var items []client.TrashItem
+			var items []wire.TrashItem
 			if all {
 				if items, err = api.Trash(ctx, node); err != nil {
 					return err
@@ -204,8 +205,8 @@ its time. Restored volumes stay.`,
 	return c
 }
 
-func purge(ctx context.Context, a *cli.App, api *client.Client, node string, items []client.TrashItem, yes bool) error {
-	var due []client.TrashItem
+func purge(ctx context.Context, a *cli.App, api *client.Client, node string, items []wire.TrashItem, yes bool) error {
+	var due []wire.TrashItem
 	for _, i := range items {
 		if i.State == seedbed.Trashed {
 			due = append(due, i)
@@ -230,13 +231,13 @@ func purge(ctx context.Context, a *cli.App, api *client.Client, node string, ite
 // trashIDs are the IDs of what is in the trash.
 func trashIDs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
-	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Trashed })
-	return cli.Each(all, func(i client.TrashItem) string { return i.ID }), err
+	all = slices.DeleteFunc(all, func(i wire.TrashItem) bool { return i.State != seedbed.Trashed })
+	return cli.Each(all, func(i wire.TrashItem) string { return i.ID }), err
 }
 
 // restoredVolumes are the volumes that came back from the trash, as POOL/VOLUME.
 func restoredVolumes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
-	all = slices.DeleteFunc(all, func(i client.TrashItem) bool { return i.State != seedbed.Restored })
-	return cli.Each(all, func(i client.TrashItem) string { return i.Pool + "/" + i.Name }), err
+	all = slices.DeleteFunc(all, func(i wire.TrashItem) bool { return i.State != seedbed.Restored })
+	return cli.Each(all, func(i wire.TrashItem) string { return i.Pool + "/" + i.Name }), err
 }

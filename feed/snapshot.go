@@ -56,13 +56,13 @@ func writeSnapshot(w io.Writer, node string, p *picture) error {
 	}
 	b := appendText(nil, string(head))
 	b = binary.AppendUvarint(b, uint64(len(p.shared)))
-	buf.Write(b)
+	_, _ = buf.Write(b)
 	numbers := make(map[*template]uint64, len(p.shared))
 	for text, s := range p.shared {
 		numbers[s.template] = uint64(len(numbers))
-		buf.Write(appendText(nil, text))
+		_, _ = buf.Write(appendText(nil, text))
 	}
-	buf.Write(binary.AppendUvarint(nil, uint64(p.guests.size)))
+	_, _ = buf.Write(binary.AppendUvarint(nil, uint64(p.guests.size)))
 	for u, g := range p.guests.all() {
 		b = append(b[:0], u[:]...)
 		b = appendText(binary.AppendUvarint(b, numbers[g.shared]), g.own)

@@ -319,10 +319,11 @@ func TestUpkeep(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- p.Upkeep(ctx) }()
 		look := func(checks ...seedbed.Check) int {
+			synctest.Wait() // the log is not written to while it is read
+			before := strings.Count(log.String(), "check failed")
 			k.mu.Lock()
 			k.told = checks
 			k.mu.Unlock()
-			before := strings.Count(log.String(), "check failed")
 			time.Sleep(2 * lookEvery)
 			synctest.Wait()
 			return strings.Count(log.String(), "check failed") - before

@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -9,13 +10,14 @@ import (
 // to another: without numbers, revisions and times, without images, networks and
 // OVA images, which are named. Secret params have no value in it: they have none in a profile.
 type Catalogue struct {
-	System      []CatalogueSystem      `json:"system_templates"`
-	Network     []CatalogueNetwork     `json:"network_templates"`
-	Storage     []CatalogueStorage     `json:"storage_templates"`
-	UserData    []CatalogueDocument    `json:"userdata"`
-	Scripts     []CatalogueScript      `json:"scripts"`
-	Provisioner []CatalogueProvisioner `json:"provisioner_profiles"`
-	Profiles    []Profile              `json:"profiles"`
+	System   []CatalogueSystem   `json:"system_templates"`
+	Network  []CatalogueNetwork  `json:"network_templates"`
+	Storage  []CatalogueStorage  `json:"storage_templates"`
+	UserData []CatalogueDocument `json:"userdata"`
+	Scripts  []CatalogueScript   `json:"scripts"`
+	Profiles []Profile           `json:"profiles"`
+	// Provisioner are the profiles with a script in a catalogue of a release before 0.2.0.
+	Provisioner []CatalogueProvisioner `json:"provisioner_profiles,omitempty"`
 }
 
 // CatalogueSystem is a system template; the downtime is in milliseconds.
@@ -72,21 +74,21 @@ type CatalogueScript struct {
 	Options ScriptOptions `json:"options,omitzero"`
 }
 
-// CatalogueProvisioner is a provisioner profile.
+// CatalogueProvisioner is a profile with a script in a catalogue of a release before 0.2.0.
 type CatalogueProvisioner struct {
-	Name      string      `json:"name"`
-	Type      ProfileType `json:"type"`
-	System    string      `json:"system_template"`
-	Network   string      `json:"network_template,omitempty"`
-	Storage   string      `json:"storage_template,omitempty"`
-	UserData  string      `json:"userdata,omitempty"`
-	Script    string      `json:"script"`
-	OVA       string      `json:"ova,omitempty"`
-	Arguments []string    `json:"arguments,omitempty"`
-	Params    []Param     `json:"params,omitempty"`
-	Follow    Follow      `json:"follow,omitempty"`
-	Protected bool        `json:"protected,omitempty"`
-	Hold      bool        `json:"hold,omitempty"`
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	System    string   `json:"system_template"`
+	Network   string   `json:"network_template,omitempty"`
+	Storage   string   `json:"storage_template,omitempty"`
+	UserData  string   `json:"userdata,omitempty"`
+	Script    string   `json:"script"`
+	OVA       string   `json:"ova,omitempty"`
+	Arguments []string `json:"arguments,omitempty"`
+	Params    []Param  `json:"params,omitempty"`
+	Follow    Follow   `json:"follow,omitempty"`
+	Protected bool     `json:"protected,omitempty"`
+	Hold      bool     `json:"hold,omitempty"`
 }
 
 // Objects is how many objects there are.
@@ -131,20 +133,18 @@ func (c CatalogueDisk) Disk() TemplateDisk {
 	return TemplateDisk{Name: c.Name, Pool: c.Pool, Source: c.Source, Size: c.Size, Filesystem: c.Filesystem, FilesystemArgs: c.FilesystemArgs, Mountpoint: c.Mountpoint}
 }
 
-// ProvisionerOfCatalogue is a provisioner profile as a catalogue has it.
-func ProvisionerOfCatalogue(p ProvisionerProfile) CatalogueProvisioner {
-	return CatalogueProvisioner{p.Name, p.Type, p.System, p.Network, p.Storage, p.UserData, p.Script, p.OVA, p.Arguments, p.Params, p.Follow, p.Protected, p.Hold}
+// Profile is the profile that c describes.
+func (c CatalogueProvisioner) Profile() Profile {
+	p := NewScripted(c.Name, c.Script)
+	p.System, p.NetworkTemplate, p.Storage, p.Document, p.OVA = c.System, c.Network, c.Storage, c.UserData, c.OVA
+	p.Arguments, p.Params, p.Protected, p.Hold = c.Arguments, c.Params, c.Protected, c.Hold
+	p.Follow = cmp.Or(c.Follow, p.Follow)
+	return p
 }
 
-// Profile is the provisioner profile that c describes.
-func (c CatalogueProvisioner) Profile() ProvisionerProfile {
-	return ProvisionerProfile{Name: c.Name, Type: c.Type, System: c.System, Network: c.Network, Storage: c.Storage, UserData: c.UserData, Script: c.Script, OVA: c.OVA,
-		Arguments: c.Arguments, Params: c.Params, Follow: c.Follow, Protected: c.Protected, Hold: c.Hold}
-}
-
-// ProfileOfCatalogue is a native profile as a catalogue has it.
+// ProfileOfCatalogue is a profile as a catalogue has it.
 func ProfileOfCatalogue(p Profile) Profile {
-	p.Revision, p.Created, p.Changed = 0, time.Time{}, time.Time{}
+	p.ID, p.Revision, p.Created, p.Changed = 0, 0, time.Time{}, time.Time{}
 	return p
 }
 
@@ -189,10 +189,9 @@ type TakeOver struct {
 	Try bool
 	// Keep leaves what is there as it is, instead of changing it.
 	Keep bool
-	// Check and CheckComposed refuse, with ErrInvalid, what the database cannot judge of a
-	// profile. They are called with a context in which what came before it is there. nil is none.
-	Check         func(context.Context, Profile) error
-	CheckComposed func(context.Context, ProvisionerProfile) error
+	// Check refuses, with ErrInvalid, what the database cannot judge of a profile. It is
+	// called with a context in which what came before it is there. nil is none.
+	Check func(context.Context, Profile) error
 	// CheckDisk is the same for a disk of a storage template.
 	CheckDisk func(TemplateDisk) error
 }

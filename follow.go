@@ -23,49 +23,18 @@ func ParseFollow(s string, otherwise Follow) (Follow, error) {
 	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", Clip(s))
 }
 
-// ProfileKind tells the two kinds of profile apart, which share their names.
-type ProfileKind string
-
-// The kinds of profile.
-const (
-	KindNative      ProfileKind = "native"      // a Profile
-	KindProvisioner ProfileKind = "provisioner" // a ProvisionerProfile
-)
-
-// ProfileEntry is a profile of either kind in a list of both.
-type ProfileEntry struct {
-	Name string      `json:"name"`
-	Kind ProfileKind `json:"kind"`
-	// System, Network, Storage, Document and Script are what it names. Any may be empty.
-	System   string `json:"system_template,omitempty"`
-	Network  string `json:"network_template,omitempty"`
-	Storage  string `json:"storage_template,omitempty"`
-	Document string `json:"userdata_document,omitempty"`
-	Script   string `json:"script,omitempty"`
-	// Image, VCPUs, Memory, DiskSize, Net (a network) and Ready are what a native one says itself.
-	Image    string `json:"image,omitempty"`
-	VCPUs    int    `json:"vcpus,omitempty"`
-	Memory   Bytes  `json:"memory,omitzero"`
-	DiskSize Bytes  `json:"disk_size,omitzero"`
-	Net      string `json:"network,omitempty"`
-	Ready    Ready  `json:"ready,omitempty"`
-	Follow   Follow `json:"userdata"`
-	// Protected and Hold are for the instances that are made from it.
-	Protected bool  `json:"protected"`
-	Hold      bool  `json:"hold"`
-	Revision  int64 `json:"revision"`
-}
-
-// Parts are what a native profile names, as of one moment; nil is none.
+// Parts are what a profile names, as of one moment; nil is none.
 type Parts struct {
 	System   *SystemTemplate
 	Network  *NetworkTemplate
 	Storage  *StorageTemplate
 	UserData *UserDataDocument
+	OVA      *OVA
+	Script   *Script
 }
 
 // PartNames name Parts; empty is none.
-type PartNames struct{ System, Network, Storage, UserData string }
+type PartNames struct{ System, Network, Storage, UserData, OVA, Script string }
 
 // Source names what an instance's user-data was made from: the revision of its
 // profile, and that of the document that the profile names (0 for none).
@@ -74,8 +43,6 @@ func Source(profile, document int64) string { return fmt.Sprintf("%d.%d", profil
 // LiveDocument is an instance whose user-data is to be made anew.
 type LiveDocument struct {
 	Instance InstanceID
-	// Kind is that of its profile.
-	Kind ProfileKind
 	// Source is what its user-data was made from, and Want what it is to be made from.
 	Source, Want string
 }

@@ -64,8 +64,6 @@ type Instance struct {
 	Held bool `json:"held"`
 	// Protected is true while removing and rebuilding it takes its name once more; the cleanup leaves it alone.
 	Protected bool `json:"protected"`
-	// Kind is that of its profile.
-	Kind ProfileKind `json:"profile_kind"`
 	// Follow says whether its user-data follows the profile's, and Source what it was made from.
 	Follow Follow `json:"userdata"`
 	Source string `json:"-"`
@@ -209,6 +207,16 @@ type Profile struct {
 	Revision int64     `json:"revision,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
 	Changed  time.Time `json:"changed,omitzero"`
+}
+
+// NewScripted is a profile with a script that has what a guest and a client of PVC's
+// expect: the guest finds its UUID, and an empty document where there is none, its
+// user-data follows the profile, and a create job ends once the domain is started.
+func NewScripted(name, script string) Profile {
+	return Profile{
+		Name: name, Script: script, SSHKeys: []string{}, UserData: []byte{}, Tags: map[string]string{}, Ready: ReadyStarted, Follow: FollowLive,
+		Datasource: DatasourceEC2, Metadata: MetadataOptions{InstanceID: InstanceIDUUID},
+	}
 }
 
 // Network is one bridge that Seedbed manages: its addresses, DHCP and NAT.

@@ -224,6 +224,14 @@ type Request struct {
 	// Hold and Protected are, of a create, in place of what the profile says; nil leaves that.
 	Hold      *bool `json:"hold,omitempty"`
 	Protected *bool `json:"protected,omitempty"`
+	// Arguments are, of a create by a profile with a script, the script's, over those of
+	// the profile. Where they are nil and the profile declares no params, Params are.
+	Arguments []string `json:"-"`
+	// Ready is, beside Arguments, what ends the job; empty is the profile's.
+	Ready Ready `json:"-"`
+	// Off leaves a new instance off; Undefined has its disks made and nothing else, which
+	// are nobody's at the end.
+	Off, Undefined bool `json:"-"`
 	// JobOptions are for the job, over those of the request's context. Of After the
 	// start of a job's ID is enough.
 	JobOptions

@@ -43,7 +43,7 @@ type NewOVA struct {
 	OVA     OVA
 	Images  []Image
 	System  SystemTemplate
-	Profile ProvisionerProfile
+	Profile Profile
 }
 
 // MaxOVADisks is how many disks an OVA may have: sda to sdz.

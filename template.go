@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Stored is what the database keeps of every object that a provisioner profile
-// is composed of.
+// Stored is what the database keeps of every object that a profile is
+// composed of.
 type Stored struct {
 	// ID numbers the objects of one kind, from 1; it is never given again.
 	ID int64
@@ -106,49 +106,8 @@ type Script struct {
 	Options ScriptOptions
 }
 
-// ProfileType says what a provisioner profile is made from.
-type ProfileType string
-
-// The types of provisioner profile.
-const (
-	ProfileProvisioner ProfileType = "provisioner" // templates and a script
-	ProfileOVA         ProfileType = "ova"         // an OVA image
-)
-
-// ProvisionerProfile puts templates, user-data and a script together (PVC's profile).
-type ProvisionerProfile struct {
-	Stored
-	Name string
-	Type ProfileType
-	// System, Network, Storage, UserData and Script are names; Network, Storage and UserData may be empty.
-	System, Network, Storage string
-	UserData, Script         string
-	// OVA is the name of the OVA image of a profile of that type; else empty.
-	OVA string
-	// Arguments are the script's, each as key=value. With Params, they may hold expressions.
-	Arguments []string
-	// Params are what a request may say besides; nil is nothing.
-	Params []Param
-	// Follow, Protected and Hold are for the machines that are made from it.
-	Follow          Follow
-	Protected, Hold bool
-}
-
-// Composition is a provisioner profile with all that it names, as of one moment.
-type Composition struct {
-	Profile ProvisionerProfile
-	System  SystemTemplate
-	Network NetworkTemplate
-	Storage StorageTemplate
-	// UserData is nil where the profile names none.
-	UserData *UserDataDocument
-	// OVA is nil for a profile that is of no OVA image.
-	OVA    *OVA
-	Script Script
-}
-
-// ComposedSpec is the input of a create job whose instance was made from a provisioner profile.
-type ComposedSpec struct {
+// ScriptedSpec is the input of a create job whose instance was made from a profile with a script.
+type ScriptedSpec struct {
 	Profile string `json:"profile"`
 	// Revision is the profile's that it was made from.
 	Revision int64 `json:"revision"`
@@ -177,23 +136,4 @@ func ParseNameMatch(s string) NameMatch {
 	m.Text, m.Start = strings.CutPrefix(s, "^")
 	m.Text, m.End = strings.CutSuffix(m.Text, "$")
 	return m
-}
-
-// ComposeRequest asks for a machine of a provisioner profile.
-type ComposeRequest struct {
-	Name, Profile string
-	// Start has it started once it is defined.
-	Start bool
-	// Undefined has its disks made and nothing else: they are nobody's at the end.
-	Undefined bool
-	// Arguments are the script's, over those of the profile.
-	Arguments []string
-	// Params are values of what the profile declares.
-	Params map[string]any
-	// Ready is what ends its job; empty is ReadyStarted, as PVC has it.
-	Ready Ready
-	// Hold and Protected are in place of what the profile says; nil leaves that.
-	Hold, Protected *bool
-	// Node is where it is to be; empty leaves it to the placement.
-	Node string
 }

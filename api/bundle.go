@@ -51,7 +51,7 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	how := seedbed.TakeOver{Check: r.CheckProfile, CheckComposed: r.CheckComposed, CheckDisk: pools.check}
+	how := seedbed.TakeOver{Check: r.CheckProfile, CheckDisk: pools.check}
 	if how.Try, err = switched(c, "dry_run"); err != nil {
 		return err
 	}

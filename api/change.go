@@ -49,6 +49,7 @@ func (r *router) withholdSecrets(ctx context.Context, c *fiber.Ctx, profile stri
 	}
 	p, err := r.Store.Profile(ctx, profile)
 	secret := map[string]bool{}
+	open := err != nil || p.Script != "" // and what is not declared is an argument, which may be a password
 	for _, declared := range p.Params {
 		secret[declared.Name] = declared.Type == seedbed.ParamSecret
 	}
@@ -58,7 +59,7 @@ func (r *router) withholdSecrets(ctx context.Context, c *fiber.Ctx, profile stri
 	}
 	kept, _ := asked["params"].(map[string]any)
 	for name, v := range kept {
-		if err != nil || secret[name] {
+		if hide, declared := secret[name]; hide || open && !declared {
 			kept[name] = fmt.Sprintf("(%d bytes)", len(fmt.Sprint(v)))
 		}
 	}
@@ -119,6 +120,7 @@ func (r *router) shownToken(ctx context.Context, name string) (any, error) {
 // and documents that may hold some.
 var withheld = map[string]bool{
 	"secret": true, "key": true, "password": true, "token": true, "user_data": true, "vendor_data": true, "payload": true, "headers": true,
+	"arguments": true,
 }
 
 // encode is v as JSON without what is withheld.

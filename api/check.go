@@ -55,7 +55,7 @@ func (s *Server) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 	if err := seedbed.CheckParams(p.Params); err != nil {
 		return err
 	}
-	if p.Network == "" && p.NetworkTemplate == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
+	if p.Network == "" && p.NetworkTemplate == "" && p.OVA == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
 		p.Network = s.DefaultNetwork
 	}
 	if len(p.UserData) == 0 {
@@ -72,8 +72,9 @@ func (s *Server) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 		kind, name string
 		optional   bool
 	}{
-		{"profile", p.Name, false}, {"image", p.Image, p.Storage != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""}, {"network", p.Network, true},
+		{"profile", p.Name, false}, {"image", p.Image, p.Storage+p.OVA != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""}, {"network", p.Network, true},
 		{"system template", p.System, true}, {"network template", p.NetworkTemplate, true}, {"storage template", p.Storage, true}, {"userdata document", p.Document, true},
+		{"script", p.Script, true}, {"OVA image", p.OVA, true},
 	} {
 		if n.name == "" && n.optional {
 			continue

@@ -124,7 +124,7 @@ func start(t *testing.T) *server {
 
 func (s *server) config() api.Config {
 	return api.Config{
-		Store: s.db, Intake: s.intake, Composer: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf, MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
+		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf, MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},
@@ -153,7 +153,7 @@ func (s *server) config() api.Config {
 			}
 			return signature.EndpointKey(version, given)
 		},
-		CheckProfile: s.intake.CheckProfile, CheckComposed: s.intake.CheckComposed, CheckDocument: s.intake.CheckDocument,
+		CheckProfile: s.intake.CheckProfile, CheckDocument: s.intake.CheckDocument,
 		Change: func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 			return s.db.ChangeInstance(ctx, name, change, provision.Renderer{}.Of)
 		},

@@ -12,11 +12,6 @@ func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
 	return show(ctx, c, "profile", r.Store.Profile, profileTag)
 }
 
-// profileEntries are the profiles of both kinds.
-func (r *router) profileEntries(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.ProfileEntries)
-}
-
 func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err := unchanged(ctx, c, "profile", r.Store.Profile, profileTag); err != nil {
 		return err

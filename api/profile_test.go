@@ -51,7 +51,7 @@ func TestProfileChange(t *testing.T) {
 		"no such profile":    {"none", strings.Replace(body(""), `"name":"sized",`, "", 1), 404, `profile \"none\" does not exist`},
 		"expression":         {"sized", body(`,"expressions":{"memory":"$(param.gb)GiB"}`), 400, "comes twice"},
 		"unknown in a field": {"sized", strings.Replace(body(""), "param.gib)", "param.gb)", 1), 422, "memory line 1, column 1: $(param.gb) reads param.gb, which is unknown"},
-		"unknown template":   {"sized", body(`,"system_template":"none"`), 422, `the system template \"none\" does not exist`},
+		"unknown template":   {"sized", body(`,"system_template":"none"`), 422, `the system template \"none\" for profile \"sized\" does not exist`},
 		"bad name":           {"sized", body(`,"storage_template":"a/%\u0000b"`), 422, "storage template"},
 		"bad way to follow":  {"sized", body(`,"userdata":"always"`), 422, "want live or pinned"},
 		"param of no type":   {"sized", strings.Replace(body(""), `"type":"int"`, `"type":"x"`, 1), 422, "param gib: type"},
@@ -66,7 +66,7 @@ func TestProfileChange(t *testing.T) {
 	if r := s.do(t, "GET", "/api/v1/profiles/sized", ""); !strings.Contains(r.body, `"revision":2`) {
 		t.Errorf("something was stored: %s", r.body)
 	}
-	if r := s.do(t, "GET", "/api/v1/catalogue/profiles", ""); r.status != 200 || !strings.Contains(r.body, `"kind":"native"`) {
+	if r := s.do(t, "GET", "/api/v1/profiles", ""); r.status != 200 || !strings.Contains(r.body, `"name":"sized"`) {
 		t.Errorf("%+v", r)
 	}
 

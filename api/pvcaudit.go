@@ -32,7 +32,7 @@ func (r *router) shownComposed(ctx context.Context, parts []string) (any, error)
 	case "ova":
 		return before(ctx, m, r.Store.OVAs, ovaRowOf)
 	case "profile":
-		return before(ctx, m, r.Store.ProvisionerProfiles, func(p seedbed.ProvisionerProfile) provisionerRow {
+		return before(ctx, m, r.Store.ScriptedProfiles, func(p seedbed.Profile) provisionerRow {
 			p.Arguments = nil // any may be a password
 			return provisionerRowOf(p)
 		})

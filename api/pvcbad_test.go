@@ -114,7 +114,7 @@ func TestPVCBodies(t *testing.T) {
 	if r := s.do(t, "PUT", "/api/v1/provisioner/profile/web", `{"arg":["a=1","b=x"]}`); r.status != 200 {
 		t.Fatalf("%+v", r)
 	}
-	profiles, err := s.db.ProvisionerProfiles(t.Context(), seedbed.ExactName("web"))
+	profiles, err := s.db.ScriptedProfiles(t.Context(), seedbed.ExactName("web"))
 	if err != nil || strings.Join(profiles[0].Arguments, " ") != "a=1 b=x" {
 		t.Errorf("%+v, %v", profiles, err)
 	}

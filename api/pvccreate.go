@@ -22,24 +22,30 @@ const createTask = "provisioner.create"
 // composeVM makes a machine of a profile. define_vm and start_vm are true unless
 // said otherwise, as PVC's manual has it.
 func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	req := seedbed.ComposeRequest{
+	req := seedbed.Request{
+		Action:    seedbed.DoCreate,
 		Name:      f.must("name", "A VM name must be specified."),
 		Profile:   f.must("profile", "A profile name must be specified."),
-		Start:     !f.has("start_vm") || f.flag("start_vm"),
-		Arguments: arguments(f),
+		Off:       f.has("start_vm") && !f.flag("start_vm"),
+		Arguments: append([]string{}, arguments(f)...), // whatever the profile declares, params are not arguments
 		Ready:     seedbed.Ready(f.text("ready")),
 		Params:    composedParams(f),
 	}
 	if f.err == nil && f.has("define_vm") && !f.flag("define_vm") {
-		req.Undefined, req.Start = true, false
+		req.Undefined, req.Off = true, true
 	}
 	if f.err != nil {
 		return f.err
 	}
-	receipt, err := r.Composer.Compose(ctx, req)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return absent(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return err
 	}
+	if _, err := r.scripted(ctx, req.Profile); errors.Is(err, seedbed.ErrNotFound) {
+		return absent(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
+	} else if err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, req, nil)
 	if err != nil {
 		return err
 	}

@@ -132,8 +132,11 @@ func (r *router) ovaPrecondition(ctx context.Context, name, pool string, size se
 			return len(found) > 0, `The system template "%s" already exists.`, err
 		},
 		func() (bool, string, error) {
-			found, err := r.Store.ProvisionerProfiles(ctx, m)
-			return len(found) > 0, `The profile "%s" already exists.`, err
+			_, err := r.Store.Profile(ctx, name)
+			if errors.Is(err, seedbed.ErrNotFound) {
+				return false, "", nil
+			}
+			return true, `The profile "%s" already exists.`, err
 		},
 	} {
 		is, text, err := taken()

@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// provisionerRow is a provisioner profile as PVC shows it. What it does not have
+// provisionerRow is the view that PVC has of a profile with a script. What it does not have
 // is "N/A": PVC's client prints it as it is.
 type provisionerRow struct {
 	ID        int64    `json:"id"`
@@ -32,36 +32,67 @@ type provisionerRow struct {
 	Hold      bool            `json:"hold,omitempty"`
 }
 
-func provisionerRowOf(p seedbed.ProvisionerProfile) provisionerRow {
+// The types of PVC's profiles.
+const (
+	typeProvisioner = "provisioner" // templates and a script
+	typeOVA         = "ova"         // an OVA image
+)
+
+func provisionerRowOf(p seedbed.Profile) provisionerRow {
 	const none = "N/A"
-	args := p.Arguments
-	if len(args) == 0 {
-		args = []string{""}
+	row := provisionerRow{
+		ID: p.ID, Name: p.Name, Type: typeProvisioner, System: cmp.Or(p.System, none), Network: cmp.Or(p.NetworkTemplate, none), Storage: cmp.Or(p.Storage, none),
+		UserData: cmp.Or(p.Document, none), Script: p.Script, OVA: cmp.Or(p.OVA, none), Arguments: p.Arguments,
+		Params: p.Params, Follow: p.Follow, Protected: p.Protected, Hold: p.Hold,
 	}
-	follow := p.Follow
-	if follow == seedbed.FollowLive {
-		follow = ""
+	if p.OVA != "" {
+		row.Type = typeOVA
 	}
-	return provisionerRow{
-		ID: p.ID, Name: p.Name, Type: string(p.Type), System: p.System, Network: cmp.Or(p.Network, none), Storage: cmp.Or(p.Storage, none),
-		UserData: cmp.Or(p.UserData, none), Script: p.Script, OVA: cmp.Or(p.OVA, none), Arguments: args,
-		Params: p.Params, Follow: follow, Protected: p.Protected, Hold: p.Hold,
+	if len(row.Arguments) == 0 {
+		row.Arguments = []string{""}
 	}
+	if row.Follow == seedbed.FollowLive {
+		row.Follow = ""
+	}
+	return row
 }
 
 const noProfiles = "No profiles found."
 
 func (r *router) pvcProfileRoutes(p string, get, post, put, del routing) {
-	get(p, listed(r.Store.ProvisionerProfiles, provisionerRowOf, noProfiles))
+	get(p, listed(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
 	post(p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createProvisionerProfile(ctx, c, f, f.must("name", "A name must be specified."))
+		return r.createScripted(ctx, c, f, f.must("name", "A name must be specified."))
 	})
-	get(p+"/:name", element(r.Store.ProvisionerProfiles, provisionerRowOf, noProfiles))
+	get(p+"/:name", element(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
 	post(p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createProvisionerProfile(ctx, c, f, param(c, "name"))
+		return r.createScripted(ctx, c, f, param(c, "name"))
 	})
-	put(p+"/:name", r.changeProvisionerProfile)
-	del(p+"/:name", removed(r.Store.DeleteProvisionerProfile, "VM profile"))
+	put(p+"/:name", r.changeScripted)
+	del(p+"/:name", removed(r.deleteScripted, "VM profile"))
+}
+
+// scripted is the profile of that name, which PVC knows only if it has a script.
+func (r *router) scripted(ctx context.Context, name string) (seedbed.Profile, error) {
+	found, err := r.Store.ScriptedProfiles(ctx, seedbed.ExactName(name))
+	if err != nil {
+		return seedbed.Profile{}, err
+	}
+	if len(found) == 0 {
+		return seedbed.Profile{}, noScripted(name)
+	}
+	return found[0], nil
+}
+
+func noScripted(name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "the profile %q does not exist", seedbed.Clip(name))
+}
+
+func (r *router) deleteScripted(ctx context.Context, name string) error {
+	if _, err := r.scripted(ctx, name); err != nil {
+		return err
+	}
+	return r.Store.DeleteProfile(ctx, name)
 }
 
 // arguments are the script's; one that is empty stands for none at all, which is
@@ -70,39 +101,74 @@ func arguments(f *fields) []string {
 	return slices.DeleteFunc(f.list("arg"), func(a string) bool { return a == "" })
 }
 
-func (r *router) createProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
-	p := seedbed.ProvisionerProfile{
-		Name:   name,
-		Type:   seedbed.ProfileType(f.must("profile_type", "A profile type must be specified.")),
-		System: f.must("system_template", "A system_template must be specified."),
-		Script: f.must("script", "A script must be specified."),
-	}
-	p.Network, p.Storage, p.UserData, p.Arguments = f.text("network_template"), f.text("storage_template"), f.text("userdata"), arguments(f)
-	ova := f.text("ova")
+func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+	kind := f.must("profile_type", "A profile type must be specified.")
+	system := f.must("system_template", "A system_template must be specified.")
+	p := seedbed.NewScripted(name, f.must("script", "A script must be specified."))
+	p.System, p.NetworkTemplate, p.Storage, p.Document, p.Arguments = system, f.text("network_template"), f.text("storage_template"), f.text("userdata"), arguments(f)
+	p.OVA = f.text("ova")
 	switch {
 	case f.err != nil:
 		return f.err
-	case ova != "" && p.Type == seedbed.ProfileProvisioner:
-		return absent(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, ova, name)
+	case p.OVA != "" && kind == typeProvisioner:
+		return absent(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, p.OVA, name)
 	}
-	p.OVA = ova
 	beyond(f, &p)
 	if f.err != nil {
 		return f.err
 	}
-	if err := seedbed.CheckParams(p.Params); err != nil {
-		return err
-	}
-	if err := r.CheckComposed(ctx, p); err != nil {
+	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind), seedbed.CheckParams(p.Params), r.CheckProfile(ctx, p)); err != nil {
 		return r.partError(ctx, p, err)
 	}
-	if _, err := r.Store.CreateProvisionerProfile(ctx, p); err != nil {
+	if _, err := r.Store.CreateProfile(ctx, p); err != nil {
 		return r.partError(ctx, p, err)
 	}
 	return say(c, `Created VM profile "%s".`, name)
 }
 
-func (r *router) changeProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *fields) error {
+// checkScripted refuses a profile that is not of the type that PVC's client says, and
+// one that lacks a template or names one that does not exist: in that order.
+func (r *router) checkScripted(ctx context.Context, p seedbed.Profile, kind string) error {
+	switch {
+	case kind != typeProvisioner && kind != typeOVA:
+		return invalid("a valid profile type (provisioner, ova) must be specified")
+	case kind == typeOVA && p.OVA == "":
+		return invalid("an OVA image must be specified for profile %q, since it is of type ova", p.Name)
+	}
+	for _, ref := range []struct {
+		kind, name string
+		there      func(context.Context, seedbed.NameMatch) (bool, error)
+	}{
+		{"system template", p.System, there(r.Store.SystemTemplates)},
+		{"network template", p.NetworkTemplate, there(r.Store.NetworkTemplates)},
+		{"storage template", p.Storage, there(r.Store.StorageTemplates)},
+	} {
+		if ref.name == "" && kind == typeOVA {
+			continue
+		}
+		if ref.name == "" {
+			return invalid("a %s must be specified for profile %q", ref.kind, p.Name)
+		}
+		found, err := ref.there(ctx, seedbed.ExactName(ref.name))
+		if err != nil {
+			return err
+		}
+		if !found {
+			return invalid("the %s %q for profile %q does not exist", ref.kind, seedbed.Clip(ref.name), p.Name)
+		}
+	}
+	return nil
+}
+
+// there reports whether a list has anything that matches.
+func there[T any](list func(context.Context, seedbed.NameMatch) ([]T, error)) func(context.Context, seedbed.NameMatch) (bool, error) {
+	return func(ctx context.Context, m seedbed.NameMatch) (bool, error) {
+		found, err := list(ctx, m)
+		return len(found) > 0, err
+	}
+}
+
+func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	given := map[string]string{}
 	for _, name := range []string{"system_template", "network_template", "storage_template", "userdata", "script"} {
 		if v := f.text(name); v != "" {
@@ -113,9 +179,12 @@ func (r *router) changeProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 		return f.err
 	}
 	name := param(c, "name")
-	change := func(p *seedbed.ProvisionerProfile) {
+	change := func(p *seedbed.Profile) error {
+		if p.Script == "" {
+			return noScripted(name)
+		}
 		for name, at := range map[string]*string{
-			"system_template": &p.System, "network_template": &p.Network, "storage_template": &p.Storage, "userdata": &p.UserData, "script": &p.Script,
+			"system_template": &p.System, "network_template": &p.NetworkTemplate, "storage_template": &p.Storage, "userdata": &p.Document, "script": &p.Script,
 		} {
 			*at = cmp.Or(given[name], *at)
 		}
@@ -123,24 +192,26 @@ func (r *router) changeProvisionerProfile(ctx context.Context, c *fiber.Ctx, f *
 			p.Arguments = arguments(f)
 		}
 		beyond(f, p)
-	}
-	if err := r.checkComposedChange(ctx, name, change); err != nil {
-		return err
-	}
-	if f.err != nil {
 		return f.err
 	}
-	_, err := r.Store.ChangeProvisionerProfile(ctx, name, change)
+	next, err := r.scripted(ctx, name)
 	if err != nil {
-		var p seedbed.ProvisionerProfile
-		change(&p)
-		return r.partError(ctx, p, err)
+		return err
+	}
+	if err := change(&next); err != nil {
+		return err
+	}
+	if err := cmp.Or(seedbed.CheckParams(next.Params), r.CheckProfile(ctx, next)); err != nil {
+		return r.partError(ctx, next, err)
+	}
+	if _, err := r.Store.ChangeProfile(ctx, name, change); err != nil {
+		return r.partError(ctx, next, err)
 	}
 	return say(c, `Modified VM profile "%s".`, name)
 }
 
 // beyond reads what PVC's profiles do not have; what is not there stays.
-func beyond(f *fields, p *seedbed.ProvisionerProfile) {
+func beyond(f *fields, p *seedbed.Profile) {
 	if f.has("params") {
 		p.Params = nil
 		if text := f.text("params"); text != "" {
@@ -162,31 +233,16 @@ func beyond(f *fields, p *seedbed.ProvisionerProfile) {
 	}
 }
 
-// checkComposedChange checks a profile as it would be after a change, as far as
-// the database cannot.
-func (r *router) checkComposedChange(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) error {
-	found, err := r.Store.ProvisionerProfiles(ctx, seedbed.ExactName(name))
-	if err != nil || len(found) != 1 {
-		return err // that it is not there, the change says
-	}
-	p := found[0]
-	change(&p)
-	if err := seedbed.CheckParams(p.Params); err != nil {
-		return err
-	}
-	return r.partError(ctx, p, r.CheckComposed(ctx, p))
-}
-
 // partError is err, of kind ErrNotFound where a part that p names is not there.
-func (r *router) partError(ctx context.Context, p seedbed.ProvisionerProfile, err error) error {
+func (r *router) partError(ctx context.Context, p seedbed.Profile, err error) error {
 	if !errors.Is(err, seedbed.ErrInvalid) {
 		return err
 	}
 	for _, missing := range []func() (bool, error){
 		func() (bool, error) { return missingPart(ctx, p.System, r.Store.SystemTemplates) },
-		func() (bool, error) { return missingPart(ctx, p.Network, r.Store.NetworkTemplates) },
+		func() (bool, error) { return missingPart(ctx, p.NetworkTemplate, r.Store.NetworkTemplates) },
 		func() (bool, error) { return missingPart(ctx, p.Storage, r.Store.StorageTemplates) },
-		func() (bool, error) { return missingPart(ctx, p.UserData, r.Store.UserDataDocuments) },
+		func() (bool, error) { return missingPart(ctx, p.Document, r.Store.UserDataDocuments) },
 		func() (bool, error) { return missingPart(ctx, p.Script, r.Store.Scripts) },
 	} {
 		if is, other := missing(); is && other == nil {

@@ -64,12 +64,10 @@ type Scripts interface {
 	DeleteScript(ctx context.Context, name string) error
 }
 
-// ProvisionerProfiles put all of these together.
-type ProvisionerProfiles interface {
-	CreateProvisionerProfile(ctx context.Context, p seedbed.ProvisionerProfile) (seedbed.ProvisionerProfile, error)
-	ProvisionerProfiles(ctx context.Context, m seedbed.NameMatch) ([]seedbed.ProvisionerProfile, error)
-	ChangeProvisionerProfile(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) (seedbed.ProvisionerProfile, error)
-	DeleteProvisionerProfile(ctx context.Context, name string) error
+// ScriptedProfiles are the profiles that PVC knows.
+type ScriptedProfiles interface {
+	// ScriptedProfiles are those with a script whose names match.
+	ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Profile, error)
 }
 
 // LiveJobs are the jobs that have not ended, oldest first.
@@ -87,11 +85,6 @@ type Provisioner interface {
 	UserDataDocuments
 	Scripts
 	ScriptOptions
-	ProvisionerProfiles
+	ScriptedProfiles
 	LiveJobs
-}
-
-// Composer makes machines of provisioner profiles.
-type Composer interface {
-	Compose(ctx context.Context, req seedbed.ComposeRequest) (seedbed.Receipt, error)
 }

@@ -32,7 +32,7 @@ var stageTexts = map[string]string{
 }
 
 // composedOf is how a job was asked for; false when it makes no machine of a provisioner profile.
-func composedOf(j seedbed.Job) (spec seedbed.ComposedSpec, ok bool) {
+func composedOf(j seedbed.Job) (spec seedbed.ScriptedSpec, ok bool) {
 	if j.Kind != seedbed.JobCreate || len(j.Spec) == 0 || json.Unmarshal(j.Spec, &spec) != nil {
 		return spec, false
 	}

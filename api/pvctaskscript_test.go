@@ -12,7 +12,7 @@ import (
 // The texts and numbers are those of PVC's vmbuilder.
 func TestScriptedTask(t *testing.T) {
 	t.Parallel()
-	spec, err := json.Marshal(seedbed.ComposedSpec{Profile: "web", Start: true, Scripted: true})
+	spec, err := json.Marshal(seedbed.ScriptedSpec{Profile: "web", Start: true, Scripted: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,6 @@ func (r *router) routes() []route {
 		{get, "/profiles/:name", viewer, call, r.profile},
 		{put, "/profiles/:name", operator, call, r.changeProfile},
 		{del, "/profiles/:name", operator, call, r.deleteProfile},
-		{get, "/catalogue/profiles", viewer, call, r.profileEntries},
 		{get, "/catalogue", operator, cleanTimeout, r.exportCatalogue},
 		{post, "/catalogue", operator, cleanTimeout, r.importCatalogue},
 

@@ -28,7 +28,7 @@ var (
 		"Rotation": wire.EndpointRotation{}, "SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
 	}
 	answers = map[string]any{
-		"AuditEntry": seedbed.AuditEntry{}, "ProfileEntry": seedbed.ProfileEntry{},
+		"AuditEntry":      seedbed.AuditEntry{},
 		"CatalogueReport": seedbed.CatalogueReport{}, "Check": seedbed.Check{}, "CleanupReport": seedbed.CleanupReport{},
 		"CleanupTask": seedbed.CleanupItem{}, "Delivery": seedbed.Delivery{}, "Endpoint": seedbed.Endpoint{}, "EndpointKey": seedbed.EndpointKey{},
 		"EndpointTest": wire.EndpointTest{}, "Events": wire.EventPage{}, "ForeignDomain": seedbed.ForeignDomain{}, "GuestEvent": seedbed.GuestEvent{},

@@ -40,8 +40,6 @@ type Config struct {
 	Store   Store
 	Intake  Intake
 	Console Console
-	// Composer makes machines of provisioner profiles.
-	Composer Composer
 	// VolumeJobs, Snapshots and Trash are for the volumes that are there, or were.
 	VolumeJobs VolumeJobs
 	Snapshots  Snapshots
@@ -72,8 +70,6 @@ type Config struct {
 	SigningKey func(version, given string) (key seedbed.EndpointKey, secret string, err error)
 	// CheckProfile refuses, with ErrInvalid, what a profile cannot serve.
 	CheckProfile func(ctx context.Context, p seedbed.Profile) error
-	// CheckComposed is the same for a provisioner profile.
-	CheckComposed func(ctx context.Context, p seedbed.ProvisionerProfile) error
 	// CheckDocument is the same for a userdata document.
 	CheckDocument func(ctx context.Context, name, data string) error
 	// Change changes what may change of an instance without a job, and what its guest is served with it.

@@ -11,7 +11,6 @@ import (
 type Store interface {
 	Images
 	Profiles
-	Entries
 	Hooks
 	HookChanges
 	Received
@@ -52,11 +51,6 @@ type Profiles interface {
 	// ChangeProfile makes a profile what change says, in all but its name.
 	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
 	DeleteProfile(ctx context.Context, name string) error
-}
-
-// Entries are the profiles of both kinds.
-type Entries interface {
-	ProfileEntries(ctx context.Context) ([]seedbed.ProfileEntry, error)
 }
 
 // Instances are the machines, and what they did.

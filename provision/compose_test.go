@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -38,18 +39,24 @@ func (l *lab) withTemplates() *lab {
 	l.ok(l.db.AddTemplateNetwork(ctx, "lan", "200", false))
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB}))
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
-	_, err = l.db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{
-		Name: "web", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: seedbed.Empty,
-	})
+	p := seedbed.NewScripted("web", seedbed.Empty)
+	p.System, p.NetworkTemplate, p.Storage, p.Document = "small", "lan", "root", "cloud"
+	_, err = l.db.CreateProfile(ctx, p)
 	l.ok(err)
 	return l
 }
 
 func (l *lab) compose(name string, start bool) seedbed.JobID {
 	l.t.Helper()
-	receipt, err := l.intake.Compose(l.t.Context(), seedbed.ComposeRequest{Name: name, Profile: "web", Start: start})
+	receipt, err := l.asPVC(l.t.Context(), seedbed.Request{Name: name, Profile: "web", Off: !start})
 	l.ok(err)
 	return receipt.Job
+}
+
+// asPVC asks for an instance as PVC's clients do.
+func (l *lab) asPVC(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error) {
+	req.Action, req.Arguments = seedbed.DoCreate, append([]string{}, req.Arguments...)
+	return l.intake.Submit(ctx, req, nil)
 }
 
 func TestCompositionRuns(t *testing.T) {
@@ -105,7 +112,7 @@ func TestCompositionHeld(t *testing.T) {
 func TestCompositionWithoutUserData(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
-	_, err := l.db.ChangeProvisionerProfile(t.Context(), "web", func(p *seedbed.ProvisionerProfile) { p.UserData = "" })
+	_, err := l.db.ChangeProfile(t.Context(), "web", func(p *seedbed.Profile) error { p.Document = ""; return nil })
 	l.ok(err)
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 	page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
@@ -123,19 +130,20 @@ func TestCompositionRefused(t *testing.T) {
 	l := newLab(t).withProvisioner()
 	l.intake.serving.Pools = []string{"default"}
 	ctx := t.Context()
-	profile := func(name string, disks []seedbed.TemplateDisk, change func(*seedbed.ProvisionerProfile)) {
+	profile := func(name string, disks []seedbed.TemplateDisk, change func(*seedbed.Profile) error) {
 		t.Helper()
 		_, err := l.db.CreateStorageTemplate(ctx, name)
 		l.ok(err)
 		for _, d := range disks {
 			l.ok(l.db.AddTemplateDisk(ctx, name, d))
 		}
-		p := seedbed.ProvisionerProfile{Name: name, Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: name, Script: seedbed.Empty}
-		change(&p)
-		_, err = l.db.CreateProvisionerProfile(ctx, p)
+		p := seedbed.NewScripted(name, seedbed.Empty)
+		p.System, p.NetworkTemplate, p.Storage = "small", "lan", name
+		l.ok(change(&p))
+		_, err = l.db.CreateProfile(ctx, p)
 		l.ok(err)
 	}
-	same := func(*seedbed.ProvisionerProfile) {}
+	same := func(*seedbed.Profile) error { return nil }
 	disk := seedbed.TemplateDisk{Name: "sda", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4"}
 	mounted := disk
 	mounted.Name, mounted.Mountpoint = "sdb", "/srv"
@@ -143,30 +151,30 @@ func TestCompositionRefused(t *testing.T) {
 	profile("pool", []seedbed.TemplateDisk{{Name: "sda", Pool: "fast", Size: seedbed.GiB}}, same)
 	_, err := l.db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "far", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv7", "hv8"}})
 	l.ok(err)
-	profile("node", nil, func(p *seedbed.ProvisionerProfile) { p.System = "far" })
+	profile("node", nil, func(p *seedbed.Profile) error { p.System = "far"; return nil })
 	_, err = l.db.CreateNetworkTemplate(ctx, "one", "{prefix}:00:00:{vmid}0")
 	l.ok(err)
 	l.ok(l.db.AddTemplateNetwork(ctx, "one", "default", false))
 	l.ok(l.db.AddTemplateNetwork(ctx, "one", "200", false))
-	profile("mac", nil, func(p *seedbed.ProvisionerProfile) { p.Network = "one" })
+	profile("mac", nil, func(p *seedbed.Profile) error { p.NetworkTemplate = "one"; return nil })
 	l.compose("web1", true)
 
 	for name, c := range map[string]struct {
-		req  seedbed.ComposeRequest
+		req  seedbed.Request
 		kind error
 		say  []string
 	}{
-		"a name":            {seedbed.ComposeRequest{Name: "Web_1", Profile: "web"}, seedbed.ErrInvalid, []string{"Web_1"}},
-		"an argument":       {seedbed.ComposeRequest{Name: "a", Profile: "web", Arguments: []string{"k"}}, seedbed.ErrInvalid, []string{"key=value"}},
-		"an unknown one":    {seedbed.ComposeRequest{Name: "a", Profile: "none"}, seedbed.ErrNotFound, []string{`"none"`}},
-		"one with a script": {seedbed.ComposeRequest{Name: "a", Profile: "script"}, seedbed.ErrInvalid, []string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "which is empty"}},
-		"another pool":      {seedbed.ComposeRequest{Name: "a", Profile: "pool"}, seedbed.ErrInvalid, []string{`pool "fast" is not present`}},
-		"another node":      {seedbed.ComposeRequest{Name: "a", Profile: "node"}, seedbed.ErrInvalid, []string{"hv7, hv8", testNode}},
-		"one MAC for two":   {seedbed.ComposeRequest{Name: "a", Profile: "mac"}, seedbed.ErrInvalid, []string{"{netid}"}},
-		"a name in use":     {seedbed.ComposeRequest{Name: "web1", Profile: "web"}, seedbed.ErrExists, []string{"web1"}},
-		"a MAC in use":      {seedbed.ComposeRequest{Name: "web17", Profile: "web"}, seedbed.ErrExists, []string{"52:54:01:00:10:00", "web1"}},
+		"a name":            {seedbed.Request{Name: "Web_1", Profile: "web"}, seedbed.ErrInvalid, []string{"Web_1"}},
+		"an argument":       {seedbed.Request{Name: "a", Profile: "web", Arguments: []string{"k"}}, seedbed.ErrInvalid, []string{"key=value"}},
+		"an unknown one":    {seedbed.Request{Name: "a", Profile: "none"}, seedbed.ErrInvalid, []string{`"none"`}},
+		"one with a script": {seedbed.Request{Name: "a", Profile: "script"}, seedbed.ErrInvalid, []string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "which is empty"}},
+		"another pool":      {seedbed.Request{Name: "a", Profile: "pool"}, seedbed.ErrInvalid, []string{`pool "fast" is not present`}},
+		"another node":      {seedbed.Request{Name: "a", Profile: "node"}, seedbed.ErrInvalid, []string{"hv7, hv8", testNode}},
+		"one MAC for two":   {seedbed.Request{Name: "a", Profile: "mac"}, seedbed.ErrInvalid, []string{"{netid}"}},
+		"a name in use":     {seedbed.Request{Name: "web1", Profile: "web"}, seedbed.ErrExists, []string{"web1"}},
+		"a MAC in use":      {seedbed.Request{Name: "web17", Profile: "web"}, seedbed.ErrExists, []string{"52:54:01:00:10:00", "web1"}},
 	} {
-		_, err := l.intake.Compose(ctx, c.req)
+		_, err := l.asPVC(ctx, c.req)
 		if !errors.Is(err, c.kind) {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -15,7 +15,7 @@ func TestComposedReport(t *testing.T) {
 	l.withProvisioner()
 	for name, ready := range map[string]seedbed.Ready{"web1": seedbed.ReadyReport, "web2": seedbed.ReadyStarted} {
 		want := ready == seedbed.ReadyReport
-		_, err := l.intake.Compose(t.Context(), seedbed.ComposeRequest{Name: name, Profile: "web", Start: true, Ready: ready})
+		_, err := l.asPVC(t.Context(), seedbed.Request{Name: name, Profile: "web", Ready: ready})
 		l.ok(err)
 		inst, err := l.db.InstanceByName(t.Context(), name)
 		l.ok(err)

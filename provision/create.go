@@ -13,7 +13,7 @@ import (
 
 // createPlan makes an instance, as its job was asked for.
 func (t *task) createPlan() []stage {
-	switch how := composedBy(t.job); {
+	switch how := scriptedBy(t.job); {
 	case how.Scripted && how.Undefined:
 		return t.undefinedScriptedPlan()
 	case how.Scripted:

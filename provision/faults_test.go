@@ -46,7 +46,7 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 		l := newLab(t).withProvisioner()
 		id := l.compose("web1", true)
 		l.midway(func(ctx context.Context) {
-			l.ok(l.db.DeleteProvisionerProfile(ctx, "web"))
+			l.ok(l.db.DeleteProfile(ctx, "web"))
 			l.ok(l.db.DeleteSystemTemplate(ctx, "small"))
 			l.ok(l.db.DeleteStorageTemplate(ctx, "root"))
 			l.ok(l.db.DeleteNetworkTemplate(ctx, "lan"))

@@ -110,30 +110,27 @@ func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 
 // documentsOf makes the documents of an instance from its profile as it is now.
 func (in *Intake) documentsOf(ctx context.Context, inst seedbed.Instance) (docs seedbed.Documents, err error) {
-	var made recipe
-	params := inst.Params
-	if inst.Kind == seedbed.KindProvisioner {
-		c, err := in.store.Composition(ctx, inst.Profile)
-		if err != nil {
-			return docs, err
-		}
-		if made, _, err = in.composedRecipe(c, inst.Ready); err != nil {
-			return docs, err
-		}
-	} else {
-		profile, err := in.store.Profile(ctx, inst.Profile)
-		if err != nil {
-			return docs, err
-		}
-		m, err := in.tailor(ctx, profile, inst.Name, declaredOf(profile.Params, inst.Params))
-		if err != nil {
-			return docs, err
-		}
-		s := shape{userData: m.UserData, vendorData: m.VendorData, vendorInUser: m.VendorDataInUserData, datasource: inst.Datasource}
-		if made, err = in.recipeOf(m, &s, inst.Params); err != nil {
-			return docs, err
-		}
-		params = s.rest
+	profile, err := in.store.Profile(ctx, inst.Profile)
+	if err != nil {
+		return docs, err
 	}
-	return made.fill(inst.ReportToken, template.Values{Guest: in.place(inst), Params: params})
+	var asked []string
+	if profile.Script != "" { // and no arguments are read from the params
+		asked = []string{}
+	}
+	m, err := in.tailor(ctx, profile, inst.Name, declaredOf(profile.Params, inst.Params), asked)
+	if err != nil {
+		return docs, err
+	}
+	m.Ready = inst.Ready
+	s := shape{userData: m.UserData, vendorData: m.VendorData, vendorInUser: m.VendorDataInUserData, datasource: inst.Datasource}
+	made, err := in.recipeOf(m, &s, inst.Params)
+	if err != nil {
+		return docs, err
+	}
+	docs, err = made.fill(inst.ReportToken, template.Values{Guest: in.place(inst), Params: s.rest})
+	if m.Script != "" && docs.UserData == nil {
+		docs.UserData = []byte{}
+	}
+	return docs, err
 }

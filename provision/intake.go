@@ -33,6 +33,8 @@ type Addresses interface {
 // Existing is what was accepted before.
 type Existing interface {
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
+	// JobByPrefix is the job whose ID starts so.
+	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// Delivery is the webhook with that ID that came to hook; seedbed.ErrNotFound when none did.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
@@ -51,7 +53,6 @@ type IntakeStore interface {
 	Definitions
 	Existing
 	Addresses
-	Compositions
 	Templates
 	Networks
 	placement.Hosts
@@ -137,12 +138,17 @@ func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error)
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {
-	made, err := in.prepare(ctx, req)
+	m, err := in.tailorNew(ctx, req)
 	if err != nil {
-		if receipt, ok, err := in.composedFor(ctx, req, delivery); ok {
-			return receipt, err
-		}
 		return seedbed.Receipt{}, err
+	}
+	made, err := in.prepare(ctx, req, m)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	spec, err := made.spec()
+	if err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the create of %s: %w", req.Name, err)
 	}
 	seat, err := in.placer.Choose(ctx, made.demand)
 	if err != nil {
@@ -151,12 +157,21 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 	defer func() { seat.Settle(err == nil && !receipt.Duplicate) }()
 	inst := made.inst
 	inst.Node = seat.Node
+	if made.script != nil {
+		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
+	}
 	for draw := 1; ; draw++ {
+		id, err := in.newJob(ctx, m.Profile)
+		if err != nil {
+			return seedbed.Receipt{}, err
+		}
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
-			Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, JobOptions: made.options},
+			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, Spec: spec,
+				JobOptions: made.options},
 			Delivery: delivery,
 			Instance: &inst,
 			Compose:  made.compose,
+			Script:   made.script,
 		})
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(made.drawn) == 0 {
 			return receipt, err
@@ -170,73 +185,27 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 	}
 }
 
-// prepared is the instance that a create asks for.
-type prepared struct {
-	inst seedbed.Instance
-	// compose makes its documents where they need its addresses; else nil.
-	compose func(seedbed.Instance) (seedbed.Documents, error)
-	// image is what its first disk is cloned from; the zero value where that is a template's.
-	image seedbed.Image
-	// drawn are the NICs whose MACs may be drawn again.
-	drawn []int
-	// options are how the profile wants its job to be run.
-	options seedbed.JobOptions
-	// demand is what it needs of a node, which is not chosen yet.
-	demand placement.Demand
+// newJob is the ID of a new job. That of a profile with a script starts with a group
+// that no other job's does: PVC's clients know it by that.
+func (in *Intake) newJob(ctx context.Context, p seedbed.Profile) (seedbed.JobID, error) {
+	if p.Script == "" {
+		return seedbed.NewJobID(), nil
+	}
+	return in.distinctJob(ctx)
 }
 
-// prepare makes the instance that a create asks for, and writes nothing.
-func (in *Intake) prepare(ctx context.Context, req seedbed.Request) (made prepared, err error) {
-	profile, err := in.profile(ctx, req.Profile)
-	if err != nil {
-		return made, err
+// distinctJob is a new ID with a first group that no job's has.
+func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
+	for {
+		id := seedbed.NewJobID()
+		_, err := in.store.JobByPrefix(ctx, id.Short())
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return id, nil
+		}
+		if err != nil && !errors.Is(err, seedbed.ErrConflict) {
+			return "", err
+		}
 	}
-	if req, err = fresh(req); err != nil {
-		return made, err
-	}
-	made.options.OnFailure = profile.OnFailure
-	m, err := in.tailor(ctx, profile, req.Name, req.Params)
-	if err != nil {
-		return made, err
-	}
-	s, err := shapeOf(m.Profile, m.given)
-	if err != nil {
-		return made, err
-	}
-	docs, err := in.recipeOf(m, &s, nil)
-	if err != nil {
-		return made, err
-	}
-	if err := in.checkParts(m); err != nil {
-		return made, err
-	}
-	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
-		return made, err
-	}
-	nics, drawn, err := in.nics(ctx, m, req.Name)
-	if err != nil {
-		return made, err
-	}
-	disks, err := in.disks(ctx, m, made.image, s.disk)
-	if err != nil {
-		return made, err
-	}
-	made.drawn = drawn
-	made.inst, made.compose, err = in.newInstance(req.Name, m.Profile, s, docs)
-	if err != nil {
-		return made, err
-	}
-	in.fit(&made.inst, m, s)
-	made.inst.NICs, made.inst.Volumes, made.inst.Image = nics, disks, disks[0].Image
-	for i := range made.inst.Volumes {
-		made.inst.Volumes[i].Name = fmt.Sprintf("%s-%d", made.inst.ID, i)
-	}
-	var known []seedbed.Image
-	if made.image.Name != "" {
-		known = append(known, made.image)
-	}
-	made.demand, err = in.demands(ctx, made.inst, m.parts.System, disks, req.Node, known...)
-	return made, err
 }
 
 // recipeOf reads the documents of a profile, and gives s the params that they
@@ -268,7 +237,7 @@ func (in *Intake) recipeOf(m tailored, s *shape, stored map[string]any) (recipe,
 
 // fit gives an instance what its profile or the request says besides its size.
 func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
-	i.Kind, i.Source, i.Params = seedbed.KindNative, m.source(), s.rest
+	i.Source, i.Params = m.source(), s.rest
 	i.Protected, i.Held, i.Follow = m.Protected, m.Hold, s.follow
 	if s.protected != nil {
 		i.Protected = *s.protected
@@ -293,18 +262,15 @@ func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, er
 	return p, err
 }
 
-// profileNames lists the existing profiles, of both kinds, for a message, if they are few.
+// profileNames lists the existing profiles for a message, if they are few.
 func (in *Intake) profileNames(ctx context.Context) string {
-	all, err := in.store.ProfileEntries(ctx)
+	const few = 10
+	names, err := in.store.ProfileNames(ctx, few+1)
 	switch {
-	case err != nil || len(all) > 10:
+	case err != nil || len(names) > few:
 		return ""
-	case len(all) == 0:
+	case len(names) == 0:
 		return "; there is none yet (seedbed profile add)"
-	}
-	var names []string
-	for _, p := range all {
-		names = append(names, p.Name)
 	}
 	return "; there are: " + strings.Join(names, ", ")
 }
@@ -338,6 +304,8 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made reci
 		compose = func(inst seedbed.Instance) (seedbed.Documents, error) { return made.fill(token, values(inst)) }
 	} else if docs, err = made.fill(token, template.Values{}); err != nil {
 		return inst, nil, err
+	} else if p.Script != "" && docs.UserData == nil {
+		docs.UserData = []byte{}
 	}
 	return seedbed.Instance{
 		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,

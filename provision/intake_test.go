@@ -144,7 +144,7 @@ func TestSubmit(t *testing.T) {
 	}
 	want := seedbed.Instance{
 		Name: "web1", Profile: "small", Image: "debian", Node: testNode, State: seedbed.InstanceProvisioning,
-		Kind: seedbed.KindNative, Follow: seedbed.FollowPinned, Source: "1.0", System: seedbed.System{Serial: true},
+		Follow: seedbed.FollowPinned, Source: "1.0", System: seedbed.System{Serial: true},
 		VCPUs: 2, Memory: 512 * seedbed.MiB, Ready: seedbed.ReadyReport, SSHKeys: []string{"ssh-ed25519 AAAA someone"},
 		Datasource: seedbed.DatasourceEC2, Metadata: seedbed.MetadataOptions{}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{},
 		Volumes: []seedbed.Volume{{Name: string(got.ID) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}},

@@ -2,106 +2,82 @@ package provision
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"seedbed"
 )
 
-// scriptRun is what the job of a composition carries its script out by, as all
-// of it is now; nil where the script is skipped.
-func (in *Intake) scriptRun(ctx context.Context, req seedbed.ComposeRequest, c seedbed.Composition, params map[string]any) (*seedbed.ScriptRun, error) {
-	needed, err := needsScript(c)
+// needsScript reports whether the profile's script makes the disks: it is skipped
+// where no disk has a mountpoint (PVC's manual) or a filesystem, unless it is one
+// that always runs. Disks that need a script where there is none are refused.
+func needsScript(m tailored) (bool, error) {
+	var needs, disks []string
+	if t := m.parts.Storage; t != nil {
+		for _, d := range t.Disks {
+			switch {
+			case d.Mountpoint != "":
+				needs = append(needs, fmt.Sprintf("disk %s has the mountpoint %s", d.Name, d.Mountpoint))
+				disks = append(disks, fmt.Sprintf("disk %s (%s)", d.Name, d.Mountpoint))
+			case d.Filesystem != "":
+				needs = append(needs, fmt.Sprintf("disk %s has the filesystem %s", d.Name, d.Filesystem))
+				disks = append(disks, fmt.Sprintf("disk %s (%s)", d.Name, d.Filesystem))
+			}
+		}
+	}
+	if m.Script == "" && len(needs) > 0 {
+		return false, seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %s has no script, and its storage template %q wants filesystems made on %s: want disks that are clones, or blank without filesystem and mountpoint",
+			m.Name, m.Storage, strings.Join(disks, ", "))
+	}
+	if m.parts.Script == nil {
+		return false, nil
+	}
+	if m.parts.Script.Options.Always {
+		needs = append(needs, "it is to run always")
+	}
+	if len(needs) > 0 && strings.TrimSpace(m.parts.Script.Text) == "" {
+		return false, seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %q needs its script %q, which is empty: %s; want a script that makes them, or disks that are clones (source_volume), or blank without filesystem and mountpoint",
+			m.Name, m.Script, strings.Join(needs, ", "))
+	}
+	return len(needs) > 0, nil
+}
+
+// scriptRun is what a job carries the profile's script out by, as all of it is now;
+// nil where there is none, or it is skipped. s has the size of the instance.
+func (in *Intake) scriptRun(ctx context.Context, m tailored, s shape, image seedbed.Image) (*seedbed.ScriptRun, error) {
+	needed, err := needsScript(m)
 	if err != nil || !needed {
 		return nil, err
 	}
-	run := seedbed.ScriptRun{Script: c.Script, System: c.System, Network: c.Network, Storage: c.Storage, OVA: c.OVA, Bridges: []string{}, Arguments: map[string]string{}}
-	for _, n := range c.Network.Networks {
-		network, err := in.store.Network(ctx, n.VNI)
-		if errors.Is(err, seedbed.ErrNotFound) {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, n.VNI)
-		}
+	if s.disk != 0 {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s: its script makes the disks, as large as its storage template says: want no disk size", m.Name)
+	}
+	run := seedbed.ScriptRun{
+		Script: *m.parts.Script, System: *m.parts.System, Network: *m.parts.Network, Storage: *m.storage(image), OVA: m.parts.OVA,
+		Bridges: []string{}, Arguments: map[string]string{},
+	}
+	run.System.VCPUs, run.System.Memory = s.vcpus, s.memory
+	if m.Network != "" {
+		run.Network.Networks = slices.Concat([]seedbed.TemplateNetwork{{VNI: m.Network}}, run.Network.Networks)
+	}
+	for _, n := range run.Network.Networks {
+		network, err := in.network(ctx, m, n.VNI)
 		if err != nil {
 			return nil, err
 		}
 		run.Bridges = append(run.Bridges, network.Bridge)
 	}
-	for _, a := range slices.Concat(c.Profile.Arguments, req.Arguments) {
+	for _, a := range slices.Concat(m.Arguments, m.asked) {
 		key, value, _ := strings.Cut(a, "=")
 		run.Arguments[key] = value
 	}
-	for _, p := range c.Profile.Params {
-		if text, ok := params[p.Name].(string); ok && p.Type == seedbed.ParamSecret {
+	for _, p := range m.Params {
+		if text, ok := m.params[p.Name].(string); ok && p.Type == seedbed.ParamSecret {
 			run.Secrets = append(run.Secrets, text)
 		}
 	}
 	return &run, nil
-}
-
-// composedFor accepts a create that names a provisioner profile; ok is false
-// where the name is no such profile's.
-func (in *Intake) composedFor(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, ok bool, err error) {
-	asked, ok, err := in.composeRequest(ctx, req)
-	if !ok || err != nil {
-		return receipt, ok, err
-	}
-	receipt, err = in.compose(ctx, asked, delivery)
-	return receipt, true, err
-}
-
-// composeRequest is a request that names a provisioner profile as such: its params
-// are values of what the profile declares, or where it declares nothing the
-// script's arguments, but for ready, which is the policy that ends its job. ok is
-// false where the name is no such profile's.
-func (in *Intake) composeRequest(ctx context.Context, req seedbed.Request) (asked seedbed.ComposeRequest, ok bool, err error) {
-	if req.Profile == "" || seedbed.CheckName("profile", req.Profile) != nil {
-		return asked, false, nil
-	}
-	if _, err := in.store.Profile(ctx, req.Profile); !errors.Is(err, seedbed.ErrNotFound) {
-		return asked, false, nil
-	}
-	c, err := in.store.Composition(ctx, req.Profile)
-	if err != nil {
-		return asked, false, nil
-	}
-	params := maps.Clone(req.Params)
-	ready, _ := params["ready"].(string)
-	delete(params, "ready")
-	asked = seedbed.ComposeRequest{Name: req.Name, Profile: req.Profile, Start: true, Ready: seedbed.Ready(ready), Node: req.Node, Hold: req.Hold, Protected: req.Protected}
-	if c.Profile.Params != nil {
-		asked.Params = params
-		return asked, true, nil
-	}
-	asked.Arguments, err = argumentsOf(params)
-	return asked, true, err
-}
-
-// argumentsOf are params as a script's arguments, by key.
-func argumentsOf(params map[string]any) ([]string, error) {
-	args := []string{}
-	for key, value := range params {
-		text := ""
-		switch v := value.(type) {
-		case string:
-			text = v
-		case bool:
-			text = strconv.FormatBool(v)
-		case json.Number:
-			text = v.String()
-		case float64:
-			text = strconv.FormatFloat(v, 'f', -1, 64)
-		case int64, int, uint64:
-			text = fmt.Sprint(v)
-		default:
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s: a script's argument is a text, a number or a boolean", seedbed.Clip(key))
-		}
-		args = append(args, key+"="+text)
-	}
-	slices.Sort(args)
-	return args, nil
 }

@@ -170,7 +170,7 @@ func withBoth() string { return steps("install: map_volume default debian") }
 
 var (
 	composedSpec = func(scripted, undefined bool) json.RawMessage {
-		return inputOf(seedbed.ComposedSpec{Scripted: scripted, Undefined: undefined})
+		return inputOf(seedbed.ScriptedSpec{Scripted: scripted, Undefined: undefined})
 	}
 	jobCases = []jobCase{
 		{"create", seedbed.Job{Kind: seedbed.JobCreate}, func(l *lab) caseJob {
@@ -185,7 +185,7 @@ var (
 		}},
 		{"create of an OVA", seedbed.Job{Kind: seedbed.JobCreate, Spec: composedSpec(false, false)}, func(l *lab) caseJob {
 			l.withTemplates().withOVAScript().runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
-			_, err := l.db.ChangeProvisionerProfile(l.t.Context(), "vm", func(p *seedbed.ProvisionerProfile) { p.Network = "lan" })
+			_, err := l.db.ChangeProfile(l.t.Context(), "vm", func(p *seedbed.Profile) error { p.NetworkTemplate = "lan"; return nil })
 			l.ok(err)
 			return caseJob{l.composed("vm"), func() { l.scriptedUp("web1") }, func() { l.nothing("web1") }}
 		}},

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -26,8 +27,19 @@ func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (contex
 	return seedbed.WithJobOptions(ctx, o.Over(seedbed.JobOptionsOf(ctx))), nil
 }
 
-// fresh is a request for a native profile with what it says of a new instance among its params.
-func fresh(req seedbed.Request) (seedbed.Request, error) {
+// fresh is a request with what it says of a new instance in p, or among the params that
+// every profile without a script takes.
+func fresh(req seedbed.Request, p *seedbed.Profile) (seedbed.Request, error) {
+	p.Ready = cmp.Or(req.Ready, p.Ready)
+	if p.Script != "" { // whose params may be its script's arguments
+		if req.Hold != nil {
+			p.Hold = *req.Hold
+		}
+		if req.Protected != nil {
+			p.Protected = *req.Protected
+		}
+		return req, nil
+	}
 	given := map[string]any{}
 	for name, v := range map[string]*bool{"hold": req.Hold, "protected": req.Protected} {
 		if v == nil {

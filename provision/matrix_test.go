@@ -183,7 +183,7 @@ func TestKillMatrix(t *testing.T) {
 
 // planInputs are the inputs of jobs of which plans may go by a part.
 var planInputs = []any{
-	seedbed.ComposedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
+	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
 	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.ImageRemoval{},
 }
 

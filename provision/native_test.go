@@ -123,8 +123,8 @@ func TestCheckProfileParams(t *testing.T) {
 		"name of a common param":   {func(p *seedbed.Profile) { p.Params[0].Name = "vcpus" }, "every profile takes a param of that name"},
 		"out of range":             {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(param.gib)MiB" }, "memory is 1MiB: want 64MiB to 64TiB"},
 		"division by zero":         {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(1 / (param.gib - 1))" }, "division by zero"},
-		"no such template":         {func(p *seedbed.Profile) { p.System = "none" }, `the system template "none" does not exist`},
-		"named by a param":         {func(p *seedbed.Profile) { p.Expressions["system_template"] = "s-${param.os}" }, `the system template "s-debian" does not exist`},
+		"no such template":         {func(p *seedbed.Profile) { p.System = "none" }, `the system template "none" for profile "sized" does not exist`},
+		"named by a param":         {func(p *seedbed.Profile) { p.Expressions["system_template"] = "s-${param.os}" }, `the system template "s-debian" for profile "sized" does not exist`},
 	} {
 		p := sized()
 		tt.change(&p)
@@ -157,7 +157,7 @@ func TestNativeTemplates(t *testing.T) {
 	if len(spec.NICs) != 2 || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" || spec.NICs[1].MAC.String() != "52:54:01:00:30:10" || len(spec.Disks) != 2 || spec.System == nil {
 		t.Errorf("domain %+v", spec)
 	}
-	if inst.VCPUs != 2 || inst.Memory != 512*seedbed.MiB || inst.Image != "debian" || !inst.Protected || inst.Kind != seedbed.KindNative || len(inst.Volumes) != 2 {
+	if inst.VCPUs != 2 || inst.Memory != 512*seedbed.MiB || inst.Image != "debian" || !inst.Protected || len(inst.Volumes) != 2 {
 		t.Errorf("made %+v", inst)
 	}
 	if _, err := submit(seedbed.Request{Action: seedbed.DoRemove, Name: "web3"}); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "confirm=web3") {
@@ -277,40 +277,41 @@ func TestFollower(t *testing.T) {
 	l.ok(<-ended)
 }
 
-// A provisioner profile's user-data follows its document, and its script's
+// The user-data of a profile with a script follows its document, and its script's
 // arguments hold expressions once it declares params.
 func TestComposedParams(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
 	ctx := t.Context()
-	set := func(change func(*seedbed.ProvisionerProfile)) {
+	set := func(change func(*seedbed.Profile) error) {
 		t.Helper()
-		p, err := l.db.ProvisionerProfiles(ctx, seedbed.ExactName("web"))
+		p, err := l.db.ScriptedProfiles(ctx, seedbed.ExactName("web"))
 		l.ok(err)
-		change(&p[0])
-		l.ok(l.intake.CheckComposed(ctx, p[0]))
-		_, err = l.db.ChangeProvisionerProfile(ctx, "web", change)
+		l.ok(change(&p[0]))
+		l.ok(l.intake.CheckProfile(ctx, p[0]))
+		_, err = l.db.ChangeProfile(ctx, "web", change)
 		l.ok(err)
 	}
 	_, err := l.db.CreateUserData(ctx, "doc", templateHead+"${vm.name} is ${param.role}")
 	l.ok(err)
-	set(func(p *seedbed.ProvisionerProfile) {
-		p.UserData, p.Arguments = "doc", []string{"host=${vm.name}", "role=${param.role}", "half=$(system.memory / 2)", "shell=$${HOME}"}
+	set(func(p *seedbed.Profile) error {
+		p.Document, p.Arguments = "doc", []string{"host=${vm.name}", "role=${param.role}", "half=$(system.memory / 2)", "shell=$${HOME}"}
 		p.Params = []seedbed.Param{{Name: "role", Type: seedbed.ParamEnum, Values: []string{"db", "web"}, Default: defaultOf("web")}}
+		return nil
 	})
-	c, err := l.db.Composition(ctx, "web")
+	profile, err := l.db.Profile(ctx, "web")
 	l.ok(err)
-	c, params, err := withParams(c, "web3", map[string]any{"role": "db"})
+	c, err := l.intake.tailor(ctx, profile, "web3", map[string]any{"role": "db"}, []string{})
 	l.ok(err)
-	if d := cmp.Diff([]string{"host=web3", "role=db", "half=268435456", "shell=${HOME}"}, c.Profile.Arguments); d != "" || params["role"] != "db" {
-		t.Errorf("%s, params %v", d, params)
+	if d := cmp.Diff([]string{"host=web3", "role=db", "half=268435456", "shell=${HOME}"}, c.Arguments); d != "" || c.params["role"] != "db" {
+		t.Errorf("%s, params %v", d, c.params)
 	}
-	receipt, err := l.intake.Compose(ctx, seedbed.ComposeRequest{Name: "web3", Profile: "web", Start: true, Params: map[string]any{"role": "db"}})
+	receipt, err := l.asPVC(ctx, seedbed.Request{Name: "web3", Profile: "web", Params: map[string]any{"role": "db"}})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(ctx, "web3")
 	l.ok(err)
-	if string(inst.UserData) != "web3 is db" || inst.Kind != seedbed.KindProvisioner || inst.Follow != seedbed.FollowLive {
+	if string(inst.UserData) != "web3 is db" || inst.Follow != seedbed.FollowLive {
 		t.Errorf("made %+v with %q", inst, inst.UserData)
 	}
 	l.ok(l.db.SetUserData(ctx, "doc", templateHead+"now ${vm.name} is ${param.role}"))
@@ -334,7 +335,7 @@ func TestComposedParams(t *testing.T) {
 	}{
 		"unknown": {map[string]any{"rol": "db"}, "the profile declares role (enum)"}, "value": {map[string]any{"role": "x"}, "want one of db, web"},
 	} {
-		_, err := l.intake.Compose(ctx, seedbed.ComposeRequest{Name: "web4", Profile: "web", Params: tt.params})
+		_, err := l.asPVC(ctx, seedbed.Request{Name: "web4", Profile: "web", Params: tt.params, Off: true})
 		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v; want one that says %q", name, err, tt.want)
 		}
@@ -342,9 +343,9 @@ func TestComposedParams(t *testing.T) {
 	for argument, want := range map[string]string{
 		"a=${param.none}": "script argument a line 1, column 1: ${param.none} reads param.none", "b=x$(vm.name)": "script argument b line 1, column 2", "c=${vm.ip}": "reads vm.ip",
 	} {
-		p := c.Profile
+		p := profile
 		p.Arguments = []string{argument}
-		if err := l.intake.CheckComposed(ctx, p); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if err := l.intake.CheckProfile(ctx, p); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want one that says %q", argument, err, want)
 		}
 	}

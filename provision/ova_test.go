@@ -79,7 +79,7 @@ func (l *lab) ovaIs(name string, want bool) {
 	l.ok(err)
 	systems, err := l.db.SystemTemplates(ctx, m)
 	l.ok(err)
-	profiles, err := l.db.ProvisionerProfiles(ctx, m)
+	profiles, err := l.db.ScriptedProfiles(ctx, m)
 	l.ok(err)
 	if n := len(ovas) + len(systems) + len(profiles); want && n != 3 || !want && n != 0 {
 		l.t.Errorf("there are %d OVA images, %d system templates and %d profiles of that name", len(ovas), len(systems), len(profiles))
@@ -94,7 +94,7 @@ func TestOVAComesAndGoes(t *testing.T) {
 	l := newLab(t).withProvisioner().withOVAScript()
 	ctx := t.Context()
 	id := l.importOVA("vm")
-	if _, err := l.intake.Compose(ctx, seedbed.ComposeRequest{Name: "early", Profile: "vm"}); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "importing") {
+	if _, err := l.asPVC(ctx, seedbed.Request{Name: "early", Profile: "vm", Off: true}); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "importing") {
 		t.Errorf("a machine before its disks: %v", err)
 	}
 	l.runUntil(id, seedbed.JobSucceeded)
@@ -107,9 +107,9 @@ func TestOVAComesAndGoes(t *testing.T) {
 	}
 
 	// Its profile makes clones of its disks, and then what its storage template adds.
-	_, err = l.db.ChangeProvisionerProfile(ctx, "vm", func(p *seedbed.ProvisionerProfile) { p.Storage, p.Network = "root", "lan" })
+	_, err = l.db.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.Storage, p.NetworkTemplate = "root", "lan"; return nil })
 	l.ok(err)
-	l.runUntil(l.job(l.intake.Compose(ctx, seedbed.ComposeRequest{Name: "vm1", Profile: "vm", Start: true})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: "vm1", Profile: "vm"})), seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(ctx, "vm1")
 	l.ok(err)
 	var disks []string

@@ -69,8 +69,9 @@ func newOVA(name, script string, up seedbed.Upload) seedbed.NewOVA {
 		System: seedbed.SystemTemplate{
 			Name: name, VCPUs: a.VCPUs, Memory: a.Memory, VNC: a.Screen, Serial: !a.Screen, MigrationDowntime: ovaDowntime, OVA: name,
 		},
-		Profile: seedbed.ProvisionerProfile{Name: name, Type: seedbed.ProfileOVA, System: name, Script: script, OVA: name},
+		Profile: seedbed.NewScripted(name, script),
 	}
+	made.Profile.System, made.Profile.OVA = name, name
 	for i, d := range a.Disks {
 		v := seedbed.OVAVolume{Disk: seedbed.DiskName(i), Pool: up.Pool, File: d.File, Size: d.Capacity}
 		v.Image = seedbed.OVAImage(name, v.Disk)
@@ -88,25 +89,33 @@ func newOVA(name, script string, up seedbed.Upload) seedbed.NewOVA {
 	return made
 }
 
-// withOVA puts the disks of a profile's OVA image before those of its storage
+// withOVA puts the disks of an OVA image, which may be nil, before those of a storage
 // template, whose disks are called by their place where a name is taken.
-func withOVA(c seedbed.Composition) seedbed.Composition {
-	if c.OVA == nil {
-		return c
-	}
+func withOVA(ova *seedbed.OVA, t *seedbed.StorageTemplate) *seedbed.StorageTemplate {
 	var disks []seedbed.TemplateDisk
+	if ova != nil {
+		for _, v := range ova.Volumes {
+			disks = append(disks, seedbed.TemplateDisk{Name: v.Disk, Pool: v.Pool, Source: v.Image})
+		}
+	}
+	return withDisks(disks, t)
+}
+
+// withDisks puts disks before those of a storage template, which may be nil.
+func withDisks(disks []seedbed.TemplateDisk, t *seedbed.StorageTemplate) *seedbed.StorageTemplate {
+	if t == nil {
+		t = &seedbed.StorageTemplate{}
+	}
+	all := *t
+	all.Disks = disks
 	taken := func(name string) bool {
-		return slices.ContainsFunc(disks, func(d seedbed.TemplateDisk) bool { return d.Name == name })
+		return slices.ContainsFunc(all.Disks, func(d seedbed.TemplateDisk) bool { return d.Name == name })
 	}
-	for _, v := range c.OVA.Volumes {
-		disks = append(disks, seedbed.TemplateDisk{Name: v.Disk, Pool: v.Pool, Source: v.Image})
-	}
-	for _, d := range c.Storage.Disks {
-		for n := len(disks); taken(d.Name); n++ {
+	for _, d := range t.Disks {
+		for n := len(all.Disks); taken(d.Name); n++ {
 			d.Name = seedbed.DiskName(n)
 		}
-		disks = append(disks, d)
+		all.Disks = append(all.Disks, d)
 	}
-	c.Storage.Disks = disks
-	return c
+	return &all
 }

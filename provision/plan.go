@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -20,37 +21,109 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
 		return p, err
 	}
-	made, err := in.prepare(ctx, req)
+	m, err := in.tailorNew(ctx, req)
 	if err != nil {
-		if asked, ok, e := in.composeRequest(ctx, req); ok {
-			if err := note(&p, e); err != nil || len(p.Problems) > 0 {
-				return p, err
-			}
-			return p, in.planComposed(ctx, asked, &p)
-		}
 		return p, note(&p, err)
 	}
-	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobCreate})
-	inst, image := made.inst, made.image
+	p.VCPUs, p.Memory = m.VCPUs, m.Memory
+	if err := in.missing(ctx, m, &p); err != nil {
+		return p, err
+	}
+	if err := in.planName(ctx, &p); err != nil {
+		return p, err
+	}
+	made, err := in.prepare(ctx, req, m)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	spec, err := made.spec()
+	if err != nil {
+		return p, fmt.Errorf("encode the create of %s: %w", req.Name, err)
+	}
+	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobCreate, Spec: spec})
+	inst := made.inst
 	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
 	node, all, err := in.placer.Explain(ctx, made.demand)
-	if p.Node, p.Placement = node, all; err != nil {
-		if err := note(&p, err); err != nil {
-			return p, err
-		}
-	}
-	if image.Name != "" && image.State != seedbed.ImageActive {
-		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
+	p.Node, p.Placement = node, all
+	if err := note(&p, err); err != nil {
+		return p, err
 	}
 	for i := range p.Volumes {
-		p.Volumes[i].Name = "" // of an ID that is drawn
+		p.Volumes[i].Name = "" // of an ID that is drawn, or the script's
 	}
-	p.Notes = append(p.Notes, drawnVolumes)
-	if len(made.drawn) > 0 {
-		p.Notes = append(p.Notes, drawnMACs)
-	}
+	made.notes(&p)
 	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
-	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planName(ctx, &p), in.planRoom(ctx, &p))
+	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p))
+}
+
+// missing notes what a profile names and is not there, or not yet.
+func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) error {
+	_, err := needsScript(m)
+	errs := []error{err}
+	if t := m.parts.Network; t != nil {
+		for _, n := range t.Networks {
+			_, err := in.network(ctx, m, n.VNI)
+			errs = append(errs, err)
+		}
+	}
+	images := []string{m.Image}
+	if t := m.parts.Storage; t != nil {
+		for _, d := range t.Disks {
+			one := *t
+			one.Disks = []seedbed.TemplateDisk{d}
+			_, err := in.volumes(ctx, one)
+			errs = append(errs, err)
+			images = append(images, d.Source)
+		}
+	}
+	for _, name := range images {
+		if name == "" {
+			continue
+		}
+		image, err := in.store.Image(ctx, name)
+		switch {
+		case errors.Is(err, seedbed.ErrNotFound): // what needs it says so
+			err = nil
+		case err == nil && image.State != seedbed.ImageActive:
+			err = seedbed.Errorf(seedbed.ErrInUse, "image %q is %s: wait for its import to end", image.Name, image.State)
+		}
+		errs = append(errs, err)
+	}
+	for _, err := range errs {
+		if err := note(p, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notes tells what a plan's volumes and NICs do not.
+func (m prepared) notes(p *seedbed.Plan) {
+	tell := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	if s := m.parts.Script; m.script != nil {
+		p.Script, p.Image = s.Name, ""
+		tell("script %s (revision %d) makes the volumes, by names of its own: those told here are of the storage template %s", s.Name, s.Revision, m.script.Storage.Name)
+		if s.Options.Privileged {
+			tell("script %s is privileged: it runs as root of the node with the host's devices", s.Name)
+		}
+		for _, d := range m.script.Storage.Disks {
+			what := strings.TrimSpace(d.Filesystem + " " + d.Mountpoint)
+			if what != "" {
+				tell("disk %s is for the script to make: %s", d.Name, what)
+			}
+		}
+	} else if s != nil && strings.TrimSpace(s.Text) != "" {
+		tell("script %s is skipped: no disk has a mountpoint or a filesystem, and it is not to run always", s.Name)
+	}
+	if m.script == nil {
+		tell(drawnVolumes)
+	}
+	if len(m.drawn) > 0 {
+		tell(drawnMACs)
+	}
+	if m.inst.Held {
+		tell("it is defined and left off")
+	}
 }
 
 // What no plan can tell.

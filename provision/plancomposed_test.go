@@ -12,7 +12,7 @@ import (
 	"seedbed/store"
 )
 
-// A plan of a provisioner profile tells its disks, its NICs with the MACs that the
+// A plan by a profile with a script tells its disks, its NICs with the MACs that the
 // template fixes, and the stages; and writes nothing.
 func TestPlanComposed(t *testing.T) {
 	t.Parallel()
@@ -70,17 +70,17 @@ func TestPlanScripted(t *testing.T) {
 	}
 }
 
-// stray is a store whose compositions name what is not there any more.
+// stray is a store whose profiles name what is not there any more.
 type stray struct{ *store.DB }
 
-func (s stray) Composition(ctx context.Context, profile string) (seedbed.Composition, error) {
-	c, err := s.DB.Composition(ctx, profile)
+func (s stray) Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error) {
+	c, err := s.DB.Parts(ctx, profile, names)
 	c.Network.Networks = append(c.Network.Networks, seedbed.TemplateNetwork{VNI: "999"})
 	c.Storage.Disks = append(c.Storage.Disks, seedbed.TemplateDisk{Name: "sdx", Pool: "default", Source: "gone"})
 	return c, err
 }
 
-// All that is in the way of a provisioner profile is told at once.
+// All that is in the way of a profile is told at once.
 func TestPlanComposedProblems(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
@@ -105,7 +105,7 @@ func TestPlanComposedProblems(t *testing.T) {
 	}
 }
 
-// What a request says of a new instance counts for both kinds of profile, and
+// What a request says of a new instance counts with and without a script, and
 // how its job is to be run.
 func TestFreshAndOptions(t *testing.T) {
 	t.Parallel()

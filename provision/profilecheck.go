@@ -3,7 +3,6 @@ package provision
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -28,7 +27,7 @@ func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
 	if err := in.try(ctx, f, &m); err != nil {
 		return err
 	}
-	if err := in.checkParts(m); err != nil {
+	if err := checkScript(m); err != nil {
 		return err
 	}
 	// What only a request tells must not be in the way of the rest.
@@ -46,6 +45,20 @@ func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
 	return r.check()
 }
 
+// checkScript refuses disks that need a script where there is none, and arguments that
+// cannot be read. What a script is to do may still change.
+func checkScript(m tailored) error {
+	if m.Script == "" {
+		_, err := needsScript(m)
+		return err
+	}
+	if m.Params == nil { // then arguments hold no expressions
+		return nil
+	}
+	_, err := expanded(m.Profile, func(*template.Template) (string, error) { return "", nil })
+	return err
+}
+
 // try evaluates what can be without an instance and a request.
 func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
 	own := m.Profile
@@ -58,15 +71,10 @@ func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
 		if err != nil {
 			return err
 		}
-		if names != (seedbed.PartNames{}) {
-			if m.parts, err = in.store.Parts(ctx, names); err != nil {
-				return err
-			}
+		if err := in.read(ctx, m, names); err != nil {
+			return err
 		}
 		f.learn(m.parts)
-		if m.parts.UserData != nil {
-			m.UserData = []byte(m.parts.UserData.Data)
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.texts)) {
 		if !f.sure(name) {
@@ -122,40 +130,14 @@ func (in *Intake) CheckDocument(ctx context.Context, name, data string) error {
 	if err := read(nil); err != nil {
 		return err
 	}
-	all, err := in.store.ProfileEntries(ctx)
+	all, err := in.store.ProfilesWith(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, e := range all {
-		if e.Document != name {
-			continue
-		}
-		declared, err := in.declared(ctx, e)
-		if err != nil {
-			return err
-		}
-		if err := read(declared); err != nil {
-			return within("for profile "+e.Name, err)
+	for _, p := range all {
+		if err := read(p.Params); err != nil {
+			return within("for profile "+p.Name, err)
 		}
 	}
 	return nil
-}
-
-// declared are the params of a profile of either kind; none for one that is gone meanwhile.
-func (in *Intake) declared(ctx context.Context, e seedbed.ProfileEntry) ([]seedbed.Param, error) {
-	var params []seedbed.Param
-	var err error
-	if e.Kind == seedbed.KindNative {
-		var p seedbed.Profile
-		p, err = in.store.Profile(ctx, e.Name)
-		params = p.Params
-	} else {
-		var c seedbed.Composition
-		c, err = in.store.Composition(ctx, e.Name)
-		params = c.Profile.Params
-	}
-	if errors.Is(err, seedbed.ErrNotFound) {
-		err = nil
-	}
-	return params, err
 }

@@ -68,7 +68,7 @@ func TestRebuildComposed(t *testing.T) {
 			t.Errorf("the former disk %s is still there", v.Name)
 		}
 	}
-	if string(now.UserData) != "#cloud-config\n{new: 1}\n" || now.Kind != seedbed.KindProvisioner || now.Profile != "web" || now.VCPUs != 2 || now.Ready != was.Ready || now.Source == was.Source {
+	if string(now.UserData) != "#cloud-config\n{new: 1}\n" || now.Profile != "web" || now.VCPUs != 2 || now.Ready != was.Ready || now.Source == was.Source {
 		t.Errorf("the instance is %+v", now)
 	}
 	l.runsFrom(now)
@@ -122,13 +122,12 @@ func TestRebuildAcrossKinds(t *testing.T) {
 	l.runUntil(l.create("web3"), seedbed.JobSucceeded)
 	for _, step := range []struct {
 		profile string
-		kind    seedbed.ProfileKind
 		disks   int
-	}{{"web", seedbed.KindProvisioner, 2}, {"small", seedbed.KindNative, 1}, {"web", seedbed.KindProvisioner, 2}} {
+	}{{"web", 2}, {"small", 1}, {"web", 2}} {
 		receipt, err := ask(seedbed.Request{Profile: step.profile, Params: map[string]any{"force": true}})
 		l.ok(err)
 		l.runUntil(receipt.Job, seedbed.JobSucceeded)
-		if now, names := l.composedVolumes("web3"); now.Kind != step.kind || now.Profile != step.profile || len(now.Volumes) != step.disks || len(names) != step.disks {
+		if now, names := l.composedVolumes("web3"); now.Profile != step.profile || len(now.Volumes) != step.disks || len(names) != step.disks {
 			t.Errorf("by %s: %+v, in the pool %v", step.profile, now, names)
 		}
 	}

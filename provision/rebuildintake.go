@@ -13,126 +13,154 @@ import (
 )
 
 // rebuild asks for an instance to be given fresh disks. What is not asked for
-// otherwise it keeps: its size, keys and metadata options. Its documents and
-// image, or of a provisioner profile its disks, are those of its profile as that
-// is now. With another profile all of that is the other's. Its name, ID, NICs and tags stay in any case.
+// otherwise it keeps: its size, keys and metadata options. Its documents and its
+// disks are those of its profile as that is now. With another profile all of that is
+// the other's. Its name, ID, NICs and tags stay in any case.
 func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, State: seedbed.JobQueued}
-	next, spec, _, script, err := in.rebuilt(ctx, req, job.ID)
+	made, err := in.rebuilt(ctx, req, job.ID)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job.Subject, job.Instance, job.Node = next.Name, next.ID, next.Node
-	if job.Spec, err = json.Marshal(spec); err != nil {
-		return seedbed.Receipt{}, fmt.Errorf("encode the rebuild of %s: %w", next.Name, err)
+	job.Subject, job.Instance, job.Node = made.inst.Name, made.inst.ID, made.inst.Node
+	if job.Spec, err = json.Marshal(made.spec); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the rebuild of %s: %w", made.inst.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &next, Script: script, Confirm: req.Confirm})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &made.inst, Script: made.script, Confirm: req.Confirm})
 }
 
-// rebuilt is what the instance becomes, with the image of its disk, or what the
-// job carries the script out by that makes its disks.
-func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.JobID) (next seedbed.Instance, spec seedbed.RebuildSpec, image seedbed.Image, script *seedbed.ScriptRun, err error) {
-	refused := func(err error) (seedbed.Instance, seedbed.RebuildSpec, seedbed.Image, *seedbed.ScriptRun, error) {
-		return next, spec, image, nil, err
-	}
+// rebuilt is what a rebuild makes of an instance.
+type rebuilt struct {
+	tailored
+	inst seedbed.Instance
+	spec seedbed.RebuildSpec
+	// script is what the job carries the profile's script out by, which makes the
+	// disks; nil where there is none, or it is skipped.
+	script *seedbed.ScriptRun
+}
+
+// rebuilt makes what the instance is to become, and writes nothing.
+func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.JobID) (made rebuilt, err error) {
 	power, given, err := powerSpec(req.Params)
 	if err != nil {
-		return refused(err)
+		return made, err
 	}
+	if err := rebuildable(given); err != nil {
+		return made, err
+	}
+	now, err := in.instance(ctx, req.Name)
+	if err != nil {
+		return made, err
+	}
+	own := req.Profile == "" || req.Profile == now.Profile
+	m, stored, err := in.tailorAgain(ctx, req, now, given, own)
+	if err != nil {
+		return made, err
+	}
+	s, err := shapeOf(m.Profile, m.given)
+	if err != nil {
+		return made, err
+	}
+	image, err := in.image(ctx, m.Profile, s)
+	if err != nil {
+		return made, err
+	}
+	docs, err := in.recipeOf(m, &s, stored)
+	if err != nil {
+		return made, err
+	}
+	disks, err := in.disks(ctx, m, image, s.disk)
+	if err != nil {
+		return made, err
+	}
+	for i := range min(len(disks), len(now.Volumes)) {
+		if own && (i > 0 || s.disk == 0) { // one that has grown; the first has what is asked for
+			disks[i].Size = max(disks[i].Size, now.Volumes[i].Size)
+		}
+	}
+	if made.script, err = in.scriptRun(ctx, m, s, image); err != nil {
+		return made, err
+	}
+	if made.script == nil && len(m.asked) > 0 {
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "params are for the script of the profile %q, which is skipped, and it declares none: want none but ready", m.Name)
+	}
+	if made.script == nil && len(disks) == 0 {
+		return made, seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot be rebuilt by the profile %q, which gives it no disk", now.Name, m.Name)
+	}
+	needs, err := in.demands(ctx, now, m.parts.System, disks, "")
+	if err == nil {
+		err = in.placer.Fits(ctx, now.Node, needs)
+	}
+	if err != nil {
+		return made, err
+	}
+	made.tailored, made.inst = m, now
+	if made.script != nil {
+		disks = nil // the script makes them
+	}
+	err = in.remake(&made.inst, m, disks, s, docs, job)
+	made.spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: made.inst.Image, Own: req.Profile == "", Scripted: made.script != nil}
+	return made, err
+}
+
+// rebuildable refuses params that a rebuild leaves as they are.
+func rebuildable(given map[string]any) error {
 	for _, once := range []string{"hold", "protected"} {
 		if _, ok := given[once]; ok {
-			return refused(seedbed.Errorf(seedbed.ErrInvalid, "param %s: a rebuild leaves that as it is (seedbed vm protect, stop and start)", once))
+			return seedbed.Errorf(seedbed.ErrInvalid, "param %s: a rebuild leaves that as it is (seedbed vm protect, stop and start)", once)
 		}
 	}
 	if _, ok := given["tags"]; ok {
-		return refused(seedbed.Errorf(seedbed.ErrInvalid, "param tags: a rebuild keeps the instance's tags: want none here (seedbed vm tag changes them)"))
+		return seedbed.Errorf(seedbed.ErrInvalid, "param tags: a rebuild keeps the instance's tags: want none here (seedbed vm tag changes them)")
 	}
-	if next, err = in.instance(ctx, req.Name); err != nil {
-		return refused(err)
-	}
-	own := req.Profile == "" || req.Profile == next.Profile
-	switch c, err := in.composedRebuild(ctx, cmp.Or(req.Profile, next.Profile)); {
-	case err != nil:
-		return refused(err)
-	case c != nil && req.Profile == "" && next.Kind != seedbed.KindProvisioner:
-		return refused(seedbed.Errorf(seedbed.ErrConflict, "instance %q was made by a native profile, and %q is a provisioner profile now: name the profile that it is to be rebuilt from", next.Name, c.Profile.Name))
-	case c != nil && req.Image != "":
-		return refused(seedbed.Errorf(seedbed.ErrInvalid, "image: the disks are those of the storage template of the provisioner profile %q: want no image, or a native profile", c.Profile.Name))
-	case c != nil:
-		made, err := in.recompose(ctx, next, *c, given, job)
-		if err == nil {
-			err = in.placer.Fits(ctx, next.Node, made.demand)
-		}
-		if err != nil {
-			return refused(err)
-		}
-		spec = seedbed.RebuildSpec{PowerSpec: power, Profile: c.Profile.Name, Image: made.inst.Image, Own: req.Profile == "", Scripted: made.script != nil}
-		return made.inst, spec, image, made.script, nil
-	}
-	profile, err := in.profile(ctx, cmp.Or(req.Profile, next.Profile))
+	return nil
+}
+
+// tailorAgain is the profile that a rebuild is by, as it is for the instance, with
+// those of the instance's params that stay. Its own profile asks for what the
+// instance has.
+func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seedbed.Instance, given map[string]any, own bool) (m tailored, stored map[string]any, err error) {
+	profile, err := in.profile(ctx, cmp.Or(req.Profile, now.Profile))
 	if err != nil {
-		return refused(err)
+		return m, nil, err
 	}
-	var stored map[string]any
+	if profile.Script != "" && req.Image != "" {
+		return m, nil, seedbed.Errorf(seedbed.ErrInvalid, "image: the disks are those that the profile %q and its script say: want no image, or a profile without a script", profile.Name)
+	}
 	if own { // what its templates read stays, but for what is given now
-		stored = next.Params
+		stored = now.Params
+		if profile.Script != "" {
+			profile.Ready = now.Ready
+		}
 	}
-	m, err := in.tailor(ctx, profile, next.Name, over(declaredOf(profile.Params, stored), given))
+	m, err = in.tailor(ctx, profile, now.Name, over(declaredOf(profile.Params, stored), given), nil)
 	if err != nil {
-		return refused(err)
+		return m, nil, err
 	}
-	if err := in.checkParts(m); err != nil {
-		return refused(err)
+	if _, err := needsScript(m); err != nil {
+		return m, nil, err
 	}
 	if m.Image = cmp.Or(req.Image, m.Image); req.Image != "" {
 		if err := seedbed.CheckName("image", req.Image); err != nil {
-			return refused(err)
+			return m, nil, err
 		}
 	}
-	if own {
-		keep(&m.Profile, next)
-	}
+	m.Tags = now.Tags
+	var size seedbed.Bytes
 	if m.Image != "" {
-		image, err = in.store.Image(ctx, m.Image)
+		image, err := in.store.Image(ctx, m.Image)
 		if errors.Is(err, seedbed.ErrNotFound) {
 			err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist", m.Image)
 		}
 		if err != nil {
-			return refused(err)
+			return m, nil, err
 		}
+		size = image.Size
 	}
 	if own {
-		m.DiskSize = max(m.DiskSize, image.Size)
+		keep(&m.Profile, now, size)
 	}
-	m.Tags = next.Tags
-	s, err := shapeOf(m.Profile, m.given)
-	if err != nil {
-		return refused(err)
-	}
-	if image, err = in.image(ctx, m.Profile, s); err != nil {
-		return refused(err)
-	}
-	docs, err := in.recipeOf(m, &s, stored)
-	if err != nil {
-		return refused(err)
-	}
-	disks, err := in.disks(ctx, m, image, s.disk)
-	if err != nil {
-		return refused(err)
-	}
-	for i := 1; own && i < min(len(disks), len(next.Volumes)); i++ { // one that has grown; the first has what is asked for
-		disks[i].Size = max(disks[i].Size, next.Volumes[i].Size)
-	}
-	needs, err := in.demands(ctx, next, m.parts.System, disks, "")
-	if err == nil {
-		err = in.placer.Fits(ctx, next.Node, needs)
-	}
-	if err != nil {
-		return refused(err)
-	}
-	spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: disks[0].Image, Own: req.Profile == ""}
-	err = in.remake(&next, m, disks, s, docs, job)
-	return next, spec, image, nil, err
+	return m, stored, nil
 }
 
 // declaredOf are those of an instance's params that are declared now.
@@ -156,12 +184,16 @@ func over(params, others map[string]any) map[string]any {
 	return all
 }
 
-// keep has a profile ask for what an instance of it has.
-func keep(p *seedbed.Profile, inst seedbed.Instance) {
+// keep has a profile ask for what an instance of it has; image is the size of its image, 0 without one.
+func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 	p.VCPUs, p.Memory, p.SSHKeys, p.Metadata = inst.VCPUs, inst.Memory, inst.SSHKeys, inst.Metadata
+	if p.Image == "" || p.Script != "" {
+		return
+	}
 	if len(inst.Volumes) > 0 {
 		p.DiskSize = inst.Volumes[0].Size
 	}
+	p.DiskSize = max(p.DiskSize, image)
 }
 
 // remake makes an instance what it is asked to become. The names of its volumes
@@ -173,7 +205,7 @@ func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume
 	if _, said := m.given["userdata"]; !said && s.follow == m.Follow && m.Name == i.Profile {
 		i.Follow = follow
 	}
-	i.Profile, i.Image, i.Ready, i.VCPUs, i.Memory, i.SSHKeys = m.Name, disks[0].Image, m.Ready, s.vcpus, s.memory, s.sshKeys
+	i.Profile, i.Image, i.Ready, i.VCPUs, i.Memory, i.SSHKeys = m.Name, "", m.Ready, s.vcpus, s.memory, s.sshKeys
 	i.Datasource, i.Metadata = s.datasource, s.metadata.WithDefaults(seedbed.MetadataOptions{})
 	i.ReportToken = ""
 	if m.Ready == seedbed.ReadyReport {
@@ -182,10 +214,14 @@ func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume
 	for n := range disks {
 		disks[n].Name = fmt.Sprintf("%s-%d-%s", i.ID, n, job.Short())
 	}
-	i.Volumes = disks
+	if i.Volumes = append([]seedbed.Volume{}, disks...); len(disks) > 0 {
+		i.Image = disks[0].Image
+	}
 	values := template.Values{Guest: in.place(*i), Params: s.rest}
 	docs, err := made.fill(i.ReportToken, values)
-	i.UserData, i.VendorData = docs.UserData, docs.VendorData
+	if i.UserData, i.VendorData = docs.UserData, docs.VendorData; m.Script != "" && i.UserData == nil {
+		i.UserData = []byte{}
+	}
 	return err
 }
 
@@ -200,37 +236,31 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
 		return p, err
 	}
-	next, spec, image, script, err := in.rebuilt(ctx, req, seedbed.NewJobID())
+	made, err := in.rebuilt(ctx, req, seedbed.NewJobID())
 	if err != nil {
 		return p, note(&p, err)
 	}
-	raw, err := json.Marshal(spec)
+	raw, err := json.Marshal(made.spec)
 	if err != nil {
 		return p, fmt.Errorf("encode the rebuild of %s: %w", req.Name, err)
 	}
 	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: raw})
-	if script != nil {
-		p.Script = script.Script.Name
-		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; their names end with the start of the job's ID", p.Script, script.Script.Revision))
+	if s := made.script; s != nil {
+		p.Script = s.Script.Name
+		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; their names end with the start of the job's ID", p.Script, s.Script.Revision))
 	}
-	if c, err := in.composedRebuild(ctx, spec.Profile); err != nil {
+	if err := in.missing(ctx, made.tailored, &p); err != nil {
 		return p, err
-	} else if c != nil {
-		if err := in.missing(ctx, *c, &p); err != nil {
-			return p, err
-		}
 	}
-	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = spec.Profile, spec.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
-	if script != nil { // as far as they are known before
-		if p.Volumes, err = in.volumes(ctx, script.Storage); err != nil {
+	next := made.inst
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
+	if made.script != nil { // as far as they are known before
+		if p.Volumes, err = in.volumes(ctx, made.script.Storage); err != nil {
 			return p, note(&p, err)
 		}
 	}
 	for i := range p.Volumes {
 		p.Volumes[i].Name = "" // of the job's ID
-	}
-	if image.Name != "" && image.State != seedbed.ImageActive {
-		p.Problems = append(p.Problems, fmt.Sprintf("image %q is %s: wait for its import to end", image.Name, image.State))
 	}
 	if next.State != seedbed.InstanceRunning && next.State != seedbed.InstanceStopped {
 		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: want one that is running or stopped to rebuild it", next.Name, next.State))

@@ -47,11 +47,11 @@ func (t *task) scriptStages() []stage {
 	return plan
 }
 
-// composedBy is how a job was asked for that makes a machine of a provisioner
-// profile; the zero value for any other.
-func composedBy(job *seedbed.Job) (spec seedbed.ComposedSpec) {
+// scriptedBy is how a job was asked for that makes an instance of a profile
+// with a script; the zero value for any other.
+func scriptedBy(job *seedbed.Job) (spec seedbed.ScriptedSpec) {
 	if job.Kind != seedbed.JobCreate || len(job.Spec) == 0 || json.Unmarshal(job.Spec, &spec) != nil {
-		return seedbed.ComposedSpec{}
+		return seedbed.ScriptedSpec{}
 	}
 	return spec
 }

@@ -50,8 +50,9 @@ func (l *lab) scriptedBy(text string) *lab {
 	l.ok(l.db.AddTemplateDisk(ctx, "made", seedbed.TemplateDisk{
 		Name: "sda", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=root"}, Mountpoint: "/",
 	}))
-	_, err = l.db.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) {
+	_, err = l.db.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
 		p.Script, p.Storage, p.Arguments = "build", "made", []string{"deb_release=stable", "who=profile"}
+		return nil
 	})
 	l.ok(err)
 	return l
@@ -60,7 +61,7 @@ func (l *lab) scriptedBy(text string) *lab {
 func TestScripted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())
-	receipt, err := l.intake.Compose(t.Context(), seedbed.ComposeRequest{Name: "web12", Profile: "web", Start: true, Arguments: []string{"who=request", "mirror=http://m/?a=b"}})
+	receipt, err := l.asPVC(t.Context(), seedbed.Request{Name: "web12", Profile: "web", Arguments: []string{"who=request", "mirror=http://m/?a=b"}})
 	l.ok(err)
 	job := l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(t.Context(), "web12")
@@ -154,17 +155,17 @@ func TestScriptedAlways(t *testing.T) {
 	l := newLab(t).withScript(steps()).withOVAScript()
 	ctx := t.Context()
 	l.runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
-	_, err := l.db.ChangeProvisionerProfile(ctx, "vm", func(p *seedbed.ProvisionerProfile) { p.Script, p.Network = "build", "lan" })
+	_, err := l.db.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.Script, p.NetworkTemplate = "build", "lan"; return nil })
 	l.ok(err)
-	l.runUntil(l.job(l.intake.Compose(ctx, seedbed.ComposeRequest{Name: "vm1", Profile: "vm", Start: true})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: "vm1", Profile: "vm"})), seedbed.JobSucceeded)
 	if n := len(l.host.scripts.Starts()); n != 0 {
 		t.Errorf("the script ran %d times; want it skipped", n)
 	}
 	l.ok(l.db.SetScriptOptions(ctx, "build", func(o *seedbed.ScriptOptions) { o.Always = true }))
-	_, err = l.db.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) { p.Storage = "root" })
+	_, err = l.db.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Storage = "root"; return nil })
 	l.ok(err)
 	for i, profile := range []string{"vm", "web"} {
-		l.runUntil(l.job(l.intake.Compose(ctx, seedbed.ComposeRequest{Name: fmt.Sprint(profile, 8+i), Profile: profile, Start: true})), seedbed.JobSucceeded)
+		l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: fmt.Sprint(profile, 8+i), Profile: profile})), seedbed.JobSucceeded)
 		if n := len(l.host.scripts.Starts()); n != i+1 {
 			t.Errorf("the script ran %d times; want %d", n, i+1)
 		}

@@ -14,12 +14,13 @@ func TestScriptedSecret(t *testing.T) {
 	const secret = "hunter2-and-more"
 	l := newLab(t).withScript(steps("setup: log the key is "+secret, "install: print curl -H "+secret, "install: fail 401 for "+secret))
 	ctx := t.Context()
-	_, err := l.db.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) {
+	_, err := l.db.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
 		p.Params = []seedbed.Param{{Name: "key", Type: seedbed.ParamSecret, Required: true}}
 		p.Arguments = []string{"key=${param.key}"}
+		return nil
 	})
 	l.ok(err)
-	receipt, err := l.intake.Compose(ctx, seedbed.ComposeRequest{Name: "web1", Profile: "web", Start: true, Params: map[string]any{"key": secret}})
+	receipt, err := l.asPVC(ctx, seedbed.Request{Name: "web1", Profile: "web", Params: map[string]any{"key": secret}})
 	l.ok(err)
 	job := l.runUntil(receipt.Job, seedbed.JobRolledBack)
 	if !strings.HasSuffix(job.Error, "Error in script install() step: 401 for ***") {

@@ -132,7 +132,7 @@ func TestStrangersMAC(t *testing.T) {
 
 			name := fmt.Sprint("web", number)
 			says := fmt.Sprintf("MAC address %s is used on node %s already, by %s", wanted, testNode, test.by)
-			_, err := l.intake.Compose(ctx, seedbed.ComposeRequest{Name: name, Profile: "web", Start: true})
+			_, err := l.asPVC(ctx, seedbed.Request{Name: name, Profile: "web"})
 			if !errors.Is(err, seedbed.ErrExists) || !strings.Contains(err.Error(), says) {
 				t.Errorf("asked for: %v; want %q", err, says)
 			}

@@ -10,7 +10,7 @@ import (
 // undefined tells whether a job makes the disks of a machine and no machine (PVC's
 // define_vm=False): they are released at the end, as nobody's, under PVC's names.
 func undefined(job *seedbed.Job) bool {
-	return composedBy(job).Undefined
+	return scriptedBy(job).Undefined
 }
 
 // releaseStage lets the disks go. There is no way back from it: what was let go

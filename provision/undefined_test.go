@@ -31,7 +31,7 @@ func (l *lab) left(name string, disks ...string) {
 
 func (l *lab) disksOnly(name string) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.Compose(l.t.Context(), seedbed.ComposeRequest{Name: name, Profile: "web", Undefined: true, Start: true}))
+	return l.job(l.asPVC(l.t.Context(), seedbed.Request{Name: name, Profile: "web", Undefined: true}))
 }
 
 func TestUndefined(t *testing.T) {

@@ -23,12 +23,11 @@ func (db *DB) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
 		storage, err3 := db.StorageTemplates(ctx, all)
 		documents, err4 := db.UserDataDocuments(ctx, all)
 		scripts, err5 := db.Scripts(ctx, all)
-		composed, err6 := db.ProvisionerProfiles(ctx, all)
-		native, err7 := db.Profiles(ctx)
+		profiles, err6 := db.Profiles(ctx)
 		c = seedbed.Catalogue{
 			System: each(system, seedbed.SystemOfCatalogue), Network: each(network, seedbed.NetworkOfCatalogue), Storage: each(storage, seedbed.StorageOfCatalogue),
 			UserData: []seedbed.CatalogueDocument{}, Scripts: []seedbed.CatalogueScript{},
-			Provisioner: each(composed, seedbed.ProvisionerOfCatalogue), Profiles: each(native, seedbed.ProfileOfCatalogue),
+			Profiles: each(profiles, seedbed.ProfileOfCatalogue),
 		}
 		for _, d := range documents {
 			if d.Name != seedbed.Empty {
@@ -40,7 +39,7 @@ func (db *DB) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
 				c.Scripts = append(c.Scripts, seedbed.CatalogueScript{Name: s.Name, Text: s.Text, Options: s.Options})
 			}
 		}
-		return errors.Join(err1, err2, err3, err4, err5, err6, err7)
+		return errors.Join(err1, err2, err3, err4, err5, err6)
 	})
 	return c, err
 }

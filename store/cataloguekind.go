@@ -7,9 +7,6 @@ import (
 	"seedbed"
 )
 
-// kindNative is a profile that is not PVC's, as messages call it.
-const kindNative = "native profile"
-
 // takeovers are the objects of a catalogue, each after those that it names.
 func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.TakeOver) (all []takeover) {
 	for _, t := range c.System {
@@ -28,7 +25,7 @@ func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.TakeOver) (all []takeov
 		all = append(all, db.takeScript(s))
 	}
 	for _, p := range c.Provisioner {
-		all = append(all, db.takeProvisioner(p.Profile(), how))
+		all = append(all, db.takeProfile(p.Profile(), how))
 	}
 	for _, p := range c.Profiles {
 		all = append(all, db.takeProfile(p, how))
@@ -190,43 +187,6 @@ func (db *DB) takeScript(s seedbed.CatalogueScript) takeover {
 	}
 }
 
-func (db *DB) takeProvisioner(p seedbed.ProvisionerProfile, how seedbed.TakeOver) takeover {
-	check := func(ctx context.Context, p seedbed.ProvisionerProfile) error {
-		if how.CheckComposed == nil {
-			return nil
-		}
-		return how.CheckComposed(ctx, p)
-	}
-	return takeover{
-		kind: kindProfile, name: p.Name,
-		now: func(ctx context.Context) (any, error) {
-			return found(ctx, p.Name, db.ProvisionerProfiles, seedbed.ProvisionerOfCatalogue)
-		},
-		make: func(ctx context.Context) error {
-			if _, err := db.CreateProvisionerProfile(ctx, p); err != nil {
-				return err
-			}
-			return check(ctx, p)
-		},
-		change: func(ctx context.Context) error {
-			other := false
-			now, err := db.ChangeProvisionerProfile(ctx, p.Name, func(now *seedbed.ProvisionerProfile) {
-				other = now.Type != p.Type || now.OVA != p.OVA
-				kept := *now
-				*now = p
-				now.Stored = kept.Stored
-			})
-			if err == nil && other {
-				err = seedbed.Errorf(seedbed.ErrConflict, "profile %q is of another type or OVA image, which do not change: remove it, or rename one of them", p.Name)
-			}
-			if err != nil {
-				return err
-			}
-			return check(ctx, now)
-		},
-	}
-}
-
 func (db *DB) takeProfile(p seedbed.Profile, how seedbed.TakeOver) takeover {
 	check := func(ctx context.Context, p seedbed.Profile) error {
 		if how.Check == nil {
@@ -235,7 +195,7 @@ func (db *DB) takeProfile(p seedbed.Profile, how seedbed.TakeOver) takeover {
 		return how.Check(ctx, p)
 	}
 	return takeover{
-		kind: kindNative, name: p.Name,
+		kind: kindProfile, name: p.Name,
 		now: func(ctx context.Context) (any, error) {
 			now, err := db.Profile(ctx, p.Name)
 			if errors.Is(err, seedbed.ErrNotFound) {

@@ -99,11 +99,11 @@ func everything(t *testing.T, db *DB) {
 	do(db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVA, Subject: "vm", Node: "node"}, OVA: &seedbed.NewOVA{
 		OVA:     seedbed.OVA{Name: "vm", Volumes: []seedbed.OVAVolume{{Disk: "sda", Pool: "default", Image: seedbed.OVAImage("vm", "sda"), File: "a.vmdk", Format: "vmdk", Size: seedbed.GiB}}},
 		System:  seedbed.SystemTemplate{Name: "vm", VCPUs: 2, Memory: seedbed.GiB, OVA: "vm"},
-		Profile: seedbed.ProvisionerProfile{Name: "vm", Type: seedbed.ProfileOVA, System: "vm", Script: "ova", OVA: "vm"},
+		Profile: seedbed.Profile{Name: "vm", System: "vm", Script: "ova", OVA: "vm"},
 		Images:  []seedbed.Image{{Name: seedbed.OVAImage("vm", "sda"), Pool: "default", Source: "ova:vm"}}}}))(t)
 	do(db.placeEvents(ctx))(t)
 	do(db.CreateUserData(ctx, "cloud", "#cloud-config\n"))(t)
-	do(db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "composed", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
+	do(db.CreateProfile(ctx, seedbed.Profile{Name: "composed", System: "small", NetworkTemplate: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
 }
 
 func asked(ctx context.Context) context.Context {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -39,7 +38,7 @@ func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i
 		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), flag(i.Held), blob(i.UserData),
 		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
 		blob(i.VendorData), string(source), asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
-		flag(i.Protected), string(cmp.Or(i.Kind, seedbed.KindNative)), string(follow), i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
+		flag(i.Protected), string(follow), i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
 	for _, n := range i.NICs {
 		if err := db.insertNIC(ctx, b, job, i.ID, n); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 const (
 	intoJob      = `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`
 	intoInstance = `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
-		vendor_data, datasource, metadata, tags, spot, password, protected, kind, follow, source, params, system, token, hook, revision, created, changed)`
+		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook, revision, created, changed)`
 	intoNIC      = `nic (instance, idx, mac, network, addr)`
 	intoVolume   = `volume (pool, name, instance, idx, size, image)`
 	intoDelivery = `delivery (hook, id, sha256, received, job, peer, headers, payload)`

@@ -7,12 +7,12 @@ import (
 	"seedbed"
 )
 
-const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, protected, kind, follow, source, params, system, token, revision, created, changed, fetched, reported, gone_since`
+const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, revision, created, changed, fetched, reported, gone_since`
 
 func scanInstance(r row) (i seedbed.Instance, err error) {
 	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob{&i.UserData}, toJSON{&i.SSHKeys},
 		&i.ReportToken, toBlob{&i.VendorData}, &i.Datasource, toJSON{&i.Metadata}, toJSON{&i.Tags}, toJSON{&i.Spot}, &i.Password,
-		&i.Protected, &i.Kind, &i.Follow, &i.Source, toParams{&i.Params}, toJSON{&i.System}, &i.Token, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
+		&i.Protected, &i.Follow, &i.Source, toParams{&i.Params}, toJSON{&i.System}, &i.Token, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }

@@ -99,7 +99,7 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 // ListProfiles returns the profiles that q asks for, by name.
 func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list profiles", func(tx *Tx) error {
-		w := &where{conditions: []string{`script IS NULL`}}
+		w := &where{}
 		if q.Prefix != "" {
 			w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
 		}

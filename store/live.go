@@ -45,12 +45,12 @@ func (db *DB) Revised() <-chan struct{} { return db.revised.next() }
 func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
 	err = db.view(ctx, "list user-data that is due", func(tx *Tx) error {
 		due, err = list(ctx, tx, func(r row) (d seedbed.LiveDocument, err error) {
-			err = r.Scan(&d.Instance, &d.Kind, &d.Source, &d.Want)
+			err = r.Scan(&d.Instance, &d.Source, &d.Want)
 			return d, err
 		}, `
-			SELECT i.id, i.kind, i.source, CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text) FROM instance i
+			SELECT i.id, i.source, CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text) FROM instance i
 				JOIN profile p ON p.name = i.profile LEFT JOIN userdata u ON u.name = p.document
-				WHERE i.follow = 'live' AND i.kind = CASE WHEN p.script IS NULL THEN 'native' ELSE 'provisioner' END AND i.state <> 'removing'
+				WHERE i.follow = 'live' AND i.state <> 'removing'
 					AND i.source <> CAST(p.revision AS text) || '.' || CAST(COALESCE(u.revision, 0) AS text)
 			LIMIT $1`, limit)
 		return err

@@ -100,8 +100,14 @@ func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 		return err
 	}
 	p := o.Profile
-	p.Arguments, p.Stored = orEmpty(p.Arguments), s
-	_, err = insertProvisioner(ctx, tx, p)
+	p.Revision, p.Created, p.Changed = s.Revision, s.Created, s.Changed
+	if err := checkProfile(&p); err != nil {
+		return err
+	}
+	if err := profileNames(ctx, tx, p); err != nil {
+		return err
+	}
+	_, err = insertProfile(ctx, tx, p)
 	return err
 }
 

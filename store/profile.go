@@ -42,7 +42,7 @@ func profileValues(p seedbed.Profile) []any {
 
 // CreateProfile adds a profile and returns it with its revision and times. What
 // it names must exist (an image may still be importing): else ErrInvalid. A name
-// that a profile of either kind has is ErrExists.
+// that another profile has is ErrExists.
 func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
 	if err := checkProfile(&p); err != nil {
 		return seedbed.Profile{}, err
@@ -54,11 +54,8 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
-		if err := freeProfileName(ctx, tx, p.Name, seedbed.KindNative); err != nil {
-			return err
-		}
 		var err error
-		p.ID, err = insertProfile(ctx, tx, p, seedbed.Errorf(seedbed.ErrExists, "profile %q exists already", p.Name))
+		p.ID, err = insertProfile(ctx, tx, p)
 		return err
 	})
 	if err != nil {
@@ -67,8 +64,9 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	return p, nil
 }
 
-// insertProfile adds the row of a profile, and gives its number; exists is for a name that is taken.
-func insertProfile(ctx context.Context, tx *Tx, p seedbed.Profile, exists error) (int64, error) {
+// insertProfile adds the row of a profile, and gives its number.
+func insertProfile(ctx context.Context, tx *Tx, p seedbed.Profile) (int64, error) {
+	exists := seedbed.Errorf(seedbed.ErrExists, "the profile %q already exists", p.Name)
 	args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
 	return one(ctx, tx, value[int64], exists, insertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
 }
@@ -79,13 +77,13 @@ func changeProfile(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 	return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
 }
 
-// ChangeProfile changes anything but the name of a profile in change, which may
+// ChangeProfile changes anything but the name and the OVA image of a profile in change, which may
 // be called more than once. Instances that were made from it stay as they are,
 // but for the user-data of those that follow it. Errors: ErrNotFound, ErrInvalid,
-// and what change returns.
+// ErrConflict for another OVA image, and what change returns.
 func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
 	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *Tx) error {
-		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1 AND script IS NULL`, name)
+		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
 		if err != nil && unstorable(err) || err == nil && n == 0 {
 			return noProfile(name)
 		}
@@ -100,6 +98,9 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 			return err
 		}
 		p.ID, p.Name, p.Created, p.Revision, p.Changed = was.ID, was.Name, was.Created, was.Revision+1, now()
+		if p.OVA != was.OVA {
+			return seedbed.Errorf(seedbed.ErrConflict, "profile %q is of another OVA image, which does not change: remove it, or rename one of them", name)
+		}
 		if err := checkProfile(&p); err != nil {
 			return err
 		}
@@ -123,7 +124,7 @@ func within(place string, err error) error { return fmt.Errorf("%s: %w", place, 
 func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	return memoized(ctx, db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
 		err = db.view(ctx, "read profile", func(tx *Tx) error {
-			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1 AND script IS NULL`, name)
+			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
 			return err
 		})
 		return p, err
@@ -131,13 +132,40 @@ func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error)
 }
 
 func noProfile(name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "profile %q does not exist", clean(name, 80))
+	return noObject(kindProfile, name)
 }
 
 // Profiles returns all profiles by name.
 func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list profiles", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile WHERE script IS NULL ORDER BY name`)
+		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// ScriptedProfiles returns the profiles with a script whose names match, by name.
+func (db *DB) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
+	err = db.view(ctx, "list profiles with a script", func(tx *Tx) error {
+		all, err = matched(ctx, tx, scanProfile, m, "name", `SELECT `+profileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// ProfileNames returns the names of the first profiles, at most limit.
+func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err error) {
+	err = db.view(ctx, "list the names of profiles", func(tx *Tx) error {
+		names, err = list(ctx, tx, value[string], `SELECT name FROM profile ORDER BY name LIMIT $1`, limit)
+		return err
+	})
+	return names, err
+}
+
+// ProfilesWith returns the profiles that name a userdata document, by name.
+func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
+	err = db.view(ctx, "list the profiles of a document", func(tx *Tx) error {
+		all, err = matched(ctx, tx, scanProfile, seedbed.ExactName(document), "document", `SELECT `+profileColumns+` FROM profile WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -154,7 +182,7 @@ func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1 AND script IS NULL`, name)
+		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = noProfile(name)
 		}

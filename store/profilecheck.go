@@ -10,14 +10,17 @@ import (
 	"seedbed"
 )
 
-// maxExpressionText bounds a field's text with expressions, in bytes.
-const maxExpressionText = 4096
+const (
+	maxExpressionText = 4096 // bytes of a field's text with expressions
+	maxArguments      = 100
+	maxArgument       = 4096 // bytes
+)
 
 func checkProfile(p *seedbed.Profile) (err error) {
 	if err := seedbed.CheckName("profile", p.Name); err != nil {
 		return err
 	}
-	return cmp.Or(checkProfileFields(p), checkProfileServed(p))
+	return cmp.Or(checkProfileFields(p), checkArguments(p), checkProfileServed(p))
 }
 
 func checkProfileFields(p *seedbed.Profile) (err error) {
@@ -45,12 +48,31 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: want a size such as 512MiB", p.Name, p.Memory)
 	case p.DiskSize < 0:
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own", p.Name, p.DiskSize)
-	case p.Image == "" && !open("image", p.Storage+p.Expressions["storage_template"]):
+	case p.Image == "" && p.OVA == "" && !open("image", p.Storage+p.Expressions["storage_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has neither an image nor a storage template: want one of them for its disks", p.Name)
-	case p.Network == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
+	case p.Network == "" && p.OVA == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has neither a network nor a network template: want one of them for its NICs", p.Name)
 	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has user-data of its own and names a userdata document: want one of them", p.Name)
+	}
+	return nil
+}
+
+// checkArguments refuses arguments that a script cannot have, or that are nobody's.
+func checkArguments(p *seedbed.Profile) error {
+	switch {
+	case len(p.Arguments) > maxArguments:
+		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d script arguments: want at most %d", len(p.Arguments), maxArguments)
+	case len(p.Arguments) > 0 && p.Script == "":
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has script arguments, and no script: want both, or neither", p.Name)
+	}
+	for _, a := range p.Arguments {
+		if err := plainText("a script argument", a, maxArgument); err != nil {
+			return err
+		}
+		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", clean(a, 80))
+		}
 	}
 	return nil
 }
@@ -81,11 +103,13 @@ func profileNames(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 		{kindNetwork, "network_template", p.NetworkTemplate},
 		{kindStorage, "storage_template", p.Storage},
 		{kindUserData, "userdata", p.Document},
+		{kindScript, "script", p.Script},
+		{kindOVA, "ova", p.OVA},
 	} {
 		if ref.name == "" {
 			continue
 		}
-		missing := seedbed.Errorf(seedbed.ErrInvalid, "%s: the %s %q does not exist", place, ref.kind, clean(ref.name, 80))
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", ref.kind, clean(ref.name, 80), p.Name)
 		if ref.kind == "network" {
 			missing = seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, clean(ref.name, 80))
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"seedbed"
@@ -23,11 +22,6 @@ func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	var spec seedbed.RebuildSpec
 	if err := readSpec(a.Job, &spec); err != nil {
 		return err
-	}
-	if spec.Own && a.Rebuild.Kind != seedbed.KindProvisioner {
-		if err := notComposed(ctx, tx, a.Job.Instance); err != nil {
-			return within(fmt.Sprintf("rebuild instance %q", a.Job.Subject), err)
-		}
 	}
 	next := *a.Rebuild
 	next.ID, next.Name = a.Job.Instance, a.Job.Subject
@@ -221,10 +215,10 @@ func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
 	n, err := affect(ctx, tx, `
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
-			kind = $16, follow = $17, source = $18, params = $19, system = $20 WHERE id = $15`,
+			follow = $16, source = $17, params = $18, system = $19 WHERE id = $15`,
 		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, blob(i.UserData), blob(i.VendorData), asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
 		i.Datasource, asJSON{i.Metadata}, micros(i.Fetched), micros(i.Reported), micros(now()), i.ID,
-		cmp.Or(i.Kind, seedbed.KindNative), cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, asJSON{i.Params}, asJSON{i.System})
+		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, asJSON{i.Params}, asJSON{i.System})
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}
@@ -326,13 +320,4 @@ func publishable(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.Ins
 		return err
 	}
 	return holdFor(ctx, tx, ref, id, seedbed.JobRunning)
-}
-
-// notComposed refuses to rebuild, by a profile of the same name, an instance that a provisioner profile made.
-func notComposed(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
-	made, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM job WHERE instance = $1 AND kind = $2 AND spec IS NOT NULL`, id, seedbed.JobCreate)
-	if err != nil || made == 0 {
-		return err
-	}
-	return seedbed.Errorf(seedbed.ErrConflict, "it was made by a provisioner profile: name the profile that it is to be rebuilt from")
 }

@@ -90,7 +90,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	ctx := t.Context()
 	inst := do(db.InstanceByName(ctx, "web1"))(t)
 	want := seedbed.Instance{
-		Kind: seedbed.KindNative, Follow: seedbed.FollowPinned, System: seedbed.System{Serial: true},
+		Follow: seedbed.FollowPinned, System: seedbed.System{Serial: true},
 		ID: firstInstance, Name: "web1", Profile: "small", Image: "debian", Node: "n", State: seedbed.InstanceRunning, VCPUs: 1, Memory: 256 * seedbed.MiB,
 		Ready: seedbed.ReadyReport, UserData: firstData, SSHKeys: []string{"ssh-ed25519 AAAA a"}, ReportToken: "tok", Revision: 5, Datasource: "ec2",
 		NICs:    []seedbed.NIC{{ID: inst.NICs[0].ID, MAC: inst.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.9.0.5")}},

@@ -33,11 +33,6 @@ func (c *Client) Profiles(ctx context.Context) ([]seedbed.Profile, error) {
 	return c.ListProfiles(ctx, seedbed.ProfileQuery{})
 }
 
-// ProfileEntries lists the profiles of both kinds.
-func (c *Client) ProfileEntries(ctx context.Context) ([]seedbed.ProfileEntry, error) {
-	return get[[]seedbed.ProfileEntry](ctx, c, "/catalogue/profiles", nil)
-}
-
 // Profile is one profile, or seedbed.ErrNotFound.
 func (c *Client) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	return get[seedbed.Profile](ctx, c, at("/profiles", name), nil)

@@ -62,8 +62,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, VolumeJobs: intake, OVAs: intake, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: intake, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
-		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
+		Store: db, Intake: intake, VolumeJobs: intake, OVAs: intake, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: intake, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
+		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile, CheckDocument: intake.CheckDocument,
 		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
 		Receiving:  api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, SigningKey: signature.EndpointKey,

@@ -94,13 +94,13 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		checks = append(checks, identity.Checks)
 	}
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, Console: workers, OVAs: intake, Uploads: workers,
+		Store: db, Intake: intake, Console: workers, OVAs: intake, Uploads: workers,
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers,
 		Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
 		Clean:      cleanUp(cleaner),
 		Checks:     checks,
 		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(hooks),
-		CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
+		CheckProfile: intake.CheckProfile, CheckDocument: intake.CheckDocument,
 		MaxUserData:    c.Metadata.MaxUserData,
 		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: serving.Pools,
 		Token: token, Version: build.Version(), Node: c.Node, Log: log,

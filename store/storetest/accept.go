@@ -41,7 +41,7 @@ func testCreate(b *bench) {
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
 	wanted := *a.Instance
 	wanted.State, wanted.Revision, wanted.Datasource = seedbed.InstanceProvisioning, 1, seedbed.DatasourceEC2
-	wanted.Kind, wanted.Follow = seedbed.KindNative, seedbed.FollowPinned
+	wanted.Follow = seedbed.FollowPinned
 	wanted.NICs = []seedbed.NIC{{ID: i.NICs[0].ID, MAC: a.Instance.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.99.0.2")}}
 	b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"))
 	if i.NICs[0].ID < 1 || i.Created.IsZero() {

@@ -76,7 +76,7 @@ func testProfiles(b *bench) {
 	b.equal(get(b.Profile(ctx, "web"))(b), made)
 	b.equal(get(b.Profiles(ctx))(b), []seedbed.Profile{made})
 	_, err := b.CreateProfile(ctx, webProfile())
-	b.want(err, seedbed.ErrExists, `profile "web" exists`)
+	b.want(err, seedbed.ErrExists, `profile "web" already exists`)
 	_, err = b.Profile(ctx, "Web")
 	b.want(err, seedbed.ErrNotFound, `profile "Web"`)
 	b.must(b.DeleteProfile(ctx, "web"))

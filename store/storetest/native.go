@@ -12,11 +12,12 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// Native is what profiles of both kinds share, and what follows them.
+// Native is what changes profiles, and what follows them.
 type Native interface {
 	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
-	ProfileEntries(context.Context) ([]seedbed.ProfileEntry, error)
-	Parts(ctx context.Context, names seedbed.PartNames) (seedbed.Parts, error)
+	ProfileNames(ctx context.Context, limit int) ([]string, error)
+	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
+	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
 	LiveDocuments(ctx context.Context, limit int) ([]seedbed.LiveDocument, error)
 	SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error
 	PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error
@@ -41,34 +42,38 @@ var nativeCases = map[string]func(*bench){
 func testOneSpace(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
-	native := webProfile()
-	_, err := b.CreateProfile(ctx, native)
-	b.want(err, seedbed.ErrExists, `profile "web" exists already: it is a provisioner profile`)
-	native.Name = "plain"
-	get(b.CreateProfile(ctx, native))(b)
-	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
-	composed.Name = "plain"
-	_, err = b.CreateProvisionerProfile(ctx, composed)
-	b.want(err, seedbed.ErrExists, `profile "plain" already exists: it is a native profile`)
-	all := get(b.ProfileEntries(ctx))(b)
-	if len(all) != 2 || all[0].Name != "plain" || all[0].Kind != seedbed.KindNative || all[0].Image != "debian" || all[0].Follow != seedbed.FollowPinned ||
-		all[1].Name != "web" || all[1].Kind != seedbed.KindProvisioner || all[1].System != composed.System || all[1].Follow != seedbed.FollowLive {
+	get(b.CreateProfile(ctx, profileOf("web")))(b)
+	plain := webProfile()
+	_, err := b.CreateProfile(ctx, plain)
+	b.want(err, seedbed.ErrExists, `the profile "web" already exists`)
+	plain.Name = "plain"
+	get(b.CreateProfile(ctx, plain))(b)
+	scripted := get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	scripted.Name = "plain"
+	_, err = b.CreateProfile(ctx, scripted)
+	b.want(err, seedbed.ErrExists, `the profile "plain" already exists`)
+	all := get(b.ListProfiles(ctx, seedbed.ProfileQuery{}))(b)
+	if len(all) != 2 || all[0].Name != "plain" || all[0].Script != "" || all[0].Image != "debian" || all[0].Follow != seedbed.FollowPinned ||
+		all[1].Name != "web" || all[1].Script != scripted.Script || all[1].System != scripted.System || all[1].Follow != seedbed.FollowLive {
 		b.Fatalf("%+v", all)
 	}
-	// A name that is free again is free for both.
+	b.equal(get(b.ScriptedProfiles(ctx, seedbed.NameMatch{}))(b), all[1:])
+	b.equal(get(b.ProfilesWith(ctx, "cloud"))(b), all[1:])
+	b.equal(get(b.ProfileNames(ctx, 5))(b), []string{"plain", "web"})
+	b.equal(get(b.ProfileNames(ctx, 1))(b), []string{"plain"})
+	// A name that is free again is free for either.
 	b.must(b.DeleteProfile(ctx, "plain"))
-	get(b.CreateProvisionerProfile(ctx, composed))(b)
-	b.must(b.DeleteProvisionerProfile(ctx, "plain"))
-	get(b.CreateProfile(ctx, native))(b)
+	get(b.CreateProfile(ctx, scripted))(b)
+	b.must(b.DeleteProfile(ctx, "plain"))
+	get(b.CreateProfile(ctx, plain))(b)
 }
 
-// Many make profiles of both kinds with one name: one gets it.
+// Many make profiles with and without a script with one name: one gets it.
 func testNameRace(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
-	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	get(b.CreateProfile(ctx, profileOf("web")))(b)
+	composed := get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b)[0]
 	var mu sync.Mutex
 	made := 0
 	each(20, func(n int) {
@@ -80,7 +85,7 @@ func testNameRace(b *bench) {
 		} else {
 			p := composed
 			p.Name = "both"
-			_, err = b.CreateProvisionerProfile(ctx, p)
+			_, err = b.CreateProfile(ctx, p)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -91,7 +96,7 @@ func testNameRace(b *bench) {
 		}
 	})
 	count := 0
-	for _, e := range get(b.ProfileEntries(ctx))(b) {
+	for _, e := range get(b.ListProfiles(ctx, seedbed.ProfileQuery{}))(b) {
 		if e.Name == "both" {
 			count++
 		}
@@ -133,15 +138,15 @@ func testChangeProfile(b *bench) {
 func testNativeTemplates(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
-	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	get(b.CreateProfile(ctx, profileOf("web")))(b)
+	composed := get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b)[0]
 	get(b.CreateUserData(ctx, "doc", "x"))(b)
-	p := seedbed.Profile{Name: "multi", System: composed.System, NetworkTemplate: composed.Network, Storage: composed.Storage, Document: "doc", Follow: seedbed.FollowLive}
+	p := seedbed.Profile{Name: "multi", System: composed.System, NetworkTemplate: composed.NetworkTemplate, Storage: composed.Storage, Document: "doc", Follow: seedbed.FollowLive}
 	made := get(b.CreateProfile(ctx, p))(b)
 	b.equal(get(b.Profile(ctx, "multi"))(b), made)
-	b.must(b.DeleteProvisionerProfile(ctx, "web"))
+	b.must(b.DeleteProfile(ctx, "web"))
 	b.want(b.DeleteSystemTemplate(ctx, composed.System), seedbed.ErrInUse, `used by profile "multi"`)
-	b.want(b.DeleteNetworkTemplate(ctx, composed.Network), seedbed.ErrInUse, `used by profile "multi"`)
+	b.want(b.DeleteNetworkTemplate(ctx, composed.NetworkTemplate), seedbed.ErrInUse, `used by profile "multi"`)
 	b.want(b.DeleteStorageTemplate(ctx, composed.Storage), seedbed.ErrInUse, `used by profile "multi"`)
 	b.want(b.DeleteUserData(ctx, "doc"), seedbed.ErrInUse, `used by profile "multi"`)
 	for _, change := range []func(*seedbed.Profile){
@@ -168,25 +173,25 @@ func testNativeTemplates(b *bench) {
 func testParts(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
-	composed := get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b)[0]
-	b.equal(get(b.Parts(ctx, seedbed.PartNames{}))(b), seedbed.Parts{})
-	parts := get(b.Parts(ctx, seedbed.PartNames{System: composed.System, Network: composed.Network, Storage: composed.Storage, UserData: seedbed.Empty}))(b)
-	if parts.System.Name != composed.System || parts.Network.Name != composed.Network || parts.Storage.Name != composed.Storage || parts.UserData.Name != seedbed.Empty {
+	get(b.CreateProfile(ctx, profileOf("web")))(b)
+	composed := get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b)[0]
+	b.equal(get(b.Parts(ctx, "web", seedbed.PartNames{}))(b), seedbed.Parts{})
+	parts := get(b.Parts(ctx, "web", seedbed.PartNames{System: composed.System, Network: composed.NetworkTemplate, Storage: composed.Storage, UserData: seedbed.Empty}))(b)
+	if parts.System.Name != composed.System || parts.Network.Name != composed.NetworkTemplate || parts.Storage.Name != composed.Storage || parts.UserData.Name != seedbed.Empty {
 		b.Fatalf("%+v", parts)
 	}
-	for _, n := range []seedbed.PartNames{{System: "none"}, {Network: "none"}, {Storage: "%"}, {UserData: "a\x00b"}, {System: "\xff"}} {
-		_, err := b.Parts(ctx, n)
-		b.want(err, seedbed.ErrInvalid, "does not exist")
+	for _, n := range []seedbed.PartNames{{System: "none"}, {Network: "none"}, {Storage: "%"}, {UserData: "a\x00b"}, {System: "\xff"}, {Script: "none"}, {OVA: "none"}} {
+		_, err := b.Parts(ctx, "web", n)
+		b.want(err, seedbed.ErrInvalid, `for profile "web" does not exist`)
 	}
 }
 
 // follower makes an instance of the profile called web whose user-data follows.
-func (b *bench) follower(name string, kind seedbed.ProfileKind, source string) seedbed.Instance {
+func (b *bench) follower(name, source string) seedbed.Instance {
 	b.Helper()
 	ctx := context.Background()
 	a := createOf(name)
-	a.Instance.Kind, a.Instance.Follow, a.Instance.Source = kind, seedbed.FollowLive, source
+	a.Instance.Follow, a.Instance.Source = seedbed.FollowLive, source
 	get(b.Accept(ctx, a))(b)
 	j := b.claim()
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
@@ -202,8 +207,7 @@ func testLive(b *bench) {
 	p := webProfile()
 	p.UserData, p.Document, p.Follow = nil, "doc", seedbed.FollowLive
 	get(b.CreateProfile(ctx, p))(b)
-	i := b.follower("web1", seedbed.KindNative, seedbed.Source(1, 1))
-	b.follower("other", seedbed.KindProvisioner, "") // of a profile that is of the other kind
+	i := b.follower("web1", seedbed.Source(1, 1))
 	pinned := createOf("web2")
 	get(b.Accept(ctx, pinned))(b)
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
@@ -215,7 +219,7 @@ func testLive(b *bench) {
 	default:
 		b.Error("nobody was told of the change")
 	}
-	want := seedbed.LiveDocument{Instance: i.ID, Kind: seedbed.KindNative, Source: "1.1", Want: "1.2"}
+	want := seedbed.LiveDocument{Instance: i.ID, Source: "1.1", Want: "1.2"}
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{want})
 	before := get(b.FeedPage(ctx, node, 0, ""))(b)
 	b.must(b.SetDocuments(ctx, i.ID, "1.1", "1.2", seedbed.Documents{UserData: []byte("two"), VendorData: []byte("v")}))
@@ -260,14 +264,14 @@ func testLive(b *bench) {
 func testLiveComposed(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
+	get(b.CreateProfile(ctx, profileOf("web")))(b)
 	get(b.CreateUserData(ctx, "doc", "one"))(b)
-	p := get(b.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) { p.UserData = "doc" }))(b)
+	p := get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Document = "doc"; return nil }))(b)
 	source := seedbed.Source(p.Revision, 1)
-	i := b.follower("web1", seedbed.KindProvisioner, source)
+	i := b.follower("web1", source)
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
 	b.must(b.SetUserData(ctx, "doc", "two"))
-	want := seedbed.LiveDocument{Instance: i.ID, Kind: seedbed.KindProvisioner, Source: source, Want: seedbed.Source(p.Revision, 2)}
+	want := seedbed.LiveDocument{Instance: i.ID, Source: source, Want: seedbed.Source(p.Revision, 2)}
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{want})
 	pin := func(i *seedbed.Instance) error { i.Follow = seedbed.FollowPinned; return nil }
 	get(b.ChangeInstance(ctx, "web1", pin, func(i seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }))(b)
@@ -373,12 +377,12 @@ func testKept(b *bench) {
 	b.world()
 	a := createOf("web1")
 	i := a.Instance
-	i.Kind, i.Follow, i.Source, i.Protected = seedbed.KindProvisioner, seedbed.FollowLive, "7.3", true
+	i.Follow, i.Source, i.Protected = seedbed.FollowLive, "7.3", true
 	i.Params = map[string]any{"n": int64(1<<62 + 1), "on": true, "text": "a\"\x00\n", "big": int64(-1)}
 	i.System = seedbed.System{
 		VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"a", "b"}, NodeSelector: "mem", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
 	}
 	get(b.Accept(ctx, a))(b)
 	got := get(b.Instance(ctx, i.ID))(b)
-	b.equal([]any{got.Kind, got.Follow, got.Source, got.Protected, got.Params, got.System}, []any{i.Kind, i.Follow, i.Source, i.Protected, i.Params, i.System})
+	b.equal([]any{got.Follow, got.Source, got.Protected, got.Params, got.System}, []any{i.Follow, i.Source, i.Protected, i.Params, i.System})
 }

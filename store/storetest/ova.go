@@ -28,7 +28,7 @@ func ovaOf(name string) seedbed.Acceptance {
 	made := seedbed.NewOVA{
 		OVA:     seedbed.OVA{Name: name},
 		System:  seedbed.SystemTemplate{Name: name, VCPUs: 2, Memory: seedbed.GiB, OVA: name},
-		Profile: seedbed.ProvisionerProfile{Name: name, Type: seedbed.ProfileOVA, System: name, Script: "ova", OVA: name},
+		Profile: seedbed.Profile{Name: name, System: name, Script: "ova", OVA: name},
 	}
 	for i := range 2 {
 		v := seedbed.OVAVolume{Disk: seedbed.DiskName(i), Pool: "default", File: seedbed.DiskName(i) + ".vmdk", Format: "vmdk", Size: seedbed.GiB}
@@ -76,7 +76,7 @@ func (b *bench) ovaTraces(name string) (traces []string) {
 	for _, t := range get(b.SystemTemplates(ctx, m))(b) {
 		traces = append(traces, "system "+t.OVA)
 	}
-	for _, p := range get(b.ProvisionerProfiles(ctx, m))(b) {
+	for _, p := range get(b.ScriptedProfiles(ctx, m))(b) {
 		traces = append(traces, "profile "+p.OVA)
 	}
 	for i := range 2 {
@@ -113,8 +113,8 @@ func testOVA(b *bench) {
 	b.equal(t.OVAID, all[0].ID)
 	image := get(b.Image(ctx, "ova_vm_sda"))(b)
 	b.equal([]any{image.Size, image.Format, image.SHA256, image.Firmware}, []any{2 * seedbed.GiB, "vmdk", "ab", seedbed.FirmwareUEFI})
-	c := get(b.Composition(ctx, "vm"))(b)
-	b.equal([]any{c.OVA.Name, len(c.OVA.Volumes), c.Network.Name, c.Storage.Name}, []any{"vm", 2, "", ""})
+	c := get(b.Parts(ctx, "vm", seedbed.PartNames{OVA: "vm", Script: "ova"}))(b)
+	b.equal([]any{c.OVA.Name, len(c.OVA.Volumes), c.Network == nil, c.Storage == nil}, []any{"vm", 2, true, true})
 	b.ova("other")
 	b.equal(len(get(b.OVAs(ctx, seedbed.NameMatch{}))(b)), 2)
 	b.equal(len(get(b.OVAs(ctx, seedbed.NameMatch{Text: "oth"}))(b)), 1)
@@ -133,7 +133,7 @@ func testOVARefused(b *bench) {
 			get(b.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "system", VCPUs: 1, Memory: seedbed.GiB}))(b)
 		},
 		"profile": func() {
-			get(b.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "profile", Type: seedbed.ProfileOVA, System: "vm", Script: "ova", OVA: "vm"}))(b)
+			get(b.CreateProfile(ctx, seedbed.Profile{Name: "profile", System: "vm", Script: "ova", OVA: "vm"}))(b)
 		},
 		"ima": func() { b.image("ova_ima_sdb") },
 	} {
@@ -191,7 +191,7 @@ func testOVACancelled(b *bench) {
 func testOVARemoval(b *bench) {
 	ctx := context.Background()
 	by := b.ova("vm")
-	get(b.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "second", Type: seedbed.ProfileOVA, System: "vm", Script: "ova", OVA: "vm"}))(b)
+	get(b.CreateProfile(ctx, seedbed.Profile{Name: "second", System: "vm", Script: "ova", OVA: "vm"}))(b)
 	_, err := b.Accept(ctx, ovaRemoveOf("none"))
 	b.want(err, seedbed.ErrNotFound, "none")
 	a := ovaRemoveOf("vm")
@@ -206,7 +206,7 @@ func testOVARemoval(b *bench) {
 	b.equal(get(b.Image(ctx, "ova_vm_sda"))(b).State, seedbed.ImageRemoving)
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(b.ovaTraces("vm"), ovaNothing)
-	b.equal(len(get(b.ProvisionerProfiles(ctx, seedbed.ExactName("second")))(b)), 0)
+	b.equal(len(get(b.ScriptedProfiles(ctx, seedbed.ExactName("second")))(b)), 0)
 	b.ova("vm")
 	b.equal(b.ovaTraces("vm"), ovaThere)
 }
@@ -218,10 +218,10 @@ func testOVAStays(b *bench) {
 	// Somebody else's profile uses what came with it.
 	get(b.CreateNetworkTemplate(ctx, "lan", ""))(b)
 	get(b.CreateStorageTemplate(ctx, "root"))(b)
-	get(b.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "user", Type: seedbed.ProfileProvisioner, System: "vm", Network: "lan", Storage: "root", Script: "ova"}))(b)
+	get(b.CreateProfile(ctx, seedbed.Profile{Name: "user", System: "vm", NetworkTemplate: "lan", Storage: "root", Script: "ova"}))(b)
 	_, err := b.Accept(ctx, ovaRemoveOf("vm"))
 	b.want(err, seedbed.ErrInUse, "user")
-	b.must(b.DeleteProvisionerProfile(ctx, "user"))
+	b.must(b.DeleteProfile(ctx, "user"))
 	b.must(b.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "ova_vm_sdb"}))
 	_, err = b.Accept(ctx, ovaRemoveOf("vm"))
 	b.want(err, seedbed.ErrInUse, "root")
@@ -245,20 +245,20 @@ func testOVAProfiles(b *bench) {
 	ctx := context.Background()
 	b.ova("vm")
 	for _, c := range []struct {
-		profile seedbed.ProvisionerProfile
+		profile seedbed.Profile
 		problem string
 	}{
-		{seedbed.ProvisionerProfile{Name: "a", Type: seedbed.ProfileOVA, System: "vm", Script: "ova"}, "OVA image must be specified"},
-		{seedbed.ProvisionerProfile{Name: "a", Type: seedbed.ProfileOVA, System: "vm", Script: "ova", OVA: "none"}, `the OVA image "none"`},
-		{seedbed.ProvisionerProfile{Name: "a", Type: seedbed.ProfileProvisioner, System: "vm", Script: "ova", OVA: "vm"}, "type provisioner"},
+		{seedbed.Profile{Name: "a", System: "vm", Script: "ova"}, "neither an image nor a storage template"},
+		{seedbed.Profile{Name: "a", System: "vm", Script: "ova", OVA: "none"}, `the OVA image "none" for profile "a" does not exist`},
 	} {
-		_, err := b.CreateProvisionerProfile(ctx, c.profile)
+		_, err := b.CreateProfile(ctx, c.profile)
 		b.want(err, seedbed.ErrInvalid, c.problem)
 	}
-	p := get(b.ChangeProvisionerProfile(ctx, "vm", func(p *seedbed.ProvisionerProfile) { p.OVA, p.Type = "", seedbed.ProfileProvisioner }))(b)
-	b.equal([]any{p.OVA, p.Type}, []any{"vm", seedbed.ProfileOVA})
+	_, err := b.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.OVA = ""; return nil })
+	b.want(err, seedbed.ErrConflict, "another OVA image")
+	b.equal(get(b.Profile(ctx, "vm"))(b).OVA, "vm")
 	// What it came with may go before it.
-	b.must(b.DeleteProvisionerProfile(ctx, "vm"))
+	b.must(b.DeleteProfile(ctx, "vm"))
 	b.must(b.DeleteSystemTemplate(ctx, "vm"))
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j := b.claim()

@@ -34,8 +34,10 @@ func (b *bench) composed() {
 	get(b.CreateScript(ctx, "install", "print(1)\n"))(b)
 }
 
-func profileOf(name string) seedbed.ProvisionerProfile {
-	return seedbed.ProvisionerProfile{Name: name, Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: "install"}
+func profileOf(name string) seedbed.Profile {
+	p := seedbed.NewScripted(name, "install")
+	p.System, p.NetworkTemplate, p.Storage, p.Document = "small", "lan", "root", "cloud"
+	return p
 }
 
 func testTexts(b *bench) {
@@ -95,65 +97,67 @@ func testProvisionerProfiles(b *bench) {
 	b.composed()
 	p := profileOf("web")
 	p.Arguments = []string{"a=b|c", "d="}
-	made := get(b.CreateProvisionerProfile(ctx, p))(b)
-	p.Follow = seedbed.FollowLive // as PVC's manual has it
-	b.equal(made, p, cmpopts.IgnoreFields(seedbed.ProvisionerProfile{}, "Stored"))
-	_, err := b.CreateProvisionerProfile(ctx, p)
+	made := get(b.CreateProfile(ctx, p))(b)
+	p.Revision = 1
+	b.equal(made, p, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
+	_, err := b.CreateProfile(ctx, p)
 	b.want(err, seedbed.ErrExists, `the profile "web" already exists`)
 	plain := profileOf("plain")
-	plain.UserData, plain.Script = "", "empty"
-	bare := get(b.CreateProvisionerProfile(ctx, plain))(b)
-	b.equal(get(b.ProvisionerProfiles(ctx, seedbed.NameMatch{}))(b), []seedbed.ProvisionerProfile{bare, made})
-	changed := get(b.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) {
-		p.Name, p.Type, p.UserData, p.Arguments = "x", "ova", "empty", nil
+	plain.Document, plain.Script = "", "empty"
+	bare := get(b.CreateProfile(ctx, plain))(b)
+	b.equal(get(b.ScriptedProfiles(ctx, seedbed.NameMatch{}))(b), []seedbed.Profile{bare, made})
+	changed := get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
+		p.Name, p.Document, p.Arguments = "x", "empty", nil
+		return nil
 	}))(b)
-	if changed.Name != "web" || changed.Type != seedbed.ProfileProvisioner || changed.UserData != "empty" || len(changed.Arguments) > 0 || changed.Revision != 2 {
+	if changed.Name != "web" || changed.ID != made.ID || changed.Document != "empty" || len(changed.Arguments) > 0 || changed.Revision != 2 {
 		b.Errorf("changed to %+v", changed)
 	}
-	b.equal(get(b.ProvisionerProfiles(ctx, seedbed.ExactName("web")))(b), []seedbed.ProvisionerProfile{changed})
-	_, err = b.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) { p.Storage = "none" })
+	b.equal(get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b), []seedbed.Profile{changed})
+	_, err = b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Storage = "none"; return nil })
 	b.want(err, seedbed.ErrInvalid, `the storage template "none" for profile "web" does not exist`)
-	_, err = b.ChangeProvisionerProfile(ctx, "none", func(*seedbed.ProvisionerProfile) {})
+	_, err = b.ChangeProfile(ctx, "none", func(*seedbed.Profile) error { return nil })
 	b.want(err, seedbed.ErrNotFound, `the profile "none" does not exist`)
-	b.must(b.DeleteProvisionerProfile(ctx, "web"))
-	b.want(b.DeleteProvisionerProfile(ctx, "web"), seedbed.ErrNotFound)
+	b.must(b.DeleteProfile(ctx, "web"))
+	b.want(b.DeleteProfile(ctx, "web"), seedbed.ErrNotFound)
 }
 
 func testProvisionerBounds(b *bench) {
 	ctx := context.Background()
 	b.composed()
 	for name, c := range map[string]struct {
-		spoil func(*seedbed.ProvisionerProfile)
+		spoil func(*seedbed.Profile)
 		say   string
 	}{
-		"a name":             {func(p *seedbed.ProvisionerProfile) { p.Name = "a%" }, "profile name"},
-		"a type":             {func(p *seedbed.ProvisionerProfile) { p.Type = "vm" }, "a valid profile type (provisioner, ova) must be specified"},
-		"an OVA":             {func(p *seedbed.ProvisionerProfile) { p.Type = seedbed.ProfileOVA }, "an OVA image must be specified"},
-		"no system":          {func(p *seedbed.ProvisionerProfile) { p.System = "" }, "a system template must be specified"},
-		"unknown system":     {func(p *seedbed.ProvisionerProfile) { p.System = "x" }, `the system template "x" for profile "web" does not exist`},
-		"a pattern":          {func(p *seedbed.ProvisionerProfile) { p.System = "smal_" }, `"smal_"`},
-		"NUL":                {func(p *seedbed.ProvisionerProfile) { p.Network = "a\x00" }, "network template"},
-		"unknown userdata":   {func(p *seedbed.ProvisionerProfile) { p.UserData = "x" }, `the userdata document "x" for profile "web" does not exist`},
-		"unknown script":     {func(p *seedbed.ProvisionerProfile) { p.Script = "x" }, `the script "x" for profile "web" does not exist`},
-		"a flag of a script": {func(p *seedbed.ProvisionerProfile) { p.Arguments = []string{"k"} }, "want key=value"},
-		"no key":             {func(p *seedbed.ProvisionerProfile) { p.Arguments = []string{"=v"} }, "want key=value"},
-		"many arguments":     {func(p *seedbed.ProvisionerProfile) { p.Arguments = make([]string, 101) }, "101 script arguments"},
+		"a name":             {func(p *seedbed.Profile) { p.Name = "a%" }, "profile name"},
+		"no disks":           {func(p *seedbed.Profile) { p.Storage = "" }, "neither an image nor a storage template"},
+		"no NICs":            {func(p *seedbed.Profile) { p.NetworkTemplate = "" }, "neither a network nor a network template"},
+		"no system":          {func(p *seedbed.Profile) { p.System = "" }, "vcpus is 0"},
+		"no script":          {func(p *seedbed.Profile) { p.Script, p.Arguments = "", []string{"a=b"} }, "script arguments, and no script"},
+		"unknown system":     {func(p *seedbed.Profile) { p.System = "x" }, `the system template "x" for profile "web" does not exist`},
+		"a pattern":          {func(p *seedbed.Profile) { p.System = "smal_" }, `"smal_"`},
+		"NUL":                {func(p *seedbed.Profile) { p.NetworkTemplate = "a\x00" }, "network template"},
+		"unknown userdata":   {func(p *seedbed.Profile) { p.Document = "x" }, `the userdata document "x" for profile "web" does not exist`},
+		"unknown script":     {func(p *seedbed.Profile) { p.Script = "x" }, `the script "x" for profile "web" does not exist`},
+		"a flag of a script": {func(p *seedbed.Profile) { p.Arguments = []string{"k"} }, "want key=value"},
+		"no key":             {func(p *seedbed.Profile) { p.Arguments = []string{"=v"} }, "want key=value"},
+		"many arguments":     {func(p *seedbed.Profile) { p.Arguments = make([]string, 101) }, "101 script arguments"},
 	} {
 		p := profileOf("web")
 		c.spoil(&p)
-		_, err := b.CreateProvisionerProfile(ctx, p)
+		_, err := b.CreateProfile(ctx, p)
 		if seedbed.KindName(err) != "invalid" || !strings.Contains(err.Error(), c.say) {
 			b.Errorf("%s: %v, want %q", name, err, c.say)
 		}
 	}
-	b.equal(get(b.ProvisionerProfiles(ctx, seedbed.NameMatch{}))(b), []seedbed.ProvisionerProfile{})
+	b.equal(get(b.ScriptedProfiles(ctx, seedbed.NameMatch{}))(b), []seedbed.Profile{})
 }
 
 func testProvisionerUses(b *bench) {
 	ctx := context.Background()
 	b.composed()
 	for i := range 7 {
-		get(b.CreateProvisionerProfile(ctx, profileOf(nameN(i))))(b)
+		get(b.CreateProfile(ctx, profileOf(nameN(i))))(b)
 	}
 	for what, err := range map[string]error{
 		`system template "small"`: b.DeleteSystemTemplate(ctx, "small"), `network template "lan"`: b.DeleteNetworkTemplate(ctx, "lan"),
@@ -163,7 +167,7 @@ func testProvisionerUses(b *bench) {
 		b.want(err, seedbed.ErrInUse, what, `profile "web0"`, `"web4"`, "and others")
 	}
 	for i := range 7 {
-		b.must(b.DeleteProvisionerProfile(ctx, nameN(i)))
+		b.must(b.DeleteProfile(ctx, nameN(i)))
 	}
 	for _, err := range []error{b.DeleteSystemTemplate(ctx, "small"), b.DeleteNetworkTemplate(ctx, "lan"), b.DeleteStorageTemplate(ctx, "root"),
 		b.DeleteUserData(ctx, "cloud"), b.DeleteScript(ctx, "install")} {
@@ -174,19 +178,15 @@ func testProvisionerUses(b *bench) {
 func testComposition(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	p := get(b.CreateProvisionerProfile(ctx, profileOf("web")))(b)
-	c := get(b.Composition(ctx, "web"))(b)
-	b.equal(c.Profile, p)
-	if c.System.Name != "small" || len(c.Network.Networks) != 1 || len(c.Storage.Disks) != 1 || c.UserData == nil || c.UserData.Data != "#cloud-config\n" {
+	p := get(b.CreateProfile(ctx, profileOf("web")))(b)
+	b.equal(get(b.Profile(ctx, "web"))(b), p)
+	c := get(b.Parts(ctx, "web", seedbed.PartNames{System: p.System, Network: p.NetworkTemplate, Storage: p.Storage, UserData: p.Document, Script: p.Script}))(b)
+	if c.System.Name != "small" || len(c.Network.Networks) != 1 || len(c.Storage.Disks) != 1 || c.UserData.Data != "#cloud-config\n" || c.Script.Text != "print(1)\n" || c.OVA != nil {
 		b.Errorf("%+v", c)
 	}
-	get(b.ChangeProvisionerProfile(ctx, "web", func(p *seedbed.ProvisionerProfile) { p.UserData = "" }))(b)
-	if c := get(b.Composition(ctx, "web"))(b); c.UserData != nil {
-		b.Errorf("%+v", c.UserData)
-	}
-	_, err := b.Composition(ctx, "we%")
+	_, err := b.Profile(ctx, "we%")
 	b.want(err, seedbed.ErrNotFound, `the profile "we%" does not exist`)
-	_, err = b.Composition(ctx, "a\x00")
+	_, err = b.Profile(ctx, "a\x00")
 	b.want(err, seedbed.ErrNotFound)
 }
 

@@ -187,7 +187,7 @@ func testCreatesAlike(b *bench) {
 		i := get(b.Instance(ctx, a.Instance.ID))(b)
 		wanted := *a.Instance
 		wanted.State, wanted.Revision, wanted.Datasource = seedbed.InstanceProvisioning, 1, seedbed.DatasourceEC2
-		wanted.Kind, wanted.Follow = seedbed.KindNative, seedbed.FollowPinned
+		wanted.Follow = seedbed.FollowPinned
 		b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"), cmpopts.IgnoreFields(seedbed.NIC{}, "ID", "Addr"))
 		j := get(b.Job(ctx, a.Job.ID))(b)
 		b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: i.Name, Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))

@@ -127,14 +127,14 @@ func testScriptVolumes(b *bench) {
 func testHookOfProvisioner(b *bench) {
 	ctx := context.Background()
 	b.composed()
-	get(b.CreateProvisionerProfile(ctx, profileOf("build")))(b)
+	get(b.CreateProfile(ctx, profileOf("build")))(b)
 	h := seedbed.Hook{Name: "forge", Profiles: []string{"build"}}
 	h.Scheme = seedbed.SchemeNone
 	get(b.CreateHook(ctx, h))(b)
 	b.equal(get(b.Hook(ctx, "forge"))(b).Profiles, []string{"build"})
-	b.want(b.DeleteProvisionerProfile(ctx, "build"), seedbed.ErrInUse, `used by hook "forge"`)
+	b.want(b.DeleteProfile(ctx, "build"), seedbed.ErrInUse, `used by hook "forge"`)
 	b.must(b.DeleteHook(ctx, "forge"))
-	b.must(b.DeleteProvisionerProfile(ctx, "build"))
+	b.must(b.DeleteProfile(ctx, "build"))
 }
 
 // The volumes that a rebuild's script makes, and its document, become the

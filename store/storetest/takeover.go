@@ -34,7 +34,7 @@ func wares() seedbed.Catalogue {
 			{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=data"}, Mountpoint: "/data"}}}},
 		UserData:    []seedbed.CatalogueDocument{{Name: "cloud", Data: "#cloud-config\n"}},
 		Scripts:     []seedbed.CatalogueScript{{Name: "install", Text: "print(1)\n", Options: seedbed.ScriptOptions{Network: true}}},
-		Provisioner: []seedbed.CatalogueProvisioner{{Name: "web", Type: seedbed.ProfileProvisioner, System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: "install", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive}},
+		Provisioner: []seedbed.CatalogueProvisioner{{Name: "web", Type: "provisioner", System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: "install", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive}},
 		Profiles:    []seedbed.Profile{seedbed.ProfileOfCatalogue(p)},
 	}
 }
@@ -99,7 +99,7 @@ func testTakeOver(b *bench) {
 	b.equal(get(b.Catalogue(ctx))(b), kept)
 	b.equal(actions(b.takeOver(next, seedbed.TakeOver{})), []string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
 	now := get(b.Catalogue(ctx))(b)
-	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 || now.Scripts[0].Options.Network || len(now.Provisioner[0].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
+	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 || now.Scripts[0].Options.Network || len(now.Profiles[1].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
 		b.Errorf("%+v", now)
 	}
 }
@@ -115,12 +115,12 @@ func testTakeOverConflicts(b *bench) {
 	c.Network[0].VNIs = []string{"nowhere"}
 	c.Storage[0].Disks[0].Source = "gone"
 	c.UserData = append(c.UserData, seedbed.CatalogueDocument{Name: seedbed.Empty, Data: "x"}, seedbed.CatalogueDocument{Name: "nul", Data: "\x00"})
-	c.Provisioner[0].Type, c.Provisioner[0].OVA = seedbed.ProfileOVA, ""
+	c.Provisioner[0].Type, c.Provisioner[0].OVA = "ova", "vm" // which does not change
 	p := c.Profiles[0]
-	p.Name = "web" // which is a provisioner profile
+	p.Name, p.Script = "other", "gone"
 	c.Profiles = append(c.Profiles, p)
 	r := b.takeOver(c, seedbed.TakeOver{})
-	want := []string{"kept small", "made new", "conflict a/b", "conflict lan", "conflict root", "kept cloud", "conflict empty", "conflict nul", "kept install", "conflict web", "kept native", "conflict web"}
+	want := []string{"kept small", "made new", "conflict a/b", "conflict lan", "conflict root", "kept cloud", "conflict empty", "conflict nul", "kept install", "conflict web", "kept native", "conflict other"}
 	b.equal(actions(r), want)
 	for _, c := range r.Changes {
 		if (c.Detail != "") != (c.Action == seedbed.CatalogueConflict) {
@@ -146,9 +146,9 @@ func testTakeOverSecrets(b *bench) {
 	b.takeOver(c, seedbed.TakeOver{})
 	out := get(b.Catalogue(ctx))(b)
 	b.equal(out.Profiles[0].Params, c.Profiles[0].Params)
-	b.equal(out.Provisioner[0].Params, c.Provisioner[0].Params)
-	out.Provisioner[0].Params[0].Default = &value
-	if r := b.takeOver(out, seedbed.TakeOver{}); r.Conflicts() != 1 || !strings.Contains(r.Changes[5].Detail, "a secret has no default") {
+	b.equal(out.Profiles[1].Params, c.Provisioner[0].Params)
+	out.Profiles[1].Params[0].Default = &value
+	if r := b.takeOver(out, seedbed.TakeOver{}); r.Conflicts() != 1 || !strings.Contains(r.Changes[6].Detail, "a secret has no default") {
 		b.Errorf("%+v", r)
 	}
 }
@@ -160,10 +160,10 @@ func testTakeOverChecks(b *bench) {
 	how := seedbed.TakeOver{
 		Check: func(ctx context.Context, p seedbed.Profile) error {
 			seen = append(seen, p.Name)
-			return seedbed.Errorf(seedbed.ErrInvalid, "no")
-		},
-		CheckComposed: func(ctx context.Context, p seedbed.ProvisionerProfile) error {
-			found, err := b.UserDataDocuments(ctx, seedbed.ExactName(p.UserData))
+			if p.Script == "" {
+				return seedbed.Errorf(seedbed.ErrInvalid, "no")
+			}
+			found, err := b.UserDataDocuments(ctx, seedbed.ExactName(p.Document))
 			if err != nil || len(found) != 1 {
 				b.Errorf("the check finds %d documents: %v", len(found), err)
 			}
@@ -171,7 +171,7 @@ func testTakeOverChecks(b *bench) {
 		},
 	}
 	r := b.takeOver(wares(), how)
-	if !slices.Equal(seen, []string{"native"}) || r.Conflicts() != 1 || r.Applied || r.Changes[len(r.Changes)-1].Detail != "no" {
+	if !slices.Equal(seen, []string{"web", "native"}) || r.Conflicts() != 1 || r.Applied || r.Changes[len(r.Changes)-1].Detail != "no" {
 		b.Errorf("%v, %+v", seen, r)
 	}
 }
@@ -187,11 +187,6 @@ func testCatalogueWhole(b *bench) {
 		{&seedbed.SystemTemplate{}, func(v any) any { return seedbed.SystemOfCatalogue(*v.(*seedbed.SystemTemplate)) }},
 		{&seedbed.TemplateDisk{}, func(v any) any {
 			return seedbed.StorageOfCatalogue(seedbed.StorageTemplate{Disks: []seedbed.TemplateDisk{*v.(*seedbed.TemplateDisk)}}).Disks[0]
-		}},
-		{&seedbed.ProvisionerProfile{}, func(v any) any {
-			out := seedbed.ProvisionerOfCatalogue(*v.(*seedbed.ProvisionerProfile))
-			out.OVA = ""
-			return out
 		}},
 	} {
 		empty := c.form(c.object)

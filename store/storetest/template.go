@@ -44,11 +44,7 @@ type Provisioner interface {
 	SetScript(ctx context.Context, name, text string) error
 	DeleteScript(ctx context.Context, name string) error
 
-	CreateProvisionerProfile(context.Context, seedbed.ProvisionerProfile) (seedbed.ProvisionerProfile, error)
-	ProvisionerProfiles(context.Context, seedbed.NameMatch) ([]seedbed.ProvisionerProfile, error)
-	ChangeProvisionerProfile(ctx context.Context, name string, change func(*seedbed.ProvisionerProfile)) (seedbed.ProvisionerProfile, error)
-	DeleteProvisionerProfile(ctx context.Context, name string) error
-	Composition(ctx context.Context, profile string) (seedbed.Composition, error)
+	ScriptedProfiles(context.Context, seedbed.NameMatch) ([]seedbed.Profile, error)
 	LiveJobs(ctx context.Context, limit int) ([]seedbed.Job, error)
 }
 
@@ -359,11 +355,11 @@ func testTemplateDeleteRace(b *bench) {
 		p.System = name
 		var made, gone error
 		var wg sync.WaitGroup
-		wg.Go(func() { _, made = b.CreateProvisionerProfile(ctx, p) })
+		wg.Go(func() { _, made = b.CreateProfile(ctx, p) })
 		wg.Go(func() { gone = b.DeleteSystemTemplate(ctx, name) })
 		wg.Wait()
 		left := get(b.SystemTemplates(ctx, seedbed.ExactName(name)))(b)
-		profiles := get(b.ProvisionerProfiles(ctx, seedbed.ExactName(name)))(b)
+		profiles := get(b.ScriptedProfiles(ctx, seedbed.ExactName(name)))(b)
 		switch {
 		case made == nil && len(left) == 1 && len(profiles) == 1:
 			b.want(gone, seedbed.ErrInUse, name)

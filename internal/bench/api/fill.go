@@ -133,8 +133,9 @@ func furnish(ctx context.Context, at place) error {
 	if _, err := db.CreateStorageTemplate(ctx, "root"); err != nil {
 		return err
 	}
-	if _, err := db.CreateProvisionerProfile(ctx, seedbed.ProvisionerProfile{Name: "composed", Type: "provisioner",
-		System: "small", Network: "lan", Storage: "root", UserData: "empty", Script: "empty"}); err != nil {
+	composed := seedbed.NewScripted("composed", "empty")
+	composed.System, composed.NetworkTemplate, composed.Storage, composed.Document = "small", "lan", "root", "empty"
+	if _, err := db.CreateProfile(ctx, composed); err != nil {
 		return err
 	}
 	_, err = intake.Submit(ctx, seedbed.Request{Action: "create", Name: "first", Profile: "small"}, nil)

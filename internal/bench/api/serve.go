@@ -39,7 +39,7 @@ func serve(at string) error {
 	defer db.Close()
 	intake := provision.NewIntake(db, provision.Serving{Node: "bench"})
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Composer: intake, VolumeJobs: intake, CheckProfile: intake.CheckProfile, CheckComposed: intake.CheckComposed, CheckDocument: intake.CheckDocument,
+		Store: db, Intake: intake, VolumeJobs: intake, CheckProfile: intake.CheckProfile, CheckDocument: intake.CheckDocument,
 		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(configured), Node: "bench", Log: slog.New(slog.DiscardHandler),
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,8 +18,8 @@ import (
 func ComposedProfileCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "profile", Aliases: []string{"profiles"}, Short: "Templates, userdata and a script together",
-		Long: `Templates, userdata and a script together. They share their names with the profiles
-that are made of an image; "seedbed profile list" shows both kinds.`,
+		Long: `Templates, userdata and a script together: the profiles with a script, as PVC has them.
+"seedbed profile list" shows all.`,
 	})
 	c.AddCommand(composedProfileAdd(a), composedProfileModify(a), composedProfileRemove(a), composedProfileShow(a), composedProfileList(a))
 	return c

@@ -4,7 +4,6 @@ package profile
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,17 +110,20 @@ value removes a setting, which then comes from a template, or is unset.`,
 
 func profileList(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles of both kinds", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles", Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).ProfileEntries, "no profiles yet: seedbed profile add NAME --image IMAGE",
-				[]string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "kind", "templates", "userdata", "script", "follows"},
-				func(e seedbed.ProfileEntry) []string {
-					row := []string{e.Name, e.Image, "", "", "", e.Net, string(e.Ready), string(e.Kind), entryTemplates(e), e.Document, e.Script, string(e.Follow)}
-					if e.VCPUs > 0 {
-						row[2] = strconv.Itoa(e.VCPUs)
+			return cli.List(ctx, a, (*client.Client).Profiles, "no profiles yet: seedbed profile add NAME --image IMAGE",
+				[]string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows"},
+				func(p seedbed.Profile) []string {
+					row := []string{p.Name, p.Image, "", "", "", p.Network, string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow)}
+					if p.VCPUs > 0 {
+						row[2] = strconv.Itoa(p.VCPUs)
 					}
-					if e.Kind == seedbed.KindNative {
-						row[3], row[4] = cli.Size(e.Memory), cli.Size(e.DiskSize)
+					if p.Memory > 0 {
+						row[3] = cli.Size(p.Memory)
+					}
+					if p.Image != "" || p.DiskSize > 0 {
+						row[4] = cli.Size(p.DiskSize)
 					}
 					return row
 				})
@@ -129,20 +131,21 @@ func profileList(a *cli.App) *cobra.Command {
 	}
 }
 
-// entryTemplates are the system, network and storage template of a profile.
-func entryTemplates(e seedbed.ProfileEntry) string {
-	all := slices.DeleteFunc([]string{e.System, e.Network, e.Storage}, func(n string) bool { return n == "" })
+// templatesOf are the system, network and storage template of a profile.
+func templatesOf(p seedbed.Profile) string {
+	all := slices.DeleteFunc([]string{p.System, p.NetworkTemplate, p.Storage}, func(n string) bool { return n == "" })
 	return strings.Join(all, ", ")
 }
 
 func profileShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show a profile of either kind", Args: cobra.ExactArgs(1),
+		Use: "show NAME", Short: "Show a profile", Args: cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			err := cli.Show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
+			return cli.Show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
 				return [][2]string{
 					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
 					{"disk", cli.Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
+					{"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
 					{"expressions", flags.TagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
 					{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
 					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
@@ -151,10 +154,6 @@ func profileShow(a *cli.App) *cobra.Command {
 					{"added", a.Moment(p.Created)},
 				}
 			})
-			if errors.Is(err, seedbed.ErrNotFound) && showComposedProfile(ctx, a, args[0]) == nil {
-				return nil
-			}
-			return err
 		}),
 	}
 }

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,8 @@ type profileFlags struct {
 	text                  map[string]*string // by the fields' names
 	document, ready       string
 	follow, params        string
+	script, ova           string
+	args                  []string
 	onFailure             string
 	keys                  []string
 	protected, hold, open bool
@@ -40,11 +43,6 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 	} {
 		p.text[flag.field] = f.String(flag.name, "", flag.usage)
 	}
-	for name, names := range map[string]cli.NameLister{
-		"system-template": cli.SystemTemplates, "network-template": cli.NetworkTemplates, "storage-template": cli.StorageTemplates, "userdata-document": cli.UserdataNames,
-	} {
-		_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(names)) // the flag exists: it was added above
-	}
 	f.StringArrayVar(&p.keys, "ssh-key", nil, "public SSH key: a `FILE` or the key itself (repeatable)")
 	f.StringVar(&p.ready, "ready", "metadata", "when a create job has succeeded, as `CONDITION`: report, metadata or started")
 	f.StringVar(&p.follow, "userdata", "", "`MODE` of the user-data of instances: live (follow changes) or pinned (default)")
@@ -53,6 +51,15 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 	f.BoolVar(&p.hold, "hold", false, "define instances without starting them")
 	f.StringVar(&p.onFailure, "on-failure", "", "what to do if a create job fails, as `POLICY`: rollback (default), keep, or retry:ATTEMPTS:FIRST-WAIT such as retry:5:30s")
 	f.BoolVar(&p.open, "no-params", false, "remove the declarations: a request may set any parameter that a template uses")
+	f.StringVar(&p.script, "script", "", "provisioning `SCRIPT`, which makes the disks that are to be formatted or mounted")
+	f.StringArrayVar(&p.args, "argument", nil, "argument of the script as `KEY=VALUE` (repeatable); an empty one removes all")
+	f.StringVar(&p.ova, "ova", "", "OVA `IMAGE` whose disks come first")
+	for name, names := range map[string]cli.NameLister{
+		"system-template": cli.SystemTemplates, "network-template": cli.NetworkTemplates, "storage-template": cli.StorageTemplates, "userdata-document": cli.UserdataNames,
+		"script": cli.ScriptNames, "ova": cli.OVAs,
+	} {
+		_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(names)) // the flag exists: it was added above
+	}
 	p.served.Add(c)
 }
 
@@ -60,16 +67,16 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 func (p *profileFlags) fresh(a *cli.App, c *cobra.Command, name string) (made seedbed.Profile, err error) {
 	made = seedbed.Profile{Name: name, SSHKeys: []string{}}
 	said := func(field string) bool { return *p.text[field] != "" }
-	if !said("image") && !said("storage_template") {
-		return made, cli.Usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks", name)
+	if !said("image") && !said("storage_template") && p.ova == "" {
+		return made, cli.Usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks, or --ova IMAGE", name)
 	}
 	if !said("system_template") {
 		made.VCPUs, made.Memory = 1, seedbed.GiB
 	}
-	if said("image") {
+	if said("image") && p.script == "" {
 		made.DiskSize = 10 * seedbed.GiB
 	}
-	if !said("network_template") {
+	if !said("network_template") && p.ova == "" {
 		made.Network = "default"
 	}
 	return made, p.apply(a, c, &made)
@@ -106,6 +113,17 @@ func (p *profileFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) 
 	}
 	if changed("hold") {
 		to.Hold = p.hold
+	}
+	if changed("ova") {
+		to.OVA = p.ova
+	}
+	if changed("argument") {
+		to.Arguments = slices.DeleteFunc(p.args, func(a string) bool { return a == "" })
+	}
+	if changed("script") {
+		if to.Script = p.script; p.script == "" {
+			to.Arguments = nil
+		}
 	}
 	if changed("on-failure") {
 		if to.OnFailure, err = seedbed.ParseOnFailure(p.onFailure); err != nil {

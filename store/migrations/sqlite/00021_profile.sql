@@ -78,4 +78,8 @@ CREATE INDEX profile_document ON profile (document) WHERE document IS NOT NULL;
 CREATE INDEX profile_script ON profile (script) WHERE script IS NOT NULL;
 CREATE INDEX profile_ova ON profile (ova) WHERE ova IS NOT NULL;
 
+DROP INDEX instance_live;
+ALTER TABLE instance DROP COLUMN kind;
+CREATE INDEX instance_live ON instance (profile, source, state, id) WHERE follow = 'live';
+
 UPDATE version SET schema = 21, min_program = 21;

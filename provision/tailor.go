@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,23 +10,29 @@ import (
 	"seedbed/provision/template"
 )
 
-// Templates are what native profiles are composed of.
+// Templates are what profiles are composed of.
 type Templates interface {
 	// Parts are what the names name, as of one moment; ErrInvalid for what does not exist.
-	Parts(ctx context.Context, names seedbed.PartNames) (seedbed.Parts, error)
-	// ProfileEntries are the profiles of both kinds.
-	ProfileEntries(ctx context.Context) ([]seedbed.ProfileEntry, error)
+	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
+	// ProfileNames are at most limit names of profiles.
+	ProfileNames(ctx context.Context, limit int) ([]string, error)
+	// ProfilesWith are the profiles that name a userdata document.
+	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
 }
 
 // tailored is a profile as it is for one instance: its expressions evaluated, its
 // templates read, and with the values of its params.
 type tailored struct {
 	seedbed.Profile
+	// parts has the disks of an OVA image before those of the storage template. Of a
+	// profile with a script, system, network and storage are never nil.
 	parts seedbed.Parts
 	// params are what documents read; nil where the profile declares none.
 	params map[string]any
-	// given are the params of the request that every profile takes.
+	// given are the params of the request that every profile without a script takes.
 	given map[string]any
+	// asked are the arguments of the script in the request.
+	asked []string
 }
 
 // source names what user-data that is made of m was made from. A document that an
@@ -38,25 +45,59 @@ func (m tailored) source() string {
 	return seedbed.Source(m.Revision, document)
 }
 
-// tailor evaluates a profile for the instance called name, with the params of a request.
-func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any) (m tailored, err error) {
-	m.Profile, m.given = p, given
-	if p.Params == nil && p.Expressions == nil && p.System+p.NetworkTemplate+p.Storage+p.Document == "" {
-		return m, nil
-	}
-	if p.Params != nil {
+// take divides what a request says: into params that every profile takes and those
+// that this one declares, or for a profile with a script into the policy that ends
+// the job and either declared params or the script's arguments.
+func (m *tailored) take(given map[string]any, arguments []string) (err error) {
+	declared := map[string]any{}
+	switch {
+	case m.Script != "":
+		m.given, m.asked = map[string]any{}, arguments
+		if declared = given; arguments == nil {
+			declared = over(given, nil)
+			ready, _ := declared["ready"].(string)
+			delete(declared, "ready")
+			m.Ready = cmp.Or(seedbed.Ready(ready), m.Ready)
+			if m.Params == nil {
+				m.asked, err = argumentsOf(declared)
+				declared = nil
+			}
+		}
+		if err = cmp.Or(err, checkArguments(m.asked)); err != nil {
+			return err
+		}
+		if m.Ready, err = seedbed.ParseReady(string(cmp.Or(m.Ready, seedbed.ReadyStarted))); err != nil {
+			return err
+		}
+	case m.Params == nil:
+		m.given = given
+		return nil
+	default:
 		m.given = map[string]any{}
-		rest := map[string]any{}
 		for param, v := range given {
 			if _, known := params[param]; known {
 				m.given[param] = v
 			} else {
-				rest[param] = v
+				declared[param] = v
 			}
 		}
-		if m.params, err = declaredValues(p.Params, rest); err != nil {
-			return m, err
-		}
+	}
+	values, err := declaredValues(m.Params, declared)
+	if m.Params != nil {
+		m.params = values
+	}
+	return err
+}
+
+// tailor evaluates a profile for the instance called name, with what a request says.
+// arguments are the script's; nil leaves them to the params.
+func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any, arguments []string) (m tailored, err error) {
+	m.Profile = p
+	if err := m.take(given, arguments); err != nil {
+		return m, err
+	}
+	if p.Params == nil && p.Expressions == nil && p.System+p.NetworkTemplate+p.Storage+p.Document+p.OVA+p.Script == "" {
+		return m, nil
 	}
 	f, err := newFields(p.Params, p.Expressions)
 	if err != nil {
@@ -68,7 +109,13 @@ func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, gi
 	if err := in.evaluate(ctx, f, &m); err != nil {
 		return m, err
 	}
-	return m, nil
+	if m.Script != "" && m.Params != nil {
+		m.Arguments, err = expanded(m.Profile, func(t *template.Template) (string, error) {
+			text, err := t.Eval(f.activation(), maxFieldText)
+			return string(text), err
+		})
+	}
+	return m, err
 }
 
 // known gives names the values that they have before anything is evaluated: what
@@ -124,10 +171,8 @@ func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 			return err
 		}
 		m.System, m.NetworkTemplate, m.Storage, m.Document = names.System, names.Network, names.Storage, names.UserData
-		if names != (seedbed.PartNames{}) {
-			if m.parts, err = in.store.Parts(ctx, names); err != nil {
-				return within("profile "+m.Name, err)
-			}
+		if err := in.read(ctx, m, names); err != nil {
+			return err
 		}
 		f.learn(m.parts)
 		return nil
@@ -165,8 +210,34 @@ func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 			m.params[p.Name] = v
 		}
 	}
-	if m.parts.UserData != nil {
-		m.UserData = []byte(m.parts.UserData.Data)
+	return nil
+}
+
+// read reads what the profile names.
+func (in *Intake) read(ctx context.Context, m *tailored, names seedbed.PartNames) (err error) {
+	names.OVA, names.Script = m.OVA, m.Script
+	if names != (seedbed.PartNames{}) {
+		if m.parts, err = in.store.Parts(ctx, m.Name, names); err != nil {
+			return err
+		}
+	}
+	p := &m.parts
+	if m.Script != "" {
+		if p.System == nil {
+			p.System = &seedbed.SystemTemplate{VCPUs: m.VCPUs, Memory: m.Memory, Serial: true}
+		}
+		if p.Network == nil {
+			p.Network = &seedbed.NetworkTemplate{}
+		}
+		if m.UserData == nil {
+			m.UserData = []byte{}
+		}
+	}
+	if p.OVA != nil || m.Script != "" {
+		p.Storage = withOVA(p.OVA, p.Storage)
+	}
+	if p.UserData != nil {
+		m.UserData = []byte(p.UserData.Data)
 	}
 	return nil
 }

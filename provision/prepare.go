@@ -1,0 +1,105 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/placement"
+)
+
+// prepared is the instance that a create asks for.
+type prepared struct {
+	tailored
+	inst seedbed.Instance
+	// compose makes its documents where they need its addresses; else nil.
+	compose func(seedbed.Instance) (seedbed.Documents, error)
+	// image is what its first disk is cloned from; the zero value where that is a template's.
+	image seedbed.Image
+	// drawn are the NICs whose MACs may be drawn again.
+	drawn []int
+	// script is what its job carries the profile's script out by; nil where that is skipped.
+	script *seedbed.ScriptRun
+	// undefined has its disks made and nothing else.
+	undefined bool
+	// options are how the profile wants its job to be run.
+	options seedbed.JobOptions
+	// demand is what it needs of a node, which is not chosen yet.
+	demand placement.Demand
+}
+
+// spec is the input of the job that makes it; nil where the profile has no script.
+func (p prepared) spec() (json.RawMessage, error) {
+	if p.Script == "" {
+		return nil, nil
+	}
+	return json.Marshal(seedbed.ScriptedSpec{
+		Profile: p.Name, Revision: p.Revision, Start: !p.inst.Held && !p.undefined, Scripted: p.script != nil, Undefined: p.undefined,
+	})
+}
+
+// tailorNew is the profile that a create names, as it is for that instance.
+func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailored, err error) {
+	profile, err := in.profile(ctx, req.Profile)
+	if err != nil {
+		return m, err
+	}
+	if req, err = fresh(req, &profile); err != nil {
+		return m, err
+	}
+	return in.tailor(ctx, profile, req.Name, req.Params, req.Arguments)
+}
+
+// prepare makes the instance that a create asks for, and writes nothing.
+func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) (made prepared, err error) {
+	made.tailored, made.undefined, made.options.OnFailure = m, req.Undefined, m.OnFailure
+	s, err := shapeOf(m.Profile, m.given)
+	if err != nil {
+		return made, err
+	}
+	docs, err := in.recipeOf(m, &s, nil)
+	if err != nil {
+		return made, err
+	}
+	if _, err := needsScript(m); err != nil {
+		return made, err
+	}
+	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
+		return made, err
+	}
+	nics, drawn, err := in.nics(ctx, m, req.Name)
+	if err != nil {
+		return made, err
+	}
+	disks, err := in.disks(ctx, m, made.image, s.disk)
+	if err != nil {
+		return made, err
+	}
+	made.drawn = drawn
+	made.inst, made.compose, err = in.newInstance(req.Name, m.Profile, s, docs)
+	if err != nil {
+		return made, err
+	}
+	in.fit(&made.inst, m, s)
+	made.inst.Held = made.inst.Held || req.Off || req.Undefined
+	made.inst.NICs, made.inst.Volumes = nics, disks
+	for i := range made.inst.Volumes {
+		made.inst.Volumes[i].Name = fmt.Sprintf("%s-%d", made.inst.ID, i)
+	}
+	if len(disks) > 0 {
+		made.inst.Image = disks[0].Image
+	}
+	if t := m.storage(made.image); req.Undefined && t != nil {
+		nameDisks(&made.inst, *t)
+	}
+	if made.script, err = in.scriptRun(ctx, m, s, made.image); err != nil {
+		return made, err
+	}
+	var known []seedbed.Image
+	if made.image.Name != "" {
+		known = append(known, made.image)
+	}
+	made.demand, err = in.demands(ctx, made.inst, m.parts.System, disks, req.Node, known...)
+	return made, err
+}

@@ -39,12 +39,10 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	@$(MAKE) --no-print-directory vet build image
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
-	$(GOTEST) -p 1 $(addprefix ./,$(APART)) > $(TIMES)/apart 2>&1 & apart=$$!; \
 	status=0; \
 	$(GOTEST) -p 1 $$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))") 2>&1 | \
 		tee $(TIMES)/rest || status=1; \
-	wait $$apart || status=1; \
-	cat $(TIMES)/apart; \
+	$(GOTEST) -p 2 $(addprefix ./,$(APART)) 2>&1 | tee $(TIMES)/apart || status=1; \
 	echo 'where the time went:'; \
 	cat $(TIMES)/apart $(TIMES)/rest | awk '($$1 == "ok" || $$1 == "FAIL") && $$3 ~ /s$$/ { print $$3, $$2 }' | sort -rn | head -12; \
 	exit $$status

@@ -31,7 +31,7 @@ func document(j json.RawMessage) string {
 	return string(j)
 }
 
-func scanAudit(r row) (e seedbed.AuditEntry, err error) {
+func scanAudit(r Row) (e seedbed.AuditEntry, err error) {
 	var before, asked string
 	err = r.Scan(&e.ID, toTime{&e.At}, &e.Actor, &e.Role, &e.From, &e.Request, &e.What, &before, &asked)
 	if before != "" {

@@ -11,7 +11,7 @@ import (
 func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, err error) {
 	err = db.view(ctx, "count what there is", func(tx *Tx) error {
 		c = seedbed.Census{Jobs: map[seedbed.JobState]int{}, Since: since}
-		c.Instances, err = list(ctx, tx, func(r row) (n seedbed.NodeCensus, err error) {
+		c.Instances, err = list(ctx, tx, func(r Row) (n seedbed.NodeCensus, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)
 			return n, err
 		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint) FROM instance GROUP BY node, state ORDER BY node, state`)
@@ -25,7 +25,7 @@ func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, er
 			state seedbed.JobState
 			n     int
 		}
-		jobs, err := list(ctx, tx, func(r row) (l live, err error) {
+		jobs, err := list(ctx, tx, func(r Row) (l live, err error) {
 			err = r.Scan(&l.state, &l.n)
 			return l, err
 		}, `SELECT state, COUNT(*) FROM job WHERE state IN ('queued', 'running', 'undoing') GROUP BY state`)

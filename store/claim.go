@@ -49,7 +49,7 @@ func unclaimed(ctx context.Context, b *Batch, job seedbed.JobID, holds string, m
 	if b.shared {
 		return nil
 	}
-	by, err := one(ctx, b.Tx, func(r row) (h held, err error) {
+	by, err := one(ctx, b.Tx, func(r Row) (h held, err error) {
 		err = r.Scan(&h.name, &h.job, &h.state)
 		return h, err
 	}, nil, `SELECT i.name, job.id, job.state FROM (SELECT instance.id, instance.name `+holds+`) AS i

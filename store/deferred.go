@@ -86,7 +86,7 @@ func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql
 }
 
 // QueryRowContext flushes and runs a query for one row.
-func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) row {
+func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) Row {
 	if err := tx.Flush(ctx); err != nil {
 		return failedRow{err}
 	}

@@ -21,7 +21,7 @@ const (
 	newest = ` ORDER BY received DESC, hook, id LIMIT $1`
 )
 
-func scanDelivery(r row) (d seedbed.Delivery, err error) {
+func scanDelivery(r Row) (d seedbed.Delivery, err error) {
 	var sum []byte
 	if err := r.Scan(&d.Hook, &d.ID, &sum, toTime{&d.Received}, &d.Decision, &d.Detail, &d.Job, &d.Peer, toJSON{&d.Headers}, toBlob{&d.Payload}); err != nil {
 		return d, err

@@ -38,7 +38,7 @@ func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 	if len(all) == 0 {
 		return nil
 	}
-	endpoints, err := list(ctx, tx, func(r row) (e seedbed.Endpoint, err error) {
+	endpoints, err := list(ctx, tx, func(r Row) (e seedbed.Endpoint, err error) {
 		err = r.Scan(&e.Name, toJSON{&e.Events})
 		return e, err
 	}, `SELECT name, events FROM endpoint WHERE name <> $1 ORDER BY name`, but)
@@ -82,7 +82,7 @@ func post(ctx context.Context, tx *Tx, endpoint string, n notice, data []byte) e
 		seq     int64
 		enabled bool
 	}
-	at, err := one(ctx, tx, func(r row) (p place, err error) {
+	at, err := one(ctx, tx, func(r Row) (p place, err error) {
 		err = r.Scan(&p.seq, &p.enabled)
 		return p, err
 	}, nil, `UPDATE endpoint SET seq = seq + 1 WHERE name = $1 RETURNING seq, enabled`, endpoint)

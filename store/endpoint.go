@@ -8,7 +8,7 @@ import (
 
 const endpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, reason, failures, failing_since, open_until, created`
 
-func scanEndpoint(r row) (e seedbed.Endpoint, err error) {
+func scanEndpoint(r Row) (e seedbed.Endpoint, err error) {
 	err = r.Scan(&e.Name, &e.URL, toJSON{&e.Events}, &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
 		&e.Failures, toTime{&e.FailingSince}, toTime{&e.OpenUntil}, toTime{&e.Created})
 	return e, err

@@ -60,7 +60,7 @@ func whole(e *seedbed.Event) error {
 	return nil
 }
 
-func scanEvent(r row) (e seedbed.Event, err error) {
+func scanEvent(r Row) (e seedbed.Event, err error) {
 	err = r.Scan(&e.Job, &e.Seq, toTime{&e.At}, &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }

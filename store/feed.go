@@ -175,7 +175,7 @@ type served struct {
 
 // readServed reads what node has of an instance, the zero value when nothing.
 func readServed(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) (served, error) {
-	return one(ctx, tx, func(r row) (s served, err error) {
+	return one(ctx, tx, func(r Row) (s served, err error) {
 		var record, blob, vendor sql.NullString
 		err = r.Scan(&s.revision, &record, &blob, &vendor)
 		s.record, s.blob, s.vendor = record.String, blob.String, vendor.String

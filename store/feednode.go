@@ -12,7 +12,7 @@ import (
 // seedbed.ErrNotFound, as one that does not exist.
 func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *Tx) error {
-		data, err = one(ctx, tx, func(r row) (b []byte, err error) {
+		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
 			err = r.Scan(toBlob{&b})
 			return b, err
 		}, seedbed.Errorf(seedbed.ErrNotFound, "no record of node %q names a blob %q", clean(node, 80), clean(sha256, 80)), `

@@ -54,7 +54,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 	return page, err
 }
 
-func scanChange(r row) (c seedbed.FeedChange, err error) {
+func scanChange(r Row) (c seedbed.FeedChange, err error) {
 	var record sql.NullString
 	if err := r.Scan(&c.Revision, &c.Instance, &record); err != nil || !record.Valid {
 		return c, err
@@ -66,7 +66,7 @@ func scanChange(r row) (c seedbed.FeedChange, err error) {
 // Blob returns the document of that lower-case hexadecimal SHA-256.
 func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *Tx) error {
-		data, err = one(ctx, tx, func(r row) (b []byte, err error) {
+		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
 			err = r.Scan(toBlob{&b})
 			return b, err
 		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", clean(sha256, 80)), `SELECT data FROM blob WHERE sha256 = $1`, sha256)
@@ -109,7 +109,7 @@ func (db *DB) AppliedHint() <-chan struct{} { return db.applied.next() }
 // zero time for a node that said nothing yet.
 func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
 	err = db.view(ctx, "read applied revision", func(tx *Tx) error {
-		_, err := one(ctx, tx, func(r row) (struct{}, error) {
+		_, err := one(ctx, tx, func(r Row) (struct{}, error) {
 			return struct{}{}, r.Scan(&revision, toTime{&at})
 		}, nil, `SELECT applied, applied_at FROM feed_node WHERE node = $1`, node)
 		return err

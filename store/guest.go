@@ -148,7 +148,7 @@ func renewLease(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 		e.MAC.String(), text(e.Addr.WithZone("")), micros(e.Until), e.Instance)
 }
 
-func scanGuestEvent(r row) (e seedbed.GuestEvent, err error) {
+func scanGuestEvent(r Row) (e seedbed.GuestEvent, err error) {
 	err = r.Scan(&e.Seq, &e.Instance, &e.Kind, toTime{&e.At}, toText{&e.MAC}, toText{&e.Addr}, toTime{&e.Until},
 		&e.Method, &e.Path, &e.Status, &e.Bytes, toJSON{&e.Fields})
 	return e, err

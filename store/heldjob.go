@@ -49,7 +49,7 @@ func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write])
 		return nil
 	}
 	in, args := anyOf(ids)
-	all, err := list(ctx, b.Tx, func(r row) (*heldJob, error) {
+	all, err := list(ctx, b.Tx, func(r Row) (*heldJob, error) {
 		j, err := scanJob(r)
 		return &heldJob{Job: j}, err
 	}, `SELECT `+jobColumns+` FROM job WHERE id IN `+in+` ORDER BY id`+b.dialect.lockFree, args...)
@@ -69,7 +69,7 @@ func readHistory(ctx context.Context, tx *Tx, all []*heldJob) (map[seedbed.JobID
 		jobs[j.ID], ids = j, append(ids, j.ID)
 	}
 	in, args := anyOf(ids)
-	_, err := list(ctx, tx, func(r row) (struct{}, error) {
+	_, err := list(ctx, tx, func(r Row) (struct{}, error) {
 		var job seedbed.JobID
 		var events int64
 		var name, state sql.NullString

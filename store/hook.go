@@ -11,7 +11,7 @@ import (
 
 const hookColumns = `name, settings, actions, tolerance, declared, created, changed`
 
-func scanHook(r row) (h seedbed.Hook, err error) {
+func scanHook(r Row) (h seedbed.Hook, err error) {
 	var tolerance int64
 	err = r.Scan(&h.Name, toJSON{&h.HookSettings}, toJSON{&h.Actions}, &tolerance, &h.Declared, toTime{&h.Created}, toTime{&h.Changed})
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond

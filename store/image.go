@@ -8,7 +8,7 @@ import (
 
 const imageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
 
-func scanImage(r row) (i seedbed.Image, err error) {
+func scanImage(r Row) (i seedbed.Image, err error) {
 	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, toTime{&i.Created})
 	return i, err
 }

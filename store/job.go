@@ -13,7 +13,7 @@ import (
 const jobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
 	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
 
-func scanJob(r row) (j seedbed.Job, err error) {
+func scanJob(r Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
 	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, toText{&j.OnFailure}, &j.Priority, &j.After, &j.Blocked,
 		&j.Owner, &j.Epoch, toTime{&j.LeaseUntil}, &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime{&j.Created}, toTime{&j.Started}, toTime{&j.Ended})

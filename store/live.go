@@ -44,7 +44,7 @@ func (db *DB) Revised() <-chan struct{} { return db.revised.next() }
 // whatever happened to whoever was to do it.
 func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
 	err = db.view(ctx, "list user-data that is due", func(tx *Tx) error {
-		due, err = list(ctx, tx, func(r row) (d seedbed.LiveDocument, err error) {
+		due, err = list(ctx, tx, func(r Row) (d seedbed.LiveDocument, err error) {
 			err = r.Scan(&d.Instance, &d.Source, &d.Want)
 			return d, err
 		}, `

@@ -21,7 +21,7 @@ var maintenanceCodes = []string{"instance-reboot", "system-reboot", "system-main
 
 const maintenanceColumns = `id, code, description, not_before, not_after, state`
 
-func scanMaintenance(r row) (m seedbed.Maintenance, err error) {
+func scanMaintenance(r Row) (m seedbed.Maintenance, err error) {
 	err = r.Scan(&m.ID, &m.Code, &m.Description, toTime{&m.NotBefore}, toTime{&m.NotAfter}, &m.State)
 	return m, err
 }
@@ -135,7 +135,7 @@ func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbe
 			node string
 			id   seedbed.InstanceID
 		}
-		of, err := one(ctx, tx, func(r row) (s subject, err error) {
+		of, err := one(ctx, tx, func(r Row) (s subject, err error) {
 			err = r.Scan(&s.node, &s.id)
 			return s, err
 		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1`, event)

@@ -9,7 +9,7 @@ import (
 
 const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp, identity, allow`
 
-func scanNetwork(r row) (n seedbed.Network, err error) {
+func scanNetwork(r Row) (n seedbed.Network, err error) {
 	err = r.Scan(&n.Name, &n.Bridge, toText{&n.MAC}, toText{&n.Prefix}, toText{&n.Gateway}, toJSON{&n.DNS}, &n.NAT, &n.DHCP, &n.Identity, toJSON{&n.Allow})
 	return n, err
 }

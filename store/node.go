@@ -10,7 +10,7 @@ import (
 
 const nodeColumns = `name, worker, cordoned, created, report, seen, problem`
 
-func scanNode(r row) (n seedbed.Node, err error) {
+func scanNode(r Row) (n seedbed.Node, err error) {
 	var cordoned time.Time
 	err = r.Scan(&n.Name, &n.Worker, toTime{&cordoned}, toTime{&n.Created}, toReport{&n.Report}, toTime{&n.Seen}, &n.Problem)
 	n.Cordoned = !cordoned.IsZero()

@@ -48,7 +48,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 func (db *DB) awaitCordon(ctx context.Context, name string) error {
 	var since, clock time.Time
 	err := db.view(ctx, "read node", func(tx *Tx) (err error) {
-		since, err = one(ctx, tx, func(r row) (at time.Time, err error) {
+		since, err = one(ctx, tx, func(r Row) (at time.Time, err error) {
 			err = r.Scan(toTime{&at})
 			return at, err
 		}, noNode(name), `SELECT cordoned FROM node WHERE name = $1`, name)

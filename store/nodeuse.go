@@ -17,7 +17,7 @@ func (db *DB) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
 	err = db.view(ctx, "count what nodes have", func(tx *Tx) error {
 		// The time is that of the jobs, which have an index for it; an instance's own
 		// stands behind its documents, which would all be read.
-		all, err = list(ctx, tx, func(r row) (u seedbed.NodeUse, err error) {
+		all, err = list(ctx, tx, func(r Row) (u seedbed.NodeUse, err error) {
 			err = r.Scan(&u.Node, &u.Instances, &u.Running, &u.VCPUs, &u.Memory, &u.ComingVCPUs, &u.ComingMemory)
 			return u, err
 		}, `

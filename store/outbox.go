@@ -9,7 +9,7 @@ import (
 
 const outboxColumns = `id, seq, type, subject, data, at, state, attempts, next_at, tried, took, status, error`
 
-func scanOutgoing(r row) (o seedbed.Outgoing, err error) {
+func scanOutgoing(r Row) (o seedbed.Outgoing, err error) {
 	var data string
 	var took int64
 	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, toTime{&o.At}, &o.State, &o.Attempts, toTime{&o.Next}, toTime{&o.Tried}, &took, &o.Status, &o.Error)
@@ -101,7 +101,7 @@ func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, e
 		if err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, func(r row) (s seedbed.OutgoingStats, err error) {
+		all, err = list(ctx, tx, func(r Row) (s seedbed.OutgoingStats, err error) {
 			var until time.Time
 			err = r.Scan(&s.Endpoint, &s.Enabled, &s.Reason, toTime{&until}, &s.Pending, &s.Dead, toTime{&s.Oldest})
 			s.Open = until.After(clock)

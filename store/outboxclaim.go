@@ -18,7 +18,7 @@ type lane struct {
 	due      time.Time
 }
 
-func scanLane(r row) (l lane, err error) {
+func scanLane(r Row) (l lane, err error) {
 	var next, leased, open time.Time
 	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, toTime{&next}, toTime{&leased}, toTime{&open})
 	for _, t := range []time.Time{next, leased, open} {

@@ -75,7 +75,7 @@ type output struct {
 // drop takes away the lines that follow the beginning until the rest is small enough.
 func (o *output) drop(ctx context.Context, tx *Tx) error {
 	type size struct{ n, bytes int64 }
-	all, err := list(ctx, tx, func(r row) (s size, err error) {
+	all, err := list(ctx, tx, func(r Row) (s size, err error) {
 		err = r.Scan(&s.n, &s.bytes)
 		return s, err
 	}, `SELECT n, octet_length(text) FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 ORDER BY n`, o.job, o.stage, o.note)
@@ -110,7 +110,7 @@ func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, aft
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, func(r row) (l seedbed.JobOutput, err error) {
+		all, err = list(ctx, tx, func(r Row) (l seedbed.JobOutput, err error) {
 			err = r.Scan(&l.N, toTime{&l.At}, &l.Stage, &l.Stream, &l.Text)
 			return l, err
 		}, `SELECT n, at, stage, stream, text FROM job_output WHERE job = $1 AND n > $2 AND ($3 = '' OR stage = $3) ORDER BY n LIMIT $4`,

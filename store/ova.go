@@ -12,7 +12,7 @@ const kindOVA = "OVA image"
 
 const ovaColumns = `id, name, state, revision, created, changed`
 
-func scanOVA(r row) (o seedbed.OVA, err error) {
+func scanOVA(r Row) (o seedbed.OVA, err error) {
 	o.Volumes = []seedbed.OVAVolume{}
 	err = r.Scan(&o.ID, &o.Name, &o.State, &o.Revision, toTime{&o.Created}, toTime{&o.Changed})
 	return o, err
@@ -41,7 +41,7 @@ func ovas(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.OVA, erro
 }
 
 func ovaVolumes(ctx context.Context, tx *Tx, ova string) ([]seedbed.OVAVolume, error) {
-	return list(ctx, tx, func(r row) (v seedbed.OVAVolume, err error) {
+	return list(ctx, tx, func(r Row) (v seedbed.OVAVolume, err error) {
 		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
 		return v, err
 	}, `SELECT disk, pool, image, file, format, size FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
@@ -183,7 +183,7 @@ type heldOVA struct {
 
 // holdOVA locks the row of an OVA image, so that of two jobs one sees the other.
 func holdOVA(ctx context.Context, tx *Tx, name string, missing error) (heldOVA, error) {
-	return one(ctx, tx, func(r row) (h heldOVA, err error) {
+	return one(ctx, tx, func(r Row) (h heldOVA, err error) {
 		err = r.Scan(&h.job, &h.state)
 		return h, err
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)

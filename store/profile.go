@@ -15,7 +15,7 @@ const newProfileColumns = `name, created, ` + profileChanges
 
 const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
 
-func scanProfile(r row) (p seedbed.Profile, err error) {
+func scanProfile(r Row) (p seedbed.Profile, err error) {
 	var image, network, system, nics, storage, document, script, ova sql.NullString
 	err = r.Scan(&p.ID, &p.Name, toTime{&p.Created}, &p.Revision, toTime{&p.Changed}, &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
 		&p.Ready, toBlob{&p.VendorData}, &p.VendorDataInUserData, &p.Datasource, toJSON{&p.Metadata}, toJSON{&p.Tags},

@@ -99,7 +99,7 @@ func matchless(m seedbed.NameMatch) bool {
 }
 
 // matched reads the rows of a query whose %s is the condition on column, in the order that it says.
-func matched[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
+func matched[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
 	if matchless(m) {
 		return []T{}, nil
 	}

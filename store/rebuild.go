@@ -115,7 +115,7 @@ func putSide(ctx context.Context, tx *Tx, job seedbed.JobID, side seedbed.Rebuil
 		job, side, asJSON{i}, blob(i.UserData), blob(i.VendorData), i.ReportToken, i.Source, asJSON{i.Params})
 }
 
-func scanSide(r row) (i seedbed.Instance, err error) {
+func scanSide(r Row) (i seedbed.Instance, err error) {
 	var user, vendor []byte
 	var token string
 	var source string

@@ -35,7 +35,7 @@ type keptOptions struct {
 	Granted seedbed.Digest `json:"granted,omitzero"`
 }
 
-func scanScript(r row) (s seedbed.Script, err error) {
+func scanScript(r Row) (s seedbed.Script, err error) {
 	var kept keptOptions
 	err = r.Scan(&s.ID, &s.Name, &s.Text, toJSON{&kept}, &s.Revision, toTime{&s.Created}, toTime{&s.Changed})
 	s.Options = kept.ScriptOptions

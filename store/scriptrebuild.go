@@ -71,7 +71,7 @@ func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) err
 
 // changeRun changes what a job carries its script out by; a job without a script has none.
 func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
-	runs, err := list(ctx, tx, func(r row) (run seedbed.ScriptRun, err error) {
+	runs, err := list(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
 		err = r.Scan(toJSON{&run})
 		return run, err
 	}, `SELECT run FROM job_script WHERE job = $1`, job)

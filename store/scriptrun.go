@@ -17,7 +17,7 @@ func insertScriptRun(ctx context.Context, tx *Tx, job seedbed.JobID, run seedbed
 func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.ScriptRun, err error) {
 	err = db.view(ctx, "read the job's script", func(tx *Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "job %s runs no script", id.Short())
-		run, err = one(ctx, tx, func(r row) (run seedbed.ScriptRun, err error) {
+		run, err = one(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
 			err = r.Scan(toJSON{&run})
 			return run, err
 		}, missing, `SELECT run FROM job_script WHERE job = $1`, id)

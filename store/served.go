@@ -96,7 +96,7 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
 	err = db.view(ctx, "list records", func(tx *Tx) error {
 		served = map[string][]seedbed.InstanceID{}
-		_, err := list(ctx, tx, func(r row) (node string, err error) {
+		_, err := list(ctx, tx, func(r Row) (node string, err error) {
 			var id seedbed.InstanceID
 			if err = r.Scan(&node, &id); err == nil {
 				served[node] = append(served[node], id)

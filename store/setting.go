@@ -66,7 +66,7 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 
 // setting is what is kept under key, or nil.
 func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
-	return one(ctx, tx, func(r row) (b []byte, err error) {
+	return one(ctx, tx, func(r Row) (b []byte, err error) {
 		err = r.Scan(toBlob{&b})
 		return b, err
 	}, nil, `SELECT value FROM setting WHERE key = $1`, key)

@@ -31,7 +31,7 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 		}
 		changed := len(found) > 0
 		for _, node := range nodes {
-			was, err := list(ctx, tx, func(r row) (p place, err error) {
+			was, err := list(ctx, tx, func(r Row) (p place, err error) {
 				p.node = node
 				err = r.Scan(&p.kind, &p.pool, &p.name)
 				return p, err
@@ -60,7 +60,7 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 // just have been removed. Those that have been there for the longest come first.
 func (db *DB) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = db.view(ctx, "list strays", func(tx *Tx) error {
-		all, err = list(ctx, tx, func(r row) (o seedbed.Orphan, err error) {
+		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {
 			owner := ""
 			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, toTime{&o.Since}, &o.Tries, toTime{&o.Tried})
 			if o.Why = strayWhy; o.Kind == seedbed.OrphanImage {

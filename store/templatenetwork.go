@@ -6,13 +6,13 @@ import (
 	"seedbed"
 )
 
-func scanNetworkTemplate(r row) (t seedbed.NetworkTemplate, err error) {
+func scanNetworkTemplate(r Row) (t seedbed.NetworkTemplate, err error) {
 	t.Networks = []seedbed.TemplateNetwork{}
 	err = r.Scan(&t.ID, &t.Name, &t.MAC, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
 	return t, err
 }
 
-func scanTemplateNetwork(r row) (n seedbed.TemplateNetwork, err error) {
+func scanTemplateNetwork(r Row) (n seedbed.TemplateNetwork, err error) {
 	err = r.Scan(&n.ID, &n.Template, &n.VNI)
 	return n, err
 }

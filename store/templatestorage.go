@@ -10,13 +10,13 @@ import (
 	"seedbed"
 )
 
-func scanStorageTemplate(r row) (t seedbed.StorageTemplate, err error) {
+func scanStorageTemplate(r Row) (t seedbed.StorageTemplate, err error) {
 	t.Disks = []seedbed.TemplateDisk{}
 	err = r.Scan(&t.ID, &t.Name, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
 	return t, err
 }
 
-func scanTemplateDisk(r row) (d seedbed.TemplateDisk, err error) {
+func scanTemplateDisk(r Row) (d seedbed.TemplateDisk, err error) {
 	var source sql.NullString
 	err = r.Scan(&d.ID, &d.Template, &d.Name, &d.Pool, &source, &d.Size, &d.Filesystem, toJSON{&d.FilesystemArgs}, &d.Mountpoint)
 	d.Source = source.String

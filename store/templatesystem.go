@@ -17,7 +17,7 @@ const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, n
 // systemRead are the columns of a template that is read: with the OVA image that it came with.
 const systemRead = `id, ` + systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
 
-func scanSystem(r row) (t seedbed.SystemTemplate, err error) {
+func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
 	var downtime int64
 	var ova sql.NullString
 	var ovaID sql.NullInt64

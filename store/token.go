@@ -10,7 +10,7 @@ import (
 
 const tokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
 
-func scanToken(r row) (t seedbed.Token, err error) {
+func scanToken(r Row) (t seedbed.Token, err error) {
 	err = r.Scan(&t.Name, &t.Role, toTime{&t.Created}, toTime{&t.Expires}, toTime{&t.Used}, &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err
 }

@@ -149,12 +149,12 @@ func (db *DB) again(err error, committing bool, n int) bool {
 	return false
 }
 
-// row is a row to be scanned.
-type row interface{ Scan(dest ...any) error }
+// Row is the answer to a query for one row, to be scanned.
+type Row interface{ Scan(dest ...any) error }
 
 // one reads the only row of a query; missing is what to return when there is
 // none, nor can be, since the query names it by a text that no row can hold.
-func one[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), missing error, query string, args ...any) (T, error) {
+func one[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing error, query string, args ...any) (T, error) {
 	v, err := scan(tx.QueryRowContext(ctx, query, args...))
 	if errors.Is(err, sql.ErrNoRows) || missing != nil && unstorable(err) {
 		err = missing
@@ -163,14 +163,14 @@ func one[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), missing 
 }
 
 // lockOne is one for an UPDATE … RETURNING that changes nothing: it locks the row.
-func lockOne[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), missing error, query string, args ...any) (T, error) {
+func lockOne[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing error, query string, args ...any) (T, error) {
 	v, err := one(ctx, tx, scan, missing, query, args...)
 	tx.direct--
 	return v, err
 }
 
 // list reads every row of a query. It is never nil, so that its JSON is a list.
-func list[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+func list[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func list[T any](ctx context.Context, tx *Tx, scan func(row) (T, error), query s
 }
 
 // value scans a row of one column.
-func value[T any](r row) (v T, err error) {
+func value[T any](r Row) (v T, err error) {
 	err = r.Scan(&v)
 	return v, err
 }

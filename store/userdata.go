@@ -12,7 +12,7 @@ type sheet struct {
 	name, content string
 }
 
-func scanDocument(r row) (d sheet, err error) {
+func scanDocument(r Row) (d sheet, err error) {
 	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, toTime{&d.Created}, toTime{&d.Changed})
 	return d, err
 }

@@ -11,9 +11,9 @@ import (
 type Result int
 
 const (
-	// Settled: each write has its outcome in Err, or is set Apart.
+	// Settled means that each write has its outcome in Err, or is set Apart.
 	Settled Result = iota
-	// Refused: nothing was written because one of the writes was refused, and it
+	// Refused means that nothing was written because one of the writes was refused, and it
 	// is not known which.
 	Refused
 )

@@ -31,7 +31,7 @@ var stageTexts = map[string]string{
 	"release-volumes": "Finishing up",
 }
 
-// composedOf is how a job was asked for; false when it makes no machine of a provisioner profile.
+// composedOf returns how a job was requested. It reports false if the job does not make an instance from a profile with a script.
 func composedOf(j seedbed.Job) (spec seedbed.ScriptedSpec, ok bool) {
 	if j.Kind != seedbed.JobCreate || len(j.Spec) == 0 || json.Unmarshal(j.Spec, &spec) != nil {
 		return spec, false

@@ -39,7 +39,7 @@ func main() {
 	var s setup
 	flag.IntVar(&s.runs, "runs", 5, "turns of each side")
 	flag.DurationVar(&s.length, "length", 3*time.Second, "how long a turn is")
-	flag.IntVar(&s.profiles, "profiles", 10_000, "profiles of each kind")
+	flag.IntVar(&s.profiles, "profiles", 10_000, "profiles with a script, and as many without")
 	flag.IntVar(&s.instances, "instances", 100_000, "instances")
 	flag.StringVar(&s.cli, "cli", "bin/bench/seedbed", "the command-line client, as it is installed")
 	flag.Parse()

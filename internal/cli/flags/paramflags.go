@@ -106,7 +106,7 @@ func (p *ParamFlags) Complete(a *cli.App, declared []seedbed.Param, params map[s
 	return nil
 }
 
-// Declared are the params of a native profile.
+// Declared holds the params that a profile declares.
 func (p *ParamFlags) Declared(ctx context.Context, api *client.Client, profile string) ([]seedbed.Param, error) {
 	if !p.Interactive {
 		return nil, nil

@@ -1,33 +1,32 @@
-// Package groupcommit lets writes that come at the same time share one
-// transaction. What takes the time of a small write is the flush to the disk and,
-// with a database server, the way there and back; a batch pays for both once.
+// Package groupcommit lets concurrent writes share one transaction. Most of the time of a small
+// write is the flush to disk and, with a database server, the round trips; a batch pays for both
+// once.
 //
 // # Protocol
 //
-// Writes wait in a [Queue]. The first that comes while nobody commits becomes the
-// leader: it takes all that wait, up to a bound, as its batch, and commits them in
-// its own goroutine. Those that come meanwhile wait for the next batch, whose
-// leader is the first of them. So a write that is alone is committed at once, and
-// the more come at a time, the more share a transaction. There is one leader at a time.
+// Writes wait in a [Queue]. The first write that arrives while no batch is being committed becomes
+// the leader. It takes all waiting writes, up to a limit, as its batch, and commits them in its own
+// goroutine. Writes that arrive during the commit wait for the next batch, whose leader is the
+// first of them. So a single write is committed at once, and the more writes arrive at the same
+// time, the more share a transaction. There is one leader at a time.
 //
-// The leader calls the queue's [Commit] with its batch. In the shared attempt a
-// write looks for as little as possible: the database's keys refuse what is taken
-// already, and a row that somebody has locked is not waited for.
+// The leader calls the queue's [Commit] with its batch. In the shared attempt, a write checks as
+// little as possible: the database's keys refuse what is taken already, and the write does not wait
+// for a locked row.
 //
-//   - A write that is found wrong before any of it is written is left out, with its
-//     error. The others are not disturbed.
-//   - A write that has to wait for a lock, or that cannot tell yet why it is refused, is set
-//     Apart. Its caller then commits it alone, in its own goroutine, after
-//     the batch. Alone it looks at everything first, so its error names the cause.
-//   - When the database refuses the batch, nothing is written and nobody knows whose
-//     fault it is. The batch is then committed in two halves, and so on, until what
-//     is refused stands alone and is set Apart. One bad write among 64 costs twelve
-//     transactions more.
-//   - When the database cannot be used, every write of the batch gets that error.
+//   - A write that turns out to be invalid before any of it is written is left out, with its error.
+//     The other writes are not affected.
+//   - A write that must wait for a lock, or that does not know yet why it is refused, is set Apart.
+//     Its caller then commits it alone, in its own goroutine, after the batch. Alone, the write
+//     checks everything first, so that its error names the cause.
+//   - If the database refuses the batch, nothing is written, and it is not known which write is
+//     the cause. The batch is then committed in two halves, and so on, until each refused write is
+//     alone and is set Apart. One bad write among 64 costs twelve more transactions.
+//   - If the database cannot be used, every write of the batch gets that error.
 //
-// A write whose caller has given up is skipped if its batch has not begun, and does not
-// disturb the others in any case: a batch does not end with one caller's context.
+// A write whose caller has given up is skipped if its batch has not started. In any case it does
+// not affect the others: a batch does not end with one caller's context.
 //
-// Writes are functions that take the batch's transaction as an argument, and may run
-// more than once. What they leave outside must not depend on how often they ran.
+// Writes are functions that take the batch's transaction as an argument, and may run more than
+// once. Their effects outside the transaction must not depend on how often they ran.
 package groupcommit

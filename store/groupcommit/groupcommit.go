@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Result says what became of a batch.
+// Result is the outcome of a batch.
 type Result int
 
 const (
-	// Settled means that each write has its outcome in Err, or is set Apart.
+	// Settled means that each write has its outcome in Err or is set Apart.
 	Settled Result = iota
-	// Refused means that nothing was written because one of the writes was refused, and it
-	// is not known which.
+	// Refused means that nothing was written because one of the writes was refused, and that it is
+	// not known which.
 	Refused
 )
 
 // Write is one write of a batch.
 type Write[T any] struct {
-	// Ctx is the caller's. A write whose context has ended is skipped.
+	// Ctx is the caller's context. A write whose context has ended is skipped.
 	Ctx context.Context
-	// Do is what is to be written.
+	// Do describes what to write.
 	Do T
 	// Err is the outcome.
 	Err error
@@ -30,14 +30,14 @@ type Write[T any] struct {
 	Apart bool
 
 	turn  chan struct{}
-	batch []*Write[T] // set for the leader: the writes that it commits, its own first
+	batch []*Write[T] // only set for the leader: the writes that it commits, its own first
 }
 
-// Commit writes a batch in one transaction. With alone the batch is one write
-// that could not share a transaction: it may wait for locks, and must set Err.
+// Commit writes a batch in one transaction. If alone is set, the batch is one write that could not
+// share a transaction: it may wait for locks, and must set Err.
 type Commit[T any] func(ctx context.Context, batch []*Write[T], alone bool) Result
 
-// Queue gathers writes into batches, one at a time.
+// Queue collects writes in batches, and commits one batch at a time.
 type Queue[T any] struct {
 	commit Commit[T]
 	most   int
@@ -48,8 +48,7 @@ type Queue[T any] struct {
 	leading bool
 }
 
-// New makes a queue whose batches have at most so many writes, and at most that
-// much time each.
+// New returns a queue whose batches have at most most writes, and take at most limit each.
 func New[T any](most int, limit time.Duration, commit Commit[T]) *Queue[T] {
 	return &Queue[T]{commit: commit, most: most, limit: limit}
 }
@@ -68,10 +67,10 @@ func (q *Queue[T]) Leads() bool {
 	return q.leading
 }
 
-// errAbandoned is the outcome of a write whose leader did not come to an end.
+// errAbandoned is the outcome of a write whose leader did not finish, such as after a panic.
 var errAbandoned = errors.New("the transaction that was to write this was abandoned")
 
-// Do writes do with those that come at the same time, and returns its outcome.
+// Do writes do, possibly in one batch with concurrent writes, and returns its outcome.
 func (q *Queue[T]) Do(ctx context.Context, do T) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (q *Queue[T]) Do(ctx context.Context, do T) error {
 	return w.Err
 }
 
-// appoint makes the first write that waits the leader of the next batch.
+// appoint makes the first waiting write the leader of the next batch.
 func (q *Queue[T]) appoint() {
 	n := min(len(q.waiting), q.most)
 	if q.leading = n > 0; !q.leading {
@@ -105,7 +104,7 @@ func (q *Queue[T]) appoint() {
 	close(batch[0].turn)
 }
 
-// lead commits a batch, tells its followers, and hands the lead on.
+// lead commits a batch, wakes its followers and appoints the next leader.
 func (q *Queue[T]) lead(batch []*Write[T]) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].Ctx), q.limit)
 	defer cancel()
@@ -120,8 +119,8 @@ func (q *Queue[T]) lead(batch []*Write[T]) {
 	q.settle(ctx, batch)
 }
 
-// settle commits a batch. One that is refused is committed in two halves, until
-// what is refused stands alone.
+// settle commits a batch. If the batch is refused, settle commits its two halves, until each
+// refused write is alone.
 func (q *Queue[T]) settle(ctx context.Context, batch []*Write[T]) {
 	if q.commit(ctx, batch, false) == Settled {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// writes has so many writes wait for one that is being committed, and returns
-// the outcomes and the batches that were tried, alone ones negated.
+// writes lets n writes wait for one that is being committed. It returns the outcomes, and the
+// batches that were tried; the numbers of writes that were committed alone are negative.
 func writes(t *testing.T, n int, bad func(int) bool, ctxs map[int]context.Context) (errs []error, tried [][]int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -94,8 +94,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A caller that gives up while it waits is left out, and the others are written, also
-// when it would have led them.
+// A caller that gives up while it waits is left out, and the other writes are committed, even if
+// that caller would have led them.
 func TestCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 	"seedbed"
 )
 
-// candidate stands in one election with a node of its own.
+// candidate takes part in one election with a znode of its own.
 type candidate struct {
 	s   *session
 	dir string // the role's znode
-	id  string // by which the node is found again
+	id  string // identifies the candidate's znodes
 
-	path  string // of the node
+	path  string // of the candidate's znode
 	token int64  // its czxid
 }
 
@@ -28,8 +28,8 @@ func newCandidate(s *session, dir string) *candidate {
 	return &candidate{s: s, dir: dir, id: uuid.NewString()}
 }
 
-// elect returns nil when the candidate's node is the lowest. While the
-// connection is lost and the session lasts it goes on trying.
+// elect returns nil when the candidate's znode is the lowest. If the connection is lost, it keeps
+// trying for as long as the session lasts.
 func (c *candidate) elect(ctx context.Context) error {
 	for {
 		first, ahead, err := c.look(ctx)
@@ -44,7 +44,7 @@ func (c *candidate) elect(ctx context.Context) error {
 			return ctx.Err()
 		case c.s.why() != nil:
 			return c.s.why()
-		case err == nil || errors.Is(err, seedbed.ErrNotFound): // the one ahead has gone
+		case err == nil || errors.Is(err, seedbed.ErrNotFound): // the candidate ahead is gone
 		case errors.Is(err, seedbed.ErrUnavailable):
 			c.s.pause(ctx, retryLeast)
 		default:
@@ -53,8 +53,8 @@ func (c *candidate) elect(ctx context.Context) error {
 	}
 }
 
-// look makes the candidate's node if there is none, and tells whether it is
-// the lowest, else which node comes right before it.
+// look creates the candidate's znode if there is none. It reports whether it is the lowest, and
+// otherwise returns the one right before it.
 func (c *candidate) look(ctx context.Context) (first bool, ahead string, err error) {
 	nodes, err := c.nodes(ctx)
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -92,9 +92,8 @@ func (c *candidate) look(ctx context.Context) (first bool, ahead string, err err
 	return true, "", nil
 }
 
-// make makes the node, unless ctx has ended. What it asked for must not happen
-// later: so it does not stop waiting with ctx, and without an answer the
-// session ends.
+// make creates the candidate's znode, unless ctx has ended. The request must not take effect later,
+// so make does not stop waiting when ctx ends. If there is no answer, the session ends.
 func (c *candidate) make(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -105,7 +104,7 @@ func (c *candidate) make(ctx context.Context) error {
 	return err
 }
 
-// await waits until the node at path has gone, or may have.
+// await waits until the znode at path is gone, or may be gone.
 func (c *candidate) await(ctx context.Context, path string) error {
 	gone, err := ask(ctx, c.s, "watch the candidate ahead", func(conn *zookeeper.Conn) (<-chan zookeeper.Event, error) {
 		_, _, gone, err := conn.GetW(path)
@@ -114,7 +113,7 @@ func (c *candidate) await(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	again := time.NewTimer(c.s.timeout()) // should the watch get lost
+	again := time.NewTimer(c.s.timeout()) // in case the watch is lost
 	defer again.Stop()
 	select {
 	case <-gone:
@@ -125,7 +124,7 @@ func (c *candidate) await(ctx context.Context, path string) error {
 	return nil
 }
 
-// nodes are the candidates of the role, in their order.
+// nodes returns the names of the role's candidates, in their order.
 func (c *candidate) nodes(ctx context.Context) ([]string, error) {
 	nodes, err := ask(ctx, c.s, "list "+c.dir, func(conn *zookeeper.Conn) ([]string, error) {
 		nodes, _, err := conn.Children(c.dir)
@@ -136,13 +135,13 @@ func (c *candidate) nodes(ctx context.Context) ([]string, error) {
 	return nodes, err
 }
 
-// sequence is how many digits ZooKeeper appends to a sequential node's name.
+// sequence is the number of digits that ZooKeeper appends to the name of a sequential znode.
 const sequence = 10
 
 func (c *candidate) owns(node string) bool { return strings.HasPrefix(node, c.id+"-") }
 
-// withdraw removes the candidate's nodes, also one whose making was not
-// answered. If that cannot be done now the session ends, and they with it.
+// withdraw removes the candidate's znodes, including one whose creation was not confirmed. If that
+// fails, it ends the session, which removes them.
 func (c *candidate) withdraw(ctx context.Context) {
 	if c.s.why() != nil {
 		return
@@ -160,7 +159,7 @@ func (c *candidate) withdraw(ctx context.Context) {
 	}
 }
 
-// makeDir makes the persistent node at path and those above it.
+// makeDir creates the persistent znode at path and its parents.
 func (s *session) makeDir(ctx context.Context, path string) error {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
@@ -176,7 +175,7 @@ func (s *session) makeDir(ctx context.Context, path string) error {
 	return nil
 }
 
-// remove deletes a node; one that is not there is fine.
+// remove deletes a znode. It returns nil if there is no such znode.
 func (s *session) remove(ctx context.Context, path string) error {
 	_, err := ask(ctx, s, "remove "+path, func(conn *zookeeper.Conn) (struct{}, error) {
 		return struct{}{}, conn.Delete(path, -1)

@@ -11,11 +11,11 @@ import (
 	"seedbed"
 )
 
-// checkTimeout bounds the questions of one check.
+// checkTimeout bounds one call of Check.
 const checkTimeout = 3 * time.Second
 
-// Check tells the doctor whether there is a session, what this member leads,
-// and who else is there.
+// Check reports to the doctor command whether there is a session, which roles this member leads,
+// and who the members are.
 func (c *Client) Check(ctx context.Context) []seedbed.Check {
 	check := seedbed.Check{Name: "coordination"}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -31,7 +31,7 @@ func (c *Client) Check(ctx context.Context) []seedbed.Check {
 	return []seedbed.Check{check}
 }
 
-// leads says which roles this member leads.
+// leads describes which roles this member leads.
 func (c *Client) leads() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

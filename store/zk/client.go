@@ -1,18 +1,18 @@
-// Package zk coordinates the control hosts of an installation through
-// ZooKeeper: which of them are there, and which one leads.
+// Package zk coordinates the control hosts of an installation through ZooKeeper: which hosts are
+// members, and which one leads.
 //
-// Nothing rests on it alone. A leader gives up by itself at two thirds of the
-// session timeout without a committed write, which is before the servers can
-// let another one lead; and what must happen once is decided by the database.
-// While ZooKeeper has no quorum nobody leads, and everything else goes on.
+// Nothing depends only on it. A leader gives up by itself after two thirds of the session timeout
+// without a committed write, which is before the servers can let another one lead. What must happen
+// exactly once is decided by the database. While ZooKeeper has no quorum there is no leader, and
+// everything else continues.
 //
 // The znodes below Config.Root are:
 //
 //	members/ID           ephemeral, a seedbed.Member in JSON
 //	leader/ROLE/ID-SEQ   ephemeral and sequential; the lowest SEQ leads
 //
-// ID is a random UUID, by which a node is found again whose making was not
-// answered. The leader's fencing token is its node's czxid.
+// ID is a random UUID. It identifies a znode whose creation was not confirmed. The leader's fencing
+// token is its znode's czxid.
 package zk
 
 import (
@@ -23,29 +23,30 @@ import (
 	"time"
 )
 
-// Config is how ZooKeeper is reached.
+// Config configures the connection to ZooKeeper.
 type Config struct {
 	Servers []string // each host:port
-	// SessionTimeout is after how long without a sign of life the servers take
-	// a member for dead. The servers may grant another one, which then counts.
+	// SessionTimeout is how long a member may be silent before the servers consider it dead. The
+	// servers may grant a different timeout, which then applies.
 	SessionTimeout time.Duration
-	// Root is the znode below which everything is kept, such as /seedbed; it is made.
+	// Root is the znode below which everything is stored, such as /seedbed. It is created if
+	// necessary.
 	Root string
 	Log  *slog.Logger
 }
 
-// Client is one member's connection to ZooKeeper. Its methods work while Run
-// does, and wait while there is no session.
+// Client is one member's connection to ZooKeeper. Its methods work while Run is running, and wait
+// while there is no session.
 type Client struct {
 	cfg Config
 
 	mu      sync.Mutex
-	current *session // nil before the first
+	current *session // nil before the first session
 	changed chan struct{}
-	tokens  map[string]int64 // by the role that is led
+	tokens  map[string]int64 // by role that this member leads
 }
 
-// New makes a client; Run connects it.
+// New returns a client. Run connects it.
 func New(cfg Config) *Client {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -58,9 +59,8 @@ const (
 	retryMost  = 5 * time.Second
 )
 
-// Run keeps a session until ctx ends, and a new one whenever the last was
-// lost; it returns nil then, after every node of its own is gone or left to
-// the servers to remove.
+// Run keeps a session until ctx ends, and opens a new one whenever the session is lost. It returns
+// nil once its znodes are removed, or left to the servers to remove.
 func (c *Client) Run(ctx context.Context) error {
 	wait := retryLeast
 	for ctx.Err() == nil {
@@ -77,13 +77,13 @@ func (c *Client) Run(ctx context.Context) error {
 			c.cfg.Log.Warn("zookeeper session lost", "session", s.name(), "err", s.why())
 		}
 		s.close()
-		pause(ctx, wait+rand.N(wait)) // the members do not come back all at once
+		pause(ctx, wait+rand.N(wait)) // random, so that members do not all reconnect at the same time
 		wait = min(2*wait, retryMost)
 	}
 	return nil
 }
 
-// follow waits for the end of a session, and says when it does not begin.
+// follow waits for the end of a session, and logs if it does not start in time.
 func (c *Client) follow(ctx context.Context, s *session) {
 	late := time.NewTimer(c.cfg.SessionTimeout)
 	defer late.Stop()
@@ -110,8 +110,7 @@ func (c *Client) publish(s *session) {
 	c.changed = make(chan struct{})
 }
 
-// session waits for a session that works. The error is ErrUnavailable, when
-// ctx ended before there was one.
+// session waits for a working session. It returns ErrUnavailable if ctx ends before there is one.
 func (c *Client) session(ctx context.Context) (*session, error) {
 	for {
 		c.mu.Lock()
@@ -136,7 +135,7 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	}
 }
 
-// pause waits for d, or less when ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -12,17 +12,18 @@ import (
 	"seedbed"
 )
 
-// silent accepts connections and says nothing.
+// silent accepts connections and never answers.
 func silent(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	return ln.Addr().String() // the kernel accepts for it
+	return ln.Addr().String() // the kernel accepts the connections
 }
 
-// Without a server that answers, everything waits, says why, and ends with its context.
+// If no server answers, every call waits, returns an error that says why, and ends with its
+// context.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	for name, servers := range map[string][]string{

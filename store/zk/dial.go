@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// dialer makes the library's connections: ended with ctx, never waiting longer
-// than the session allows, and telling the session timeout that was granted,
-// which the library keeps to itself.
+// dialer opens the library's connections. They end with ctx and never wait longer than the session
+// allows. They also report the granted session timeout, which the library does not expose.
 type dialer struct {
 	ctx     context.Context // ends the connections
 	timeout func() time.Duration
@@ -34,22 +33,23 @@ type link struct {
 	dialer
 	stop func() bool
 
-	head  []byte // of the first answer, until the timeout is in it
+	head  []byte // of the first answer, until it includes the timeout
 	known bool
 }
 
-// answerHead is the length (4 bytes), protocol version (4) and granted timeout
-// in ms (4) that the answer to a connect request begins with (zookeeper.jute, ConnectResponse).
+// answerHead is the size in bytes of the start of the answer to a connect request: its length (4),
+// the protocol version (4) and the granted timeout in ms (4). See ConnectResponse in
+// zookeeper.jute.
 const answerHead = 12
 
-// Read implements net.Conn. The library reads in one goroutine.
+// Read implements net.Conn. The library reads in only one goroutine.
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if !l.known {
 		l.head = append(l.head, b[:min(n, answerHead-len(l.head))]...)
 		if len(l.head) == answerHead {
 			l.known = true
-			if ms := int32(binary.BigEndian.Uint32(l.head[8:])); ms > 0 { // 0: the session has expired
+			if ms := int32(binary.BigEndian.Uint32(l.head[8:])); ms > 0 { // 0 means that the session has expired
 				l.granted(time.Duration(ms) * time.Millisecond)
 			}
 		}
@@ -57,8 +57,8 @@ func (l *link) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline implements net.Conn. The library would wait for the answer
-// to a connect request for almost seven session timeouts.
+// SetReadDeadline implements net.Conn. Without it, the library would wait almost seven session
+// timeouts for the answer to a connect request.
 func (l *link) SetReadDeadline(t time.Time) error {
 	if most := time.Now().Add(l.timeout() * 2 / 3); t.After(most) {
 		t = most
@@ -72,8 +72,8 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// hosts hands out the servers in turn. Unlike the library's own it leaves
-// names to the dialer, so that one that cannot be resolved now harms nobody.
+// hosts returns the servers in turn. Unlike the library's own provider it lets the dialer resolve
+// names, so that a name that cannot be resolved now affects only its own server.
 type hosts struct {
 	mu      sync.Mutex
 	servers []string
@@ -81,7 +81,7 @@ type hosts struct {
 	tried   int // since the last connection
 }
 
-// Init implements the library's HostProvider; servers are shuffled.
+// Init implements the library's HostProvider. The library has shuffled servers.
 func (h *hosts) Init(servers []string) error {
 	h.servers = servers
 	return nil
@@ -90,8 +90,8 @@ func (h *hosts) Init(servers []string) error {
 // Len implements the library's HostProvider.
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next implements the library's HostProvider: retryStart makes the library
-// wait a second, once all servers were tried in vain.
+// Next implements the library's HostProvider. retryStart is set after all servers failed, and makes
+// the library wait for a second.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

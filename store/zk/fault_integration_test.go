@@ -21,11 +21,11 @@ import (
 	"seedbed/store"
 )
 
-// init has this program be a participant when a test starts it as one.
+// init makes this program a participant if a test starts it as one.
 func init() { childMain = child }
 
-// child leads and prints the time (Unix, ns) before each look at its context
-// that says it still leads.
+// child leads. Each time that its context still holds, it prints the time before the check (Unix,
+// ns).
 func child() {
 	args := strings.Fields(os.Getenv("SEEDBED_ZK_CHILD"))
 	c := New(Config{Servers: args[:1], SessionTimeout: short, Root: args[1]})
@@ -42,7 +42,7 @@ func child() {
 	})
 }
 
-// A leader's whole process is stopped for longer than its session, and goes on.
+// A leader's process is stopped for longer than its session, and then continues.
 func TestLeaderProcessStopped(t *testing.T) {
 	t.Parallel()
 	zoo := lab.ZooKeeper(t)
@@ -83,7 +83,7 @@ func TestLeaderProcessStopped(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(short) // while the other leads, the child must stay silent
+	time.Sleep(short) // the child must print nothing while the other one leads
 	if n := count() - before; n != 0 {
 		t.Errorf("the child took itself for the leader %d times after it went on", n)
 	}
@@ -102,7 +102,7 @@ func TestLeaderProcessStopped(t *testing.T) {
 	}
 }
 
-// slots notes which slot was handed to whom.
+// slots records which slots were taken, and by whom.
 type slots struct {
 	*store.DB
 	who string
@@ -112,7 +112,7 @@ type slots struct {
 type slotLog struct {
 	mu  sync.Mutex
 	ran map[time.Time][]string
-	at  []time.Time // when
+	at  []time.Time // when they were taken
 }
 
 func (s slots) CronSlot(ctx context.Context, task string, slot time.Time) (bool, error) {
@@ -132,7 +132,7 @@ func (l *slotLog) count() int {
 	return len(l.at)
 }
 
-// check holds that each slot was run once.
+// check checks that each slot ran once.
 func (l *slotLog) check(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -154,7 +154,7 @@ func (nobody) Inventory(context.Context, string) (seedbed.Inventory, error) {
 	return seedbed.Inventory{}, seedbed.Errorf(seedbed.ErrUnavailable, "not here")
 }
 
-// crons starts a cron with a slot each second for each client.
+// crons starts a cron with one slot a second for each client.
 func crons(t *testing.T, clients ...*Client) *slotLog {
 	db, err := store.Open(t.Context(), store.Config{Path: t.TempDir() + "/seedbed.db"})
 	if err != nil {
@@ -179,8 +179,8 @@ func (l *slotLog) awaitMore(t *testing.T, n int) {
 	lab.Await(t, 30*time.Second, "slots are run", func() bool { return l.count() >= want })
 }
 
-// The only server is away for longer than the session, twice: the cron waits
-// and goes on, and no slot runs twice.
+// The only server is down twice for longer than the session. The cron waits and then continues, and
+// no slot runs twice.
 func TestCronAcrossServerRestart(t *testing.T) {
 	t.Parallel()
 	zoo := lab.ZooKeeper(t)
@@ -197,7 +197,7 @@ func TestCronAcrossServerRestart(t *testing.T) {
 		time.Sleep(short * 2 / 3)
 		lab.Await(t, time.Second, "nobody leads", func() bool { return w.leader() == "" })
 		n := log.count()
-		time.Sleep(short) // is more than the session has left
+		time.Sleep(short) // longer than the rest of the session
 		if more := log.count() - n; more != 0 {
 			t.Errorf("%d slots were run without a server", more)
 		}
@@ -210,7 +210,7 @@ func TestCronAcrossServerRestart(t *testing.T) {
 	log.check(t)
 }
 
-// Two of three servers are away: there is no quorum, so nobody leads.
+// Two of three servers are down. There is no quorum, so there is no leader.
 func TestQuorumLost(t *testing.T) {
 	t.Parallel()
 	zoos := lab.ZooKeepers(t, 3)
@@ -219,7 +219,7 @@ func TestQuorumLost(t *testing.T) {
 	log := crons(t, a, b)
 	log.awaitMore(t, 2)
 	zoos[0].Stop()
-	log.awaitMore(t, 2) // one may fail
+	log.awaitMore(t, 2) // the first may fail
 	zoos[1].Stop()
 	lab.Await(t, short, "nobody leads", func() bool { return a.leads() == "leads nothing" && b.leads() == "leads nothing" })
 	n := log.count()

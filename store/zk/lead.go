@@ -12,14 +12,13 @@ import (
 	"seedbed"
 )
 
-// errNotLed is why a campaign ended without do having run to its end.
+// errNotLed means that a campaign ended before do ran to its end.
 var errNotLed = errors.New("not led to the end")
 
-// Lead waits until this member leads role, a name as seedbed.CheckName has it,
-// and runs do, whose error it returns. do's context ends as soon as another
-// member may lead; do then returns, and Lead starts over. When ctx ends, which
-// ends do's context too, Lead returns nil once do has returned. A member leads
-// a role in one call at a time.
+// Lead waits until this member leads role, and runs do, whose error it returns. role must pass
+// seedbed.CheckName. do's context ends as soon as another member may lead; do must then return, and
+// Lead starts over. When ctx ends, do's context ends too, and Lead returns nil after do has
+// returned. A member may lead a role in only one call at a time.
 func (c *Client) Lead(ctx context.Context, role string, do func(context.Context) error) error {
 	if err := seedbed.CheckName("role", role); err != nil {
 		return err
@@ -83,7 +82,7 @@ func (c *Client) lead(ctx context.Context, cand *candidate, role string, do func
 	return err
 }
 
-// keep extends the lease by committed writes until it is over.
+// keep extends the lease with committed writes until the lease is over.
 func (c *candidate) keep(ctx context.Context, l *lease) {
 	for {
 		timeout := c.s.timeout()
@@ -106,9 +105,9 @@ func (c *candidate) keep(ctx context.Context, l *lease) {
 	}
 }
 
-// confirm writes the candidate's node: done means that a quorum has committed
-// it in this session. (A read, or the library's ping, may be answered by a
-// server that is cut off from the others.)
+// confirm writes the candidate's znode. Success means that a quorum has committed the write in this
+// session. (A server that is cut off from the others may still answer a read or the library's
+// ping.)
 func (c *candidate) confirm(ctx context.Context) error {
 	_, err := ask(ctx, c.s, "confirm the leadership", func(conn *zookeeper.Conn) (*zookeeper.Stat, error) {
 		return conn.Set(c.path, nil, -1)
@@ -124,5 +123,5 @@ func (c *Client) setToken(role string, token int64) {
 	}
 }
 
-// tokenName is a zxid as ZooKeeper's own tools write it.
+// tokenName formats a zxid like ZooKeeper's own tools.
 func tokenName(token int64) string { return "0x" + strconv.FormatInt(token, 16) }

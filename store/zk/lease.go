@@ -12,10 +12,9 @@ var (
 	errRemoved = errors.New("its node was removed")
 )
 
-// lease is how long this process may take itself for the leader: until two
-// thirds of the session timeout after the last moment before a write that was
-// committed. It is kept by the monotonic clock alone; nobody has to tell that
-// it is over, and once over it stays so.
+// lease is how long this process may consider itself the leader: two thirds of the session timeout,
+// counted from just before the last committed write was sent. It is measured only by the monotonic
+// clock. It ends by itself, and once over it stays over.
 type lease struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -25,7 +24,7 @@ type lease struct {
 	over bool
 }
 
-// newLease gives a lease until end, and the context that ends with it.
+// newLease returns a lease until end, and a context that ends with it.
 func newLease(ctx context.Context, end time.Time) (context.Context, *lease) {
 	inner, cancel := context.WithCancelCause(ctx)
 	l := &lease{cancel: cancel, end: end}
@@ -33,7 +32,7 @@ func newLease(ctx context.Context, end time.Time) (context.Context, *lease) {
 	return leaseContext{inner, l}, l
 }
 
-// extend moves the end, unless the lease is over; it tells whether it is not.
+// extend moves the end of the lease unless it is over, and reports whether it still holds.
 func (l *lease) extend(end time.Time) bool {
 	if !l.holds() {
 		return false
@@ -47,14 +46,14 @@ func (l *lease) extend(end time.Time) bool {
 	return true
 }
 
-// until is the end.
+// until returns the end of the lease.
 func (l *lease) until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end
 }
 
-// holds tells whether the lease is not over, by the clock.
+// holds reports whether the lease is still valid by the clock.
 func (l *lease) holds() bool {
 	l.mu.Lock()
 	lapsed := !l.over && !time.Now().Before(l.end)
@@ -78,8 +77,8 @@ func (l *lease) stop(cause error) {
 	l.cancel(cause)
 }
 
-// leaseContext asks the clock at each Err: a process that was paused may go on
-// before its timers do.
+// leaseContext checks the clock at each Err, because a process that was paused may continue before
+// its timers fire.
 type leaseContext struct {
 	context.Context
 	lease *lease
@@ -87,6 +86,6 @@ type leaseContext struct {
 
 // Err implements context.Context.
 func (c leaseContext) Err() error {
-	c.lease.holds() // cancels the inner context when it does not
+	c.lease.holds() // cancels the inner context if the lease is over
 	return c.Context.Err()
 }

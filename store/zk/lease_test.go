@@ -36,8 +36,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// A process that was paused must not take itself for the leader because its
-// timers are late: the context asks the clock.
+// A process that was paused must not consider itself the leader because its timers are late. Its
+// context checks the clock.
 func TestLeaseWithoutTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

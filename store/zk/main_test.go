@@ -7,11 +7,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childMain replaces the tests in a process that a test started as a
-// participant; the integration tests set it.
+// childMain runs instead of the tests in a process that a test started as a participant. The
+// integration tests set it.
 var childMain func()
 
-// TestMain holds that every goroutine has ended once the tests have.
+// TestMain checks that every goroutine has ended after the tests.
 func TestMain(m *testing.M) {
 	if childMain != nil && os.Getenv("SEEDBED_ZK_CHILD") != "" {
 		childMain()

@@ -16,8 +16,8 @@ import (
 	"seedbed"
 )
 
-// Join keeps m among the members until ctx ends, and returns nil then. A
-// member that dies is removed by the servers after its session timeout.
+// Join keeps m among the members until ctx ends, and then returns nil. If a member dies, the
+// servers remove it after its session timeout.
 func (c *Client) Join(ctx context.Context, m seedbed.Member) error {
 	if err := seedbed.CheckName("node", m.Node); err != nil {
 		return err
@@ -43,9 +43,9 @@ func (c *Client) Join(ctx context.Context, m seedbed.Member) error {
 	return nil
 }
 
-// join keeps the member's node in one session, until that or ctx ends.
+// join keeps the member's znode in one session, until the session or ctx ends.
 func (c *Client) join(ctx context.Context, s *session, data []byte) error {
-	path := c.membersDir() + "/" + uuid.NewString() // in another session another one, since the old may still be there
+	path := c.membersDir() + "/" + uuid.NewString() // new for each session, because the old znode may still exist
 	for {
 		err := s.makeMember(ctx, path, data)
 		if errors.Is(err, seedbed.ErrNotFound) {
@@ -53,7 +53,7 @@ func (c *Client) join(ctx context.Context, s *session, data []byte) error {
 				err = s.makeMember(ctx, path, data)
 			}
 		}
-		wait := s.timeout() / 2 // then made again, should somebody have removed it
+		wait := s.timeout() / 2 // then create it again, in case it was removed
 		switch {
 		case err == nil || errors.Is(err, seedbed.ErrExists):
 		case errors.Is(err, seedbed.ErrUnavailable) || errors.Is(err, seedbed.ErrNotFound):
@@ -71,7 +71,7 @@ func (c *Client) join(ctx context.Context, s *session, data []byte) error {
 	}
 }
 
-// makeMember makes the node, as candidate.make does.
+// makeMember creates the znode, with the same guarantees as candidate.make.
 func (s *session) makeMember(ctx context.Context, path string, data []byte) error {
 	if ctx.Err() != nil {
 		return nil
@@ -82,7 +82,7 @@ func (s *session) makeMember(ctx context.Context, path string, data []byte) erro
 	return err
 }
 
-// leave removes the member's node; if that cannot be done now the session ends.
+// leave removes the member's znode. If that fails, it ends the session.
 func (s *session) leave(ctx context.Context, path string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(s.timeout(), 2*time.Second))
 	defer cancel()
@@ -91,9 +91,9 @@ func (s *session) leave(ctx context.Context, path string) {
 	}
 }
 
-// Members are those who have joined, by node; of two with the same node the
-// one who came last. Without a session it waits for one until ctx ends, and
-// gives ErrUnavailable then.
+// Members returns the members sorted by node. Of two members with the same node it returns the one
+// that joined last. Without a session it waits for one until ctx ends, and then returns
+// ErrUnavailable.
 func (c *Client) Members(ctx context.Context) ([]seedbed.Member, error) {
 	s, err := c.session(ctx)
 	if err != nil {
@@ -117,12 +117,12 @@ func (c *Client) Members(ctx context.Context) ([]seedbed.Member, error) {
 			return record{data, st.Czxid}, nil
 		})
 		switch {
-		case errors.Is(err, seedbed.ErrNotFound): // left just now
+		case errors.Is(err, seedbed.ErrNotFound): // it has just left
 			continue
 		case err != nil:
 			return nil, err
 		}
-		// Another release may have more to say, so unknown keys are no error.
+		// Another release may write more fields, so unknown keys are not an error.
 		var m seedbed.Member
 		if err := json.Unmarshal(rec.data, &m); err != nil || seedbed.CheckName("node", m.Node) != nil {
 			c.cfg.Log.Warn("a member's record cannot be read", "znode", name, "err", err)
@@ -137,7 +137,7 @@ func (c *Client) Members(ctx context.Context) ([]seedbed.Member, error) {
 	return members, nil
 }
 
-// record is a member's node as it was read.
+// record is a member's znode as read from ZooKeeper.
 type record struct {
 	data  []byte
 	czxid int64

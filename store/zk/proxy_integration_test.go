@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// proxy stands between a client and a server, and can hold what they say or
-// cut them apart.
+// proxy connects a client to a server. It can hold back what they send, or disconnect them.
 type proxy struct {
 	addr, server string
 
@@ -84,7 +83,7 @@ func (p *proxy) copy(direction int, to, from net.Conn) {
 	}
 }
 
-// hold keeps back what is sent in a direction, or lets it through.
+// hold holds back what is sent in one direction, or lets it through.
 func (p *proxy) hold(direction int, on bool) {
 	p.mu.Lock()
 	p.held[direction] = on
@@ -92,11 +91,11 @@ func (p *proxy) hold(direction int, on bool) {
 	p.cond.Broadcast()
 }
 
-// freeze holds both directions; thaw ends that.
+// freeze holds back both directions, and thaw lets them through.
 func (p *proxy) freeze() { p.hold(toServer, true); p.hold(toClient, true) }
 func (p *proxy) thaw()   { p.hold(toServer, false); p.hold(toClient, false) }
 
-// cut closes the connections that there are.
+// cut closes the current connections.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,13 +21,13 @@ var (
 	errUnanswered = errors.New("a request was not answered within the session timeout")
 )
 
-// session is one ZooKeeper session: what it made goes with it. The library
-// would go on with another one after an expiry; this one ends instead.
+// session is one ZooKeeper session; its znodes end with it. After an expiry the library would
+// continue with a new session, but a session here ends instead.
 type session struct {
 	conn   *zookeeper.Conn
 	log    *slog.Logger
 	ready  chan struct{} // closed when the servers have granted the session
-	ended  chan struct{} // closed when it is lost, or not wanted any more
+	ended  chan struct{} // closed when it is lost or no longer needed
 	events chan struct{} // closed when the library has ended
 
 	granted atomic.Int64 // the timeout that the servers granted, a time.Duration
@@ -36,13 +36,13 @@ type session struct {
 	mu    sync.Mutex
 	cause error
 	up    bool
-	users sync.WaitGroup // who relies on the session
-	calls sync.WaitGroup // what was asked of the library
+	users sync.WaitGroup // callers that rely on the session
+	calls sync.WaitGroup // running requests to the library
 }
 
-// open starts a session; the library connects by itself, and again.
+// open starts a session. The library connects and reconnects in the background.
 func (c *Client) open() (*session, error) {
-	ctx, hangUp := context.WithCancel(context.Background()) // the connections' own; close ends it
+	ctx, hangUp := context.WithCancel(context.Background()) // for the connections; close ends it
 	s := &session{
 		log: c.cfg.Log, hangUp: hangUp,
 		ready: make(chan struct{}), ended: make(chan struct{}), events: make(chan struct{}),
@@ -60,13 +60,13 @@ func (c *Client) open() (*session, error) {
 	s.conn = conn
 	go func() {
 		defer close(s.events)
-		for range events { // closed at the library's end; s.event has seen them
+		for range events { // closed when the library ends; s.event has handled them
 		}
 	}()
 	return s, nil
 }
 
-// event follows the state of the session; the library calls it, and it must not wait.
+// event follows the state of the session. The library calls it, and it must not block.
 func (s *session) event(e zookeeper.Event) {
 	if e.Type != zookeeper.EventSession || s.why() != nil {
 		return
@@ -84,7 +84,7 @@ func (s *session) event(e zookeeper.Event) {
 	}
 }
 
-// setUp notes whether there is a connection, and gives what was before.
+// setUp records whether there is a connection, and returns the previous value.
 func (s *session) setUp(up bool) (before bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *session) setUp(up bool) (before bool) {
 	return before
 }
 
-// connected tells whether there ever was a connection.
+// connected reports whether there has ever been a connection.
 func (s *session) connected() bool {
 	select {
 	case <-s.ready:
@@ -105,13 +105,13 @@ func (s *session) connected() bool {
 	}
 }
 
-// timeout is the session's: what the servers granted, before that what we ask for.
+// timeout returns the session timeout: the granted one, or the requested one before that.
 func (s *session) timeout() time.Duration { return time.Duration(s.granted.Load()) }
 
-// name is the session's number as ZooKeeper's own tools write it.
+// name formats the session's ID like ZooKeeper's own tools.
 func (s *session) name() string { return "0x" + strconv.FormatInt(s.conn.SessionID(), 16) }
 
-// end gives the session up; the first cause stays.
+// end ends the session. Only the first cause is kept.
 func (s *session) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,14 +121,14 @@ func (s *session) end(cause error) {
 	}
 }
 
-// why is what ended the session, or nil.
+// why returns what ended the session, or nil.
 func (s *session) why() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cause
 }
 
-// hold adds to who has to be waited for, unless the session has ended.
+// hold adds one to g, unless the session has ended, and reports whether it did.
 func (s *session) hold(g *sync.WaitGroup) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *session) hold(g *sync.WaitGroup) bool {
 	return true
 }
 
-// close waits for the users of an ended session, tells the servers that it is
-// over, which removes its nodes at once, and waits for the library.
+// close waits for the users of an ended session, closes it at the servers, which removes its znodes
+// at once, and waits for the library.
 func (s *session) close() {
 	s.users.Wait()
 	s.conn.Close()
@@ -149,7 +149,7 @@ func (s *session) close() {
 	s.calls.Wait()
 }
 
-// pause waits for d; it is false when the session or ctx ended first.
+// pause waits for d. It returns false if the session or ctx ends first.
 func (s *session) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -162,9 +162,8 @@ func (s *session) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// ask runs one request. The library has no deadlines: a request that is not
-// answered within the session timeout ends the session. When ctx ends first
-// the request may still be carried out.
+// ask runs one request. The library has no deadlines, so a request that is not answered within the
+// session timeout ends the session. If ctx ends first, the request may still be carried out.
 func ask[T any](ctx context.Context, s *session, what string, op func(*zookeeper.Conn) (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -199,7 +198,7 @@ func unavailable(what string, err error) error {
 	return seedbed.Errorf(seedbed.ErrUnavailable, "zookeeper: %s: %s", what, err)
 }
 
-// translate gives the library's errors their kind.
+// translate maps the library's errors to seedbed's.
 func translate(what string, err error) error {
 	switch {
 	case err == nil:
@@ -214,7 +213,7 @@ func translate(what string, err error) error {
 	return unavailable(what, err)
 }
 
-// logger takes what the library says; what matters is logged by the session itself.
+// logger receives the library's messages. The session itself logs what matters.
 type logger struct{ log *slog.Logger }
 
 // Printf implements the library's Logger.

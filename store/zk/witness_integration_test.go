@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// session timeout of the tests; two ticks of the lab's servers are 1 s.
+// short is the session timeout of the tests. Two ticks of the lab's servers are 1 s.
 const short = 3 * time.Second
 
-// participant runs a client until its test ends, or stop is called.
+// participant runs a client until its test ends.
 func participant(t *testing.T, root string, servers ...string) *Client {
 	c, _ := stoppable(t, root, servers...)
 	return c
@@ -27,7 +27,7 @@ func stoppable(t *testing.T, root string, servers ...string) (c *Client, stop fu
 	return c, stop
 }
 
-// background runs a task until its test ends, or stop is called.
+// background runs a task until its test ends or stop is called.
 func background(t *testing.T, task func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -49,13 +49,13 @@ type span struct {
 	token      int64
 }
 
-// witness writes down who led when.
+// witness records who led when.
 type witness struct {
 	mu    sync.Mutex
 	spans []*span
 }
 
-// lead has c lead until its test ends, or stop is called.
+// lead lets c lead until its test ends or stop is called.
 func (w *witness) lead(t *testing.T, who string, c *Client) (stop func()) {
 	return w.leadRole(t, "cron", who, c)
 }
@@ -84,7 +84,7 @@ func (w *witness) begin(who string) *span {
 	return s
 }
 
-// leader is who leads now, or empty.
+// leader returns who leads now, or an empty string.
 func (w *witness) leader() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,8 @@ func (w *witness) count() int {
 	return len(w.spans)
 }
 
-// check holds that no two led at once, and that tokens grow; all have stopped.
+// check checks that no two led at the same time, and that tokens grow. All participants have
+// stopped.
 func (w *witness) check(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()

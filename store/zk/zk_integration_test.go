@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// What the servers grant counts, whatever was asked for.
+// The timeout that the servers grant applies, whatever was requested.
 func TestTimeoutOfTheServer(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Servers: []string{lab.ZooKeeper(t).Addr}, SessionTimeout: time.Minute, Root: "/seedbed"})
@@ -39,8 +39,8 @@ func TestTimeoutOfTheServer(t *testing.T) {
 	}
 }
 
-// A leader that is cut off gives up before another leads, though nobody tells
-// it; when it is heard again it takes its place in the queue.
+// A leader that is cut off gives up before another one leads, although no one notifies it. When its
+// connection is back, it joins the queue again.
 func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
 	zoo := lab.ZooKeeper(t)
@@ -62,7 +62,7 @@ func TestLeaderCutOff(t *testing.T) {
 	if gaveUp > short*2/3+500*time.Millisecond {
 		t.Errorf("a gave up after %s", gaveUp)
 	}
-	awaitMembers(t, b, 0) // its membership has gone with its session
+	awaitMembers(t, b, 0) // its membership ended with its session
 	p.thaw()
 	awaitMembers(t, b, 1)
 	stopB()
@@ -83,7 +83,7 @@ func awaitMembers(t *testing.T, c *Client, want int) {
 	})
 }
 
-// A connection that is lost for less than the session timeout costs nothing.
+// A connection that is lost for less than the session timeout has no effect.
 func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	zoo := lab.ZooKeeper(t)
@@ -99,7 +99,7 @@ func TestConnectionLost(t *testing.T) {
 	}
 	for range 3 {
 		p.cut()
-		time.Sleep(short) // what is looked at is that nothing happens
+		time.Sleep(short) // time in which nothing must happen
 	}
 	if again, err := c.session(t.Context()); err != nil || again != s || w.count() != 1 || w.leader() != "c" {
 		t.Errorf("session kept: %t, leaders %d (%v)", again == s, w.count(), err)
@@ -108,7 +108,7 @@ func TestConnectionLost(t *testing.T) {
 	lab.Await(t, 20*time.Second, "the other leads", func() bool { return w.leader() == "other" })
 }
 
-// The node of a candidate was made, and the answer got lost.
+// A candidate's znode was created, but the answer was lost.
 func TestHalfMadeCandidate(t *testing.T) {
 	t.Parallel()
 	zoo := lab.ZooKeeper(t)
@@ -159,7 +159,7 @@ func TestHalfMadeCandidate(t *testing.T) {
 	lab.Await(t, 10*time.Second, "nothing is left of the other", func() bool { return made() == 0 })
 }
 
-// An operator removed the leader's node: it stops, and stands again.
+// An operator removes the leader's znode. The leader stops, and stands for election again.
 func TestNodeRemoved(t *testing.T) {
 	t.Parallel()
 	c := participant(t, "/seedbed", lab.ZooKeeper(t).Addr)

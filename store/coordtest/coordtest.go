@@ -1,5 +1,5 @@
-// Package coordtest is the contract of the coordination: the in-process one
-// and the one through ZooKeeper pass it.
+// Package coordtest is the contract suite of the coordination between control hosts. The in-process
+// implementation and the one with ZooKeeper pass it.
 package coordtest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"seedbed"
 )
 
-// Coordination is what a control host uses to find the others.
+// Coordination is what a control host uses to find the other control hosts.
 type Coordination interface {
 	Lead(ctx context.Context, role string, do func(context.Context) error) error
 	Join(context.Context, seedbed.Member) error
@@ -23,8 +23,8 @@ type Coordination interface {
 	Check(context.Context) []seedbed.Check
 }
 
-// Run runs the contract. newInstallation makes an installation of its own and
-// gives a function that adds one participant to it, which works until its test ends.
+// Run runs the contract suite. newInstallation creates a separate installation and returns a
+// function that adds one participant to it. The participant works until its test ends.
 func Run(t *testing.T, newInstallation func(*testing.T) func(*testing.T) Coordination) {
 	for name, test := range map[string]func(*testing.T, func(*testing.T) Coordination){
 		"one leads at a time":            oneLeads,
@@ -43,7 +43,7 @@ func Run(t *testing.T, newInstallation func(*testing.T) func(*testing.T) Coordin
 	}
 }
 
-// patience is how long a test waits for what should happen soon.
+// patience is how long a test waits for something that should happen soon.
 const patience = 20 * time.Second
 
 func await(t *testing.T, what string, done <-chan struct{}) {
@@ -72,7 +72,7 @@ func oneLeads(t *testing.T, add func(*testing.T) Coordination) {
 					select {
 					case <-ctx.Done():
 						return ctx.Err()
-					case <-time.After(5 * time.Millisecond): // gives the others a chance to be wrong
+					case <-time.After(5 * time.Millisecond): // lets the others lead too, if they do
 						return nil
 					}
 				})
@@ -151,7 +151,7 @@ func names(t *testing.T, add func(*testing.T) Coordination) {
 	}
 }
 
-// join joins until the function that it gives is called.
+// join joins until leave is called.
 func join(t *testing.T, c Coordination, m seedbed.Member) (leave func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

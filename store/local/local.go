@@ -1,5 +1,5 @@
-// Package local is the coordination of an installation with one control host:
-// the one member is there, and it leads.
+// Package local is the coordination of an installation with one control host, which is the only
+// member and leads every role.
 package local
 
 import (
@@ -16,16 +16,15 @@ import (
 // Coordination coordinates within this process.
 type Coordination struct {
 	mu      sync.Mutex
-	roles   map[string]chan struct{} // of capacity 1; full while the role is led
-	members []seedbed.Member         // in the order in which they joined
+	roles   map[string]chan struct{} // of capacity 1; full while a call leads the role
+	members []seedbed.Member         // in the order of joining
 }
 
-// New makes a Coordination without members.
+// New returns a Coordination without members.
 func New() *Coordination { return &Coordination{roles: map[string]chan struct{}{}} }
 
-// Lead waits until no other call leads role, a name as seedbed.CheckName has
-// it, and runs do, whose error it returns. do's context ends with ctx alone;
-// once it has, Lead returns nil.
+// Lead waits until no other call leads role, and runs do, whose error it returns. role must pass
+// seedbed.CheckName. do's context ends only with ctx. Once ctx has ended, Lead returns nil.
 func (c *Coordination) Lead(ctx context.Context, role string, do func(context.Context) error) error {
 	if err := seedbed.CheckName("role", role); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (c *Coordination) Lead(ctx context.Context, role string, do func(context.Co
 	return err
 }
 
-// Join keeps m among the members until ctx ends, and returns nil then.
+// Join keeps m among the members until ctx ends, and then returns nil.
 func (c *Coordination) Join(ctx context.Context, m seedbed.Member) error {
 	if err := seedbed.CheckName("node", m.Node); err != nil {
 		return err
@@ -67,8 +66,8 @@ func (c *Coordination) Join(ctx context.Context, m seedbed.Member) error {
 	return nil
 }
 
-// Members are those who have joined, by node; of two with the same node the
-// one who came last.
+// Members returns the members sorted by node. Of two members with the same node it returns the one
+// that joined last.
 func (c *Coordination) Members(context.Context) ([]seedbed.Member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,10 +80,10 @@ func (c *Coordination) Members(context.Context) ([]seedbed.Member, error) {
 	return members, nil
 }
 
-// Run has nothing to do: it returns at once.
+// Run does nothing and returns nil at once.
 func (c *Coordination) Run(context.Context) error { return nil }
 
-// Check tells the doctor that there is nothing that could fail.
+// Check reports to the doctor command that nothing can fail here.
 func (c *Coordination) Check(ctx context.Context) []seedbed.Check {
 	members, err := c.Members(ctx)
 	return []seedbed.Check{{

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestContract(t *testing.T) {
 	t.Parallel()
 	coordtest.Run(t, func(*testing.T) func(*testing.T) coordtest.Coordination {
-		c := local.New() // all in one process
+		c := local.New() // one process
 		return func(*testing.T) coordtest.Coordination { return c }
 	})
 }

@@ -61,7 +61,7 @@ func testCreate(b *bench) {
 	b.want(err, seedbed.ErrNotFound, `instance "web2"`)
 }
 
-// Nothing of a refused request stays behind.
+// A refused request leaves nothing behind.
 func testCreateRefused(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -200,7 +200,7 @@ func testAddresses(b *bench) {
 	b.equal(at(b.instance("web6")), "10.99.0.2")
 }
 
-// remove takes an instance away with a remove job.
+// remove removes an instance with a remove job.
 func (b *bench) remove(id seedbed.InstanceID) {
 	b.Helper()
 	ctx := context.Background()
@@ -209,7 +209,8 @@ func (b *bench) remove(id seedbed.InstanceID) {
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
 }
 
-// Networks that overlap never mix, nor do those whose names are patterns.
+// Addresses of overlapping networks are independent, also if the names of the networks look like
+// patterns.
 func testEqualAddresses(b *bench) {
 	ctx := context.Background()
 	b.world()

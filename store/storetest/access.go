@@ -42,7 +42,7 @@ func testTokens(b *bench) {
 		b.Errorf("used %s", used.Used)
 	}
 	b.equal(get(b.Tokens(ctx))(b), []seedbed.Token{used})
-	b.equal(get(b.TokenOf(ctx, sum))(b), used) // within the minute nothing is written
+	b.equal(get(b.TokenOf(ctx, sum))(b), used) // within a minute nothing is written
 	_, err = b.TokenOf(ctx, sha256.Sum256([]byte("two")))
 	b.want(err, seedbed.ErrNotFound)
 	b.must(b.DeleteToken(ctx, "ci"))
@@ -89,7 +89,7 @@ func testAudit(b *bench) {
 	b.equal(get(b.CountAudit(ctx, later))(b), 0)
 }
 
-// Creates share a transaction; each has its own entry, or none.
+// Creates that share a transaction each have their own entry, or none.
 func testAuditTogether(b *bench) {
 	b.world()
 	const n = 12

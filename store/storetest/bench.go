@@ -17,7 +17,7 @@ import (
 	"seedbed"
 )
 
-// bench is one test with a store of its own.
+// bench is one test with its own store.
 type bench struct {
 	*testing.T
 	Store
@@ -42,7 +42,7 @@ func (b *bench) must(err error) {
 	}
 }
 
-// want fails the test unless err is of that kind and its text has each of the words.
+// want fails the test unless err is of that kind and its text contains each of words.
 func (b *bench) want(err, kind error, words ...string) {
 	b.Helper()
 	if !errors.Is(err, kind) {
@@ -55,7 +55,7 @@ func (b *bench) want(err, kind error, words ...string) {
 	}
 }
 
-// equal fails the test unless got is like want.
+// equal fails the test unless got equals want.
 func (b *bench) equal(got, want any, opts ...cmp.Option) {
 	b.Helper()
 	if d := cmp.Diff(want, got, append(cmp.Options{same}, opts...)); d != "" {
@@ -72,7 +72,7 @@ func get[T any](v T, err error) func(*bench) T {
 	}
 }
 
-// holder is the job that the error names.
+// holder returns the job that the error names.
 func holder(err error) seedbed.JobID {
 	if e := (*seedbed.Error)(nil); errors.As(err, &e) {
 		return e.Holder
@@ -80,7 +80,7 @@ func holder(err error) seedbed.JobID {
 	return ""
 }
 
-// until waits for ok, up to a minute.
+// until waits up to a minute for ok.
 func (b *bench) until(what string, ok func() bool) {
 	b.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -111,7 +111,7 @@ func importOf(name string) seedbed.Acceptance {
 	}
 }
 
-// image makes an active image.
+// image creates an active image.
 func (b *bench) image(name string) {
 	b.Helper()
 	ctx := context.Background()
@@ -122,7 +122,7 @@ func (b *bench) image(name string) {
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
 }
 
-// world makes the network default and the active image debian.
+// world creates the network default and the active image debian.
 func (b *bench) world() {
 	b.Helper()
 	b.network("default", "seedbed0", "10.99.0.0/24")
@@ -131,8 +131,8 @@ func (b *bench) world() {
 
 var macs atomic.Uint32
 
-// newMAC is an address that no other test has: of a thousand random ones two are
-// equal once in thirty runs.
+// newMAC returns an address that no other test has. Two of a thousand random ones would be equal
+// once in thirty runs.
 func newMAC() seedbed.MAC {
 	m := seedbed.MAC{0x52, 0x54}
 	binary.BigEndian.PutUint32(m[2:], macs.Add(1))
@@ -156,7 +156,7 @@ func removeOf(id seedbed.InstanceID) seedbed.Acceptance {
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, Instance: id}}
 }
 
-// claim takes the next job, which must be there.
+// claim claims the next job, and fails the test if there is none.
 func (b *bench) claim() seedbed.Job {
 	b.Helper()
 	j := get(b.ClaimJob(context.Background(), "test", lease))(b)
@@ -166,7 +166,7 @@ func (b *bench) claim() seedbed.Job {
 	return *j
 }
 
-// running makes a job of that instance and claims it.
+// running creates and claims the create job of a new instance called name.
 func (b *bench) running(name string) (seedbed.Job, seedbed.Instance) {
 	b.Helper()
 	a := createOf(name)
@@ -176,7 +176,7 @@ func (b *bench) running(name string) (seedbed.Job, seedbed.Instance) {
 	return j, get(b.Instance(context.Background(), a.Instance.ID))(b)
 }
 
-// instance makes an instance whose create job has succeeded.
+// instance creates an instance whose create job has succeeded.
 func (b *bench) instance(name string) seedbed.Instance {
 	b.Helper()
 	ctx := context.Background()

@@ -200,8 +200,7 @@ func testImages(b *bench) {
 	b.want(err, seedbed.ErrNotFound, `image "none"`)
 }
 
-// A failed import leaves no image, although a profile names it; the name can be
-// imported again.
+// A failed import leaves no image, even if a profile refers to it. The name can be imported again.
 func testDroppedImage(b *bench) {
 	ctx := context.Background()
 	b.network("default", "seedbed0", "10.99.0.0/24")

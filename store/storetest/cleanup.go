@@ -58,7 +58,7 @@ func testPresence(b *bench) {
 	b.equal([]time.Time{gone(i.ID), gone(other.ID)}, []time.Time{day.Add(2 * time.Hour), day.Add(2 * time.Hour)})
 }
 
-// What is held, in the making, in a job's hands, or present is never stale.
+// An instance is not stale if it is held, being made, present, or a job works on it.
 func testStaleMappings(b *bench) {
 	ctx := context.Background()
 	b.world()

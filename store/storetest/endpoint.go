@@ -94,7 +94,7 @@ func testEndpointRotation(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 }
 
-// An endpoint goes over from one version of signatures to another.
+// An endpoint changes from one version of signatures to another.
 func testEndpointVersions(b *bench) {
 	ctx := context.Background()
 	e := endpointOf("ci", "*")
@@ -114,7 +114,7 @@ func testEndpointVersions(b *bench) {
 	b.equal([]any{len(e.Keys), e.Keys[0].Public}, []any{1, "whpk_y"})
 }
 
-// What is on its way to an endpoint that is changed stays, in its order.
+// Pending deliveries to an endpoint that is changed stay, in their order.
 func testChangedEndpoint(b *bench) {
 	ctx := context.Background()
 	b.endpoint("one", "cleanup.*")
@@ -123,7 +123,7 @@ func testChangedEndpoint(b *bench) {
 	b.must(b.RecordOutgoing(ctx, c, seedbed.Attempt{State: seedbed.OutgoingPending, Retry: time.Hour, Pause: time.Hour, Error: "x"}))
 	e := get(b.ChangeEndpoint(ctx, "one", seedbed.EndpointChange{Events: &[]string{"node.*"}}))(b)
 	b.equal(e.Events, []string{"node.*"})
-	b.equal(e.Failures, 1) // it is where it was
+	b.equal(e.Failures, 1) // its URL is unchanged
 	b.happen(1)
 	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup pending", "2 cleanup.finished cleanup pending"})
 	b.equal(b.idle() > 30*time.Minute, true)
@@ -137,7 +137,7 @@ func testChangedEndpoint(b *bench) {
 			b.Errorf("%s: %v", what, err)
 		}
 	}
-	// At another URL all is due at once, and the old one's answers do not count.
+	// At a new URL everything is due at once, and the old URL's answers do not count.
 	e = get(b.ChangeEndpoint(ctx, "one", seedbed.EndpointChange{URL: new("http://10.0.0.1/"), AllowPrivate: new(true)}))(b)
 	b.equal([]any{e.URL, e.AllowPrivate, e.Failures, e.OpenUntil.IsZero(), e.Enabled}, []any{"http://10.0.0.1/", true, 0, true, true})
 	c = b.due()
@@ -150,7 +150,7 @@ func testChangedEndpoint(b *bench) {
 	b.equal(b.due().Outgoing.Seq, int64(2))
 }
 
-// That an endpoint was disabled is told the others, once.
+// The other endpoints are notified once that an endpoint was disabled.
 func testDisabledAndTold(b *bench) {
 	ctx := context.Background()
 	b.endpoint("a", "endpoint.disabled")

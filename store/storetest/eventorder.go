@@ -34,8 +34,8 @@ func testEventsOfAll(b *bench) {
 	b.equal(get(b.LastPlace(ctx))(b), all[len(all)-1].Place)
 }
 
-// Those who follow all events while many write miss none and get none twice,
-// though each asks only for what is behind the last one that it has.
+// Followers of all events miss none and get none twice while many writers are active, although each
+// asks only for what is after the last event that it has.
 func testEventsRace(b *bench) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

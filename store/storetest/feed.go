@@ -106,7 +106,7 @@ func testBlobs(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 }
 
-// A node may have the documents that its own records name, and tells of its own guests.
+// A node may read the documents that its own records refer to, and report about its own guests.
 func testNodeDocuments(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -144,12 +144,13 @@ func testNodeDocuments(b *bench) {
 	_, err := b.NodeGuests(ctx, node, make([]seedbed.InstanceID, 100_000))
 	b.want(err, seedbed.ErrInvalid)
 
-	// What it says of a guest that has gone may still be on its way; documents it needs no more.
+	// A report about a removed guest may still be on its way, but the node no longer needs its
+	// documents.
 	get(b.Retract(ctx, j.Ref(), node, i.ID))(b)
 	b.equal(get(b.NodeGuests(ctx, node, ids))(b), []seedbed.InstanceID{i.ID})
 	_, err = b.NodeBlob(ctx, node, sum("one"))
 	b.want(err, seedbed.ErrNotFound)
-	// Where another node serves it now, that one alone tells of it.
+	// If another node serves the guest now, only that one reports about it.
 	get(b.Publish(ctx, j.Ref(), "node2", guestOf(i), docs("one", "both")))(b)
 	b.equal(len(get(b.NodeGuests(ctx, node, ids))(b)), 0)
 	own := get(b.NodeGuests(ctx, "node2", ids))(b)
@@ -182,8 +183,8 @@ func testApplied(b *bench) {
 	}
 }
 
-// Two publishers at once, and a follower who resumes after each page: it sees
-// every revision once, in order, and ends with what is served.
+// Two publishers write at the same time, and a follower resumes after each page. It sees every
+// revision once, in order, and ends with everything that is served.
 func testInterleaved(b *bench) {
 	ctx := context.Background()
 	b.world()

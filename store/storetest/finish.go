@@ -37,7 +37,7 @@ func testSucceeded(b *bench) {
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRunning)
 }
 
-// The undo of a create gives everything back: the name, MAC and address are free.
+// The undo of a create releases everything: the name, MAC and address are free.
 func testRolledBack(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -111,7 +111,7 @@ func testIllegalEnd(b *bench) {
 	get(b.Instance(ctx, i.ID))(b)
 }
 
-// What is dropped is served no more, whatever the engine did before.
+// A dropped instance is no longer served, whatever the engine did before.
 func testDropServed(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -126,7 +126,7 @@ func testUnknownInstance(b *bench) {
 	b.equal(len(get(b.GuestEvents(ctx, i.ID, 0))(b)), 2)
 }
 
-// testGuestHint holds that those who wait are not woken by what nobody waits for.
+// testGuestHint checks that events that no one waits for do not wake the waiters.
 func testGuestHint(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -13,7 +13,7 @@ import (
 	"seedbed"
 )
 
-// Hooks changes hooks, and keeps the history of what came to them.
+// Hooks changes hooks, and keeps the history of their deliveries.
 type Hooks interface {
 	UpdateHook(context.Context, seedbed.Hook) (seedbed.Hook, error)
 	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
@@ -38,7 +38,7 @@ var hookCases = map[string]func(*bench){
 	"free address":  testFreeAddress,
 	"many addresses": func(b *bench) {
 		b.world()
-		for n := range 40 { // more than are looked at one by one
+		for n := range 40 { // more than one query checks
 			b.instance(nameN(n))
 		}
 		b.remove(get(b.InstanceByName(context.Background(), nameN(3)))(b).ID)
@@ -96,13 +96,13 @@ func testHookRotation(b *bench) {
 	_, err = b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k3", Secret: []byte("short")}, 0)
 	b.want(err, seedbed.ErrInvalid, "16")
 	h = get(b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k3", Secret: bytes.Repeat([]byte{3}, 32)}, 0))(b)
-	b.equal(len(h.Keys), 1) // without an overlap only the new one counts
+	b.equal(len(h.Keys), 1) // without an overlap only the new key is valid
 	b.equal(get(b.Hook(ctx, "ci"))(b).Keys[0].ID, "k3")
 	_, err = b.RotateHook(ctx, "nobody", next, time.Hour)
 	b.want(err, seedbed.ErrNotFound)
 }
 
-// A key that begins later ends those before it later too; one that is removed is gone.
+// A key that begins later also ends the earlier keys later. A key that was removed is gone.
 func testHookKeys(b *bench) {
 	ctx := context.Background()
 	get(b.CreateHook(ctx, ciHook()))(b)
@@ -185,7 +185,7 @@ func testHistory(b *bench) {
 	b.equal([]any{all[0].Decision, all[0].Job, all[0].Peer, all[0].Headers["x-a"]}, []any{seedbed.DecisionAccepted, receipt.Job, "192.0.2.1", "b"})
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b).Payload, []byte("body"))
 	b.must(b.RecordDelivery(ctx, *delivery("msg_2", "x")))
-	b.equal(get(b.CountDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2) // the one that has a live job stays
+	b.equal(get(b.CountDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2) // the one with a live job stays
 	b.equal(get(b.DropDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2)
 	b.equal(len(get(b.Deliveries(ctx, 0))(b)), 1)
 	b.want(b.RecordDelivery(ctx, *delivery("", "x")), seedbed.ErrInvalid)
@@ -223,7 +223,7 @@ func testQuotas(b *bench) {
 	get(b.Accept(ctx, foreign))(b)
 }
 
-// However many ask at once, none is made beyond the limit.
+// However many requests arrive at the same time, none is accepted beyond the limit.
 func testQuotaRace(b *bench) {
 	b.world()
 	get(b.CreateHook(context.Background(), ciHook()))(b)
@@ -246,7 +246,7 @@ func testQuotaRace(b *bench) {
 	b.equal(made, 5)
 }
 
-// Of many that are written together, what is wrong with one harms no other.
+// An invalid request does not affect the others that are written in the same batch.
 func testRefusedAside(b *bench) {
 	ctx := context.Background()
 	b.world()

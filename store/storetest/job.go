@@ -83,7 +83,7 @@ func testCancel(b *bench) {
 	b.want(b.CancelJob(ctx, seedbed.NewJobID()), seedbed.ErrNotFound)
 	queued := createOf("web1")
 	get(b.Accept(ctx, queued))(b)
-	b.must(b.CancelJob(ctx, queued.Job.ID)) // nobody has begun it
+	b.must(b.CancelJob(ctx, queued.Job.ID)) // no engine has started it
 	j := get(b.Job(ctx, queued.Job.ID))(b)
 	b.equal([]any{j.State, j.Error, j.Cancel, j.Epoch}, []any{seedbed.JobRolledBack, "cancelled", true, int64(0)})
 	b.equal(len(get(b.Events(ctx, j.ID, 0, 0))(b)), 3)
@@ -123,7 +123,7 @@ func testInstanceState(b *bench) {
 	b.equal(now.State, seedbed.InstanceStopped)
 	b.equal(now.Revision, i.Revision+1)
 	b.equal(get(b.SetInstanceState(ctx, seedbed.NewInstanceID(), seedbed.InstanceRunning, seedbed.InstanceStopped))(b), false)
-	// What a job works on, or will, is the job's to say.
+	// While a job works on the instance, or waits to, only the job sets the state.
 	get(b.Accept(ctx, removeOf(i.ID)))(b)
 	was := get(b.Instance(ctx, i.ID))(b)
 	b.equal(get(b.SetInstanceState(ctx, i.ID, was.State, seedbed.InstanceRunning))(b), false)

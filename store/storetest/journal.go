@@ -86,7 +86,7 @@ func testDisorder(b *bench) {
 	b.equal(b.state(j.ID), before)
 }
 
-// A writer that did not learn of its commit writes again.
+// A writer that does not know whether it committed writes again.
 func testRepeated(b *bench) {
 	ctx := context.Background()
 	b.world()

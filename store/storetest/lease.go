@@ -44,7 +44,7 @@ func testClaim(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 }
 
-// taken waits until the lease of a job is over and owner has it.
+// taken waits until a job's lease expires and owner has claimed it.
 func (b *bench) taken(owner string) (j *seedbed.Job) {
 	b.Helper()
 	b.until("takeover", func() bool {
@@ -114,7 +114,7 @@ func testRelease(b *bench) {
 	b.equal([]any{j.ID, j.Epoch, j.Stage, j.Attempts}, []any{old.ID, old.Epoch + 1, "volumes", 1})
 }
 
-// writes are all that a job's holder can write.
+// writes returns every write of a job's owner.
 func (b *bench) writes(j seedbed.Job, i seedbed.Instance) map[string]func(seedbed.JobRef) error {
 	ctx := context.Background()
 	return map[string]func(seedbed.JobRef) error{
@@ -137,7 +137,7 @@ func (b *bench) writes(j seedbed.Job, i seedbed.Instance) map[string]func(seedbe
 	}
 }
 
-// state is everything that a job's holder can change.
+// state returns everything that a job's owner can change.
 func (b *bench) state(job seedbed.JobID) []any {
 	ctx := context.Background()
 	return []any{
@@ -145,7 +145,7 @@ func (b *bench) state(job seedbed.JobID) []any {
 	}
 }
 
-// refused checks that no write under ref is taken, and nothing changes.
+// refused checks that no write under ref is accepted, and that nothing changes.
 func (b *bench) refused(ref seedbed.JobRef, j seedbed.Job, i seedbed.Instance) {
 	b.Helper()
 	before := b.state(j.ID)

@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// Listing is how long lists are read: in pages, and filtered.
+// Listing reads long lists in filtered pages.
 type Listing interface {
 	ListInstances(context.Context, seedbed.InstanceQuery) ([]seedbed.Instance, error)
 	ListProfiles(context.Context, seedbed.ProfileQuery) ([]seedbed.Profile, error)
@@ -144,7 +144,7 @@ func (b *bench) jobsOf(q seedbed.JobQuery) (ids []seedbed.JobID) {
 
 func testListJobs(b *bench) {
 	ctx := context.Background()
-	b.world() // one import job
+	b.world() // with one import job
 	at := time.Now().UTC().Truncate(time.Microsecond).Add(time.Hour)
 	var ids []seedbed.JobID
 	for n := range 4 {
@@ -179,7 +179,7 @@ func testListJobs(b *bench) {
 	}
 }
 
-// Jobs that were accepted at the same microsecond are each seen once.
+// Each of several jobs that were accepted in the same microsecond is listed once.
 func testListJobsOfOneMoment(b *bench) {
 	ctx := context.Background()
 	b.network("default", "seedbed0", "10.99.0.0/24")
@@ -207,7 +207,7 @@ func testListJobsOfOneMoment(b *bench) {
 	}
 }
 
-// A page goes on after a job that was forgotten meanwhile.
+// A page may continue after a job that has been deleted since.
 func testListAfterForgotten(b *bench) {
 	b.world()
 	if got := b.jobsOf(seedbed.JobQuery{After: seedbed.JobCursor{Created: time.Now().Add(time.Hour), ID: seedbed.NewJobID()}}); len(got) != 1 {

@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// Native is what changes profiles, and what follows them.
+// Native changes profiles, and the user-data that follows them.
 type Native interface {
 	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
 	ProfileNames(ctx context.Context, limit int) ([]string, error)
@@ -61,14 +61,14 @@ func testOneSpace(b *bench) {
 	b.equal(get(b.ProfilesWith(ctx, "cloud"))(b), all[1:])
 	b.equal(get(b.ProfileNames(ctx, 5))(b), []string{"plain", "web"})
 	b.equal(get(b.ProfileNames(ctx, 1))(b), []string{"plain"})
-	// A name that is free again is free for either.
+	// A name that is free again is free with and without a script.
 	b.must(b.DeleteProfile(ctx, "plain"))
 	get(b.CreateProfile(ctx, scripted))(b)
 	b.must(b.DeleteProfile(ctx, "plain"))
 	get(b.CreateProfile(ctx, plain))(b)
 }
 
-// Many make profiles with and without a script with one name: one gets it.
+// Many requests create profiles of one name, with and without a script. One of them gets it.
 func testNameRace(b *bench) {
 	ctx := context.Background()
 	b.composed()
@@ -186,7 +186,7 @@ func testParts(b *bench) {
 	}
 }
 
-// follower makes an instance of the profile called web whose user-data follows.
+// follower creates an instance of the profile web whose user-data follows the profile.
 func (b *bench) follower(name, source string) seedbed.Instance {
 	b.Helper()
 	ctx := context.Background()
@@ -240,7 +240,7 @@ func testLive(b *bench) {
 	was.UserData, was.VendorData = g.UserData, g.VendorData
 	b.equal(g, was)
 
-	// Who comes late changes nothing, and the same documents publish nothing.
+	// A late writer changes nothing, and equal documents are not published again.
 	b.must(b.SetDocuments(ctx, i.ID, "1.1", "1.2", seedbed.Documents{UserData: []byte("late")}))
 	get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.VCPUs++; return nil }))(b)
 	b.equal(len(get(b.LiveDocuments(ctx, 10))(b)), 1)
@@ -249,14 +249,15 @@ func testLive(b *bench) {
 	b.equal(get(b.FeedPage(ctx, node, after.Revision, after.Generation))(b).Revision, after.Revision)
 	b.equal(get(b.Instance(ctx, i.ID))(b).Revision, now.Revision)
 
-	// What cannot be made stays, and is due again with the next change alone.
+	// An instance whose documents cannot be made keeps the old ones, and is due again only after
+	// the next change.
 	get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.VCPUs++; return nil }))(b)
 	b.must(b.PinDocuments(ctx, i.ID, "2.2", "3.2"))
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
 	b.equal(string(get(b.Instance(ctx, i.ID))(b).UserData), "two")
 	b.want(b.SetDocuments(ctx, i.ID, "3.2", "4.2", seedbed.Documents{UserData: make([]byte, seedbed.MaxDocument+1)}), seedbed.ErrInvalid)
 
-	// Without its profile it keeps what it has.
+	// Without its profile the instance keeps its documents.
 	b.must(b.DeleteProfile(ctx, "web"))
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
 }
@@ -308,7 +309,7 @@ func testProtected(b *bench) {
 	get(b.Accept(ctx, right))(b)
 }
 
-// byToken is a context of a request that showed a token.
+// byToken returns the context of a request with that token.
 func byToken(t seedbed.Token) context.Context {
 	return seedbed.WithChange(context.Background(), &seedbed.Change{Actor: "token " + t.Name, Role: t.Role, Token: t.Name, Quota: t.Quota})
 }
@@ -335,10 +336,10 @@ func testTokenQuota(b *bench) {
 	}
 	_, err = b.InstanceByName(ctx, "web3")
 	b.want(err, seedbed.ErrNotFound)
-	get(b.Accept(byToken(b.token("free", seedbed.TokenQuota{})), createOf("web3")))(b) // others have their own
+	get(b.Accept(byToken(b.token("free", seedbed.TokenQuota{})), createOf("web3")))(b) // other tokens have their own quotas
 	get(b.Accept(ctx, createOf("web4")))(b)
 
-	// What counts is the quota at the time of the write.
+	// The quota at the time of the write applies.
 	changed := get(b.SetTokenQuota(ctx, "ci", seedbed.TokenQuota{Instances: 2}))(b)
 	b.equal(changed.Quota, seedbed.TokenQuota{Instances: 2})
 	_, err = b.Accept(byToken(ci), createOf("web5"))
@@ -351,7 +352,7 @@ func testTokenQuota(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 }
 
-// A crowd creates at once with one token: never more than it may have.
+// Many requests create instances with one token at the same time. They never exceed its quota.
 func testTokenQuotaRace(b *bench) {
 	b.world()
 	ci := b.token("ci", seedbed.TokenQuota{VCPUs: 9})

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// Nodes are the hypervisors.
+// Nodes manages nodes.
 type Nodes interface {
 	Nodes(context.Context) ([]seedbed.Node, error)
 	Node(ctx context.Context, name string) (seedbed.Node, error)
@@ -59,7 +59,7 @@ func testNodes(b *bench) {
 	want.Worker, want.Cordoned = "https://10.0.0.2:7375", false
 	b.equal(changed, want)
 	b.equal(get(b.Node(ctx, "a2"))(b), want)
-	b.must(b.EnsureNode(ctx, "a2")) // it stays as it is
+	b.must(b.EnsureNode(ctx, "a2")) // it does not change
 	b.equal(get(b.Node(ctx, "a2"))(b), want)
 	_, err = b.ChangeNode(ctx, "a2", func(*seedbed.Node) error { return seedbed.Errorf(seedbed.ErrConflict, "not so") })
 	b.want(err, seedbed.ErrConflict, "not so")
@@ -94,7 +94,8 @@ func testBadNode(b *bench) {
 var report = seedbed.NodeReport{CPUs: 8, Load: 0.25, Memory: 64 * seedbed.GiB, MemoryFree: 60 * seedbed.GiB, Domains: 3, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
 	Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: seedbed.GiB, Free: seedbed.MiB}, {Name: "vms", Type: "ceph", Shared: true}}}
 
-// about is how exactly a moment is told: two clocks are read for it, one after the other.
+// about allows for the precision of a converted time, because two clocks are read one after the
+// other.
 var about = cmpopts.EquateApproxTime(time.Second)
 
 func testNotedNode(b *bench) {
@@ -105,7 +106,7 @@ func testNotedNode(b *bench) {
 	b.equal(n, seedbed.Node{Name: "node1", Report: report, Seen: day}, cmpopts.IgnoreFields(seedbed.Node{}, "Created"), about)
 	b.equal(get(b.Nodes(ctx))(b), []seedbed.Node{n}, about)
 
-	// What went wrong leaves what was said before; what is late is nothing.
+	// A problem keeps the last report. A late report is ignored.
 	later := day.Add(time.Minute)
 	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{}, "no answer", later))
 	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{CPUs: 1}, "", day.Add(-time.Second)))
@@ -122,13 +123,13 @@ func testNotedNode(b *bench) {
 	b.equal(get(b.Node(ctx, "node1"))(b).Cordoned, true)
 }
 
-// A problem is one only when nobody has had an answer for a while.
+// A problem counts only when no control host has had an answer for a while.
 func testDisputedNode(b *bench) {
 	ctx := context.Background()
 	b.endpoint("all", "node.*")
 	b.must(b.EnsureNode(ctx, "node1"))
 	at := day
-	for range 4 { // one reaches it every 15 s, and the other never
+	for range 4 { // one control host reaches it every 15 s, the other never
 		b.must(b.NoteNode(ctx, "node1", report, "", at))
 		b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{}, "refused", at.Add(14*time.Second)))
 		at = at.Add(15 * time.Second)
@@ -149,12 +150,12 @@ func testNodeEvents(b *bench) {
 		b.Helper()
 		b.must(b.NoteNode(ctx, name, report, problem, day.Add(after)))
 	}
-	note("node2", "no certificate", 0) // it never answered: it cannot stop
+	note("node2", "no certificate", 0) // it has never answered, so it cannot stop
 	note("node1", "", 0)
 	note("node1", "", time.Minute)
 	note("node1", "no route", 2*time.Minute)
 	note("node1", "no route", 3*time.Minute)
-	note("node1", "refused", 4*time.Minute) // another reason is no news
+	note("node1", "refused", 4*time.Minute) // another reason is not an event
 	note("node2", "", 4*time.Minute)
 	note("node1", "", 5*time.Minute)
 	b.equal(b.told("all"), []string{"1 node.up node1 pending", "2 node.down node1 pending", "3 node.up node2 pending", "4 node.up node1 pending"})
@@ -195,7 +196,7 @@ func testRemovedNode(b *bench) {
 	b.cordon("node2")
 	began := time.Now()
 	b.must(b.RemoveNode(ctx, "node2"))
-	if took := time.Since(began); took < time.Second { // what was placed before it was cordoned may still come
+	if took := time.Since(began); took < time.Second { // instances that were placed before the cordon may still arrive
 		b.Errorf("removed %s after it was cordoned", took)
 	}
 	_, err := b.Node(ctx, "node2")
@@ -203,7 +204,7 @@ func testRemovedNode(b *bench) {
 	b.equal(len(get(b.Nodes(ctx))(b)), 1)
 }
 
-// cordon has a node take no new instances.
+// cordon excludes a node from placement.
 func (b *bench) cordon(name string) {
 	b.Helper()
 	get(b.ChangeNode(context.Background(), name, func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b)
@@ -230,7 +231,7 @@ func testRemovedNodeShared(b *bench) {
 	b.equal(get(b.Image(ctx, "debian"))(b).Node, "")
 }
 
-// An image is where the job that makes it runs; what nobody knows of is on the first node.
+// An image is on the node where its import job runs, and on the first node if that is not known.
 func testImageNode(b *bench) {
 	ctx := context.Background()
 	unknown := importOf("unknown")
@@ -254,8 +255,8 @@ func testNodeAudit(b *bench) {
 	ctx := seedbed.WithChange(context.Background(), &seedbed.Change{Actor: "token ci", Role: seedbed.RoleAdmin, Request: "POST /api/v1/nodes"})
 	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
 	get(b.ChangeNode(ctx, "node2", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b)
-	get(b.ChangeNode(ctx, "node2", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b) // as it was
-	b.must(b.NoteNode(ctx, "node2", report, "", day))                                                 // the machinery's
+	get(b.ChangeNode(ctx, "node2", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b) // no change
+	b.must(b.NoteNode(ctx, "node2", report, "", day))                                                 // not requested by anyone
 	b.must(b.RemoveNode(ctx, "node2"))
 	b.want(b.RemoveNode(ctx, "node2"), seedbed.ErrNotFound)
 	var what []string
@@ -277,10 +278,10 @@ func testNodeUse(b *bench) {
 		j := b.claim()
 		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: state}))
 	}
-	made("web1", time.Now().Add(-time.Hour), seedbed.InstanceRunning) // its node's report tells of it
+	made("web1", time.Now().Add(-time.Hour), seedbed.InstanceRunning) // its node's report includes it
 	made("web2", time.Time{}, seedbed.InstanceRunning)
 	made("web3", time.Now().Add(-time.Hour), seedbed.InstanceStopped)
-	other := createOf("web4") // and this is not made yet
+	other := createOf("web4") // not made yet
 	other.Job.Created = time.Now().Add(-time.Hour)
 	other.Instance.Node, other.Instance.VCPUs, other.Instance.Memory = "node2", 5, 3*seedbed.GiB
 	get(b.Accept(ctx, other))(b)

@@ -18,7 +18,7 @@ func testEventsOfLife(b *bench) {
 	get(b.Accept(ctx, a))(b)
 	again := createOf("web1")
 	again.Delivery = delivery("msg_1", "x")
-	get(b.Accept(ctx, again))(b) // a duplicate tells nothing
+	get(b.Accept(ctx, again))(b) // a duplicate sends no event
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
@@ -48,7 +48,7 @@ func testEventsOfLife(b *bench) {
 	}
 	read := func(seq int) (v told) {
 		b.Helper()
-		if seq == 6 || seq == 10 { // there, job is the ID alone
+		if seq == 6 || seq == 10 { // here, job is only the ID
 			var i struct{ Instance json.RawMessage }
 			b.must(json.Unmarshal(all[10-seq].Data, &i))
 			b.must(json.Unmarshal(i.Instance, &v.Instance))
@@ -103,7 +103,7 @@ func testEventsOfUndo(b *bench) {
 	b.equal(fail("web2", true).Type, seedbed.EventJobCancelled)
 }
 
-// What is refused tells nothing, and burns no seq.
+// A refused request sends no events, and uses up no seq.
 func testNoEvents(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -121,7 +121,7 @@ func testEventsOfNodes(b *bench) {
 	b.equal(len(get(b.KnownMembers(ctx))(b)), 0)
 	two := []seedbed.Member{{Node: "node2", Version: "1.2.3", CPUs: 8, Memory: seedbed.GiB}, {Node: "node1"}}
 	b.must(b.ChangeMembers(ctx, two, nil))
-	b.must(b.ChangeMembers(ctx, two[1:], []string{"node9"})) // known already, and never there
+	b.must(b.ChangeMembers(ctx, two[1:], []string{"node9"})) // known already, and never a member
 	b.equal(get(b.KnownMembers(ctx))(b), []string{"node1", "node2"})
 	b.must(b.ChangeMembers(ctx, []seedbed.Member{{Node: "node3"}}, []string{"node2"}))
 	b.equal(get(b.KnownMembers(ctx))(b), []string{"node1", "node3"})
@@ -156,7 +156,7 @@ func testEventsOfNode(b *bench) {
 	planned := seedbed.Maintenance{Code: "system-reboot", Description: "new kernel", NotBefore: day}
 	one := get(b.AddMaintenance(ctx, node, "", planned))(b)
 	two := get(b.AddMaintenance(ctx, node, "", planned))(b)
-	get(b.AddMaintenance(ctx, "", i.ID, planned))(b) // one instance's is no node's
+	get(b.AddMaintenance(ctx, "", i.ID, planned))(b) // an instance's event is not a node's
 	get(b.EndMaintenance(ctx, one.ID, seedbed.MaintenanceCompleted))(b)
 	get(b.EndMaintenance(ctx, two.ID, seedbed.MaintenanceCanceled))(b)
 	b.equal(b.told("all"), []string{

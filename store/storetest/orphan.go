@@ -16,7 +16,7 @@ var orphanCases = map[string]func(*bench){
 	"strays":                 testStrays,
 }
 
-// Orphans is what is kept of what jobs have left behind.
+// Orphans keeps what jobs have left behind.
 type Orphans interface {
 	Orphans(context.Context) ([]seedbed.Orphan, error)
 	UndoAgain(context.Context, seedbed.JobID) (seedbed.Job, error)
@@ -26,7 +26,7 @@ type Orphans interface {
 
 var ignoreTries = cmpopts.IgnoreFields(seedbed.Orphan{}, "Since", "Tried")
 
-// leave ends a claimed job undone but for one stage, of which that is left.
+// leave undoes a claimed job except for one stage, which leaves left behind.
 func (b *bench) leave(j seedbed.Job, stage string, left ...seedbed.Orphan) {
 	b.Helper()
 	ctx := context.Background()
@@ -35,7 +35,7 @@ func (b *bench) leave(j seedbed.Job, stage string, left ...seedbed.Orphan) {
 	b.must(b.Undo(ctx, j.Ref(), "no KVM"))
 	b.must(b.Undone(ctx, j.Ref(), "start", ""))
 	b.must(b.Undone(ctx, j.Ref(), stage, "the pool is away", left...))
-	b.equal(get(b.Orphans(ctx))(b), []seedbed.Orphan{}) // it is at work still
+	b.equal(get(b.Orphans(ctx))(b), []seedbed.Orphan{}) // the job is still being undone
 	out := seedbed.Outcome{State: seedbed.JobIncomplete, Error: "no KVM; left behind"}
 	if j.Instance != "" {
 		out.InstanceState = seedbed.InstanceFailed
@@ -56,7 +56,7 @@ func testUndoneAgain(b *bench) {
 	first := get(b.Orphans(ctx))(b)
 	b.equal(first, want, ignoreTries)
 
-	// Once more, and something is left again: of one thing it is not known what.
+	// The second undo leaves something too, and it is not known what.
 	again := get(b.UndoAgain(ctx, j.ID))(b)
 	b.equal([]any{again.State, again.Stage, again.Error, again.Ended.IsZero()}, []any{seedbed.JobUndoing, "volumes", "no KVM", true})
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceProvisioning)
@@ -66,7 +66,7 @@ func testUndoneAgain(b *bench) {
 	b.equal([]any{held.ID, held.State, held.Epoch}, []any{j.ID, seedbed.JobUndoing, j.Epoch + 1})
 	b.equal(get(b.Stages(ctx, j.ID))(b)[0].State, seedbed.StageIntent)
 	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away"))
-	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away")) // not known to be written
+	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away")) // as if the first write's commit was unknown
 	b.must(b.Finish(ctx, held.Ref(), seedbed.Outcome{State: seedbed.JobIncomplete, InstanceState: seedbed.InstanceFailed}))
 	second := get(b.Orphans(ctx))(b)
 	b.equal(second, []seedbed.Orphan{{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanStage, Name: "volumes",
@@ -75,7 +75,7 @@ func testUndoneAgain(b *bench) {
 		b.Errorf("%+v after %+v", s, first[0])
 	}
 
-	// And then nothing is.
+	// The third undo leaves nothing.
 	get(b.UndoAgain(ctx, j.ID))(b)
 	held = b.claim()
 	b.must(b.Undone(ctx, held.Ref(), "volumes", ""))
@@ -90,7 +90,7 @@ func testUndoneAgain(b *bench) {
 	b.want(err, seedbed.ErrConflict, "rolled_back")
 }
 
-// testOrphanRemoved holds that what is left of an instance is known until that is removed.
+// testOrphanRemoved checks that the orphans of an instance are known until the instance is removed.
 func testOrphanRemoved(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -132,7 +132,7 @@ func testUndoAgainRefused(b *bench) {
 	b.world()
 	_, err := b.UndoAgain(ctx, seedbed.NewJobID())
 	b.want(err, seedbed.ErrNotFound)
-	// What another job has worked on since is not touched.
+	// If another job has worked on the instance since, nothing is undone.
 	i := b.instance("web1")
 	snapshot := func() seedbed.Job {
 		get(b.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSnapshot, Instance: i.ID, Spec: []byte(`{"name":"one"}`)}}))(b)
@@ -153,8 +153,8 @@ func testUndoAgainRefused(b *bench) {
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRunning)
 }
 
-// testStrays holds that a stray is told once it was seen twice, until it is seen no more
-// on the node where it was.
+// testStrays checks that a stray is listed once it was seen twice, and until it is no longer seen
+// on its node.
 func testStrays(b *bench) {
 	ctx := context.Background()
 	on := func(node string, names ...string) (all []seedbed.Orphan) {

@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// Outbox is who is told of events, and what is on its way to them.
+// Outbox manages endpoints and the deliveries to them.
 type Outbox interface {
 	CreateEndpoint(context.Context, seedbed.Endpoint) (seedbed.Endpoint, error)
 	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
@@ -55,7 +55,7 @@ var outboxCases = map[string]func(*bench){
 	"claim race":           testOutgoingRace,
 }
 
-// The changes that disable and enable an endpoint.
+// These changes disable and enable an endpoint.
 var (
 	disabled = seedbed.EndpointChange{Enabled: new(bool)}
 	enabled  = seedbed.EndpointChange{Enabled: new(true)}
@@ -72,7 +72,7 @@ func (b *bench) endpoint(name string, events ...string) seedbed.Endpoint {
 	return get(b.CreateEndpoint(context.Background(), endpointOf(name, events...)))(b)
 }
 
-// told is what an endpoint was told, as "seq type subject state", in order.
+// told returns the deliveries to an endpoint as "seq type subject state", in order.
 func (b *bench) told(endpoint string) []string {
 	b.Helper()
 	var all []string
@@ -83,7 +83,7 @@ func (b *bench) told(endpoint string) []string {
 	return all
 }
 
-// happen makes n events for those who want cleanup.finished.
+// happen emits n cleanup.finished events.
 func (b *bench) happen(n int) {
 	b.Helper()
 	for range n {
@@ -91,7 +91,7 @@ func (b *bench) happen(n int) {
 	}
 }
 
-// due takes the next delivery, which must be there.
+// due claims the next delivery, and fails the test if there is none.
 func (b *bench) due() seedbed.OutgoingClaim {
 	b.Helper()
 	c, _, err := b.ClaimOutgoing(context.Background(), "test", lease)
@@ -102,7 +102,7 @@ func (b *bench) due() seedbed.OutgoingClaim {
 	return *c
 }
 
-// idle checks that nothing is due, and gives how long it is until then.
+// idle checks that nothing is due, and returns how long it is until then.
 func (b *bench) idle() time.Duration {
 	b.Helper()
 	c, next, err := b.ClaimOutgoing(context.Background(), "test", lease)
@@ -126,7 +126,7 @@ func testClaimOutgoing(b *bench) {
 	if first.Endpoint.Name == other.Endpoint.Name || len(first.Endpoint.Keys) != 1 {
 		b.Fatalf("%+v and %+v", first.Endpoint, other.Endpoint)
 	}
-	if next := b.idle(); next < lease/2 { // both are in hand
+	if next := b.idle(); next < lease/2 { // both are claimed
 		b.Fatalf("next in %s", next)
 	}
 	b.must(b.RecordOutgoing(ctx, first, sent))
@@ -195,7 +195,7 @@ func testFailures(b *bench) {
 	get(b.Resend(ctx, "one", first.ID))(b)
 	dead := seedbed.Attempt{Error: "no answer", State: seedbed.OutgoingDead, Pause: time.Hour}
 	b.must(b.RecordOutgoing(ctx, b.due(), dead))
-	if next := b.idle(); next < 50*time.Minute { // the circuit is open
+	if next := b.idle(); next < 50*time.Minute { // the endpoint is paused
 		b.Fatalf("next in %s", next)
 	}
 	after := get(b.Endpoint(ctx, "one"))(b)
@@ -204,7 +204,7 @@ func testFailures(b *bench) {
 	}
 	stats := get(b.OutgoingStats(ctx))(b)[0]
 	b.equal([]any{stats.Endpoint, stats.Enabled, stats.Open, stats.Pending, stats.Dead, stats.Oldest.IsZero()}, []any{"one", true, true, 1, 1, false})
-	get(b.Resend(ctx, "one", first.ID))(b) // whoever asks for it wants it tried now
+	get(b.Resend(ctx, "one", first.ID))(b) // a requested resend is tried at once
 	b.must(b.RecordOutgoing(ctx, b.due(), sent))
 	e = get(b.Endpoint(ctx, "one"))(b)
 	b.equal([]any{e.Failures, e.FailingSince.IsZero(), e.OpenUntil.IsZero()}, []any{0, true, true})
@@ -220,7 +220,7 @@ func testDisabledEndpoint(b *bench) {
 	b.equal([]any{e.Enabled, e.Reason}, []any{false, seedbed.DisabledByOperator})
 	b.happen(1)
 	b.equal(b.idle(), time.Duration(0))
-	// What was in hand is delivered, or it was skipped.
+	// A claimed delivery is sent or skipped.
 	b.must(b.RecordOutgoing(ctx, c, sent))
 	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup sent", "2 cleanup.finished cleanup skipped", "3 cleanup.finished cleanup skipped"})
 	_, err := b.Replay(ctx, "one", day, true)

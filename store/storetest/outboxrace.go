@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// While many write, a reader never sees a seq without all that come before it.
+// While many writers are active, a reader never sees a seq without all lower ones.
 func testSeqRace(b *bench) {
 	ctx := context.Background()
 	b.endpoint("one", "*")
@@ -44,7 +44,7 @@ func testSeqRace(b *bench) {
 	}
 }
 
-// Of several who claim at once, each delivery has one at a time, in order.
+// If several senders claim at the same time, each delivery has one of them at a time, in order.
 func testOutgoingRace(b *bench) {
 	ctx := context.Background()
 	b.endpoint("one", "*")

@@ -29,7 +29,7 @@ func texts(all []seedbed.JobOutput) (out []string) {
 	return out
 }
 
-// staged is a job with two stages, of which the second is in hand.
+// staged returns a job with two stages, of which the second is running.
 func (b *bench) staged(name string) seedbed.Job {
 	b.Helper()
 	ctx := context.Background()
@@ -63,8 +63,8 @@ func testOutput(b *bench) {
 	b.want(err, seedbed.ErrNotFound)
 }
 
-// testOutputBounded holds that of very much output the beginning and the end are
-// kept, with one line for the middle, and that stages are bounded one by one.
+// testOutputBounded checks that the beginning and the end of a very long output are kept, with one
+// line in place of the middle, and that each stage has its own limit.
 func testOutputBounded(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// OVAs are the OVA images.
+// OVAs lists OVA images.
 type OVAs interface {
 	OVAs(context.Context, seedbed.NameMatch) ([]seedbed.OVA, error)
 }
@@ -23,7 +23,7 @@ var ovaCases = map[string]func(*bench){
 	"images have their firmware": testFirmware,
 }
 
-// ovaOf asks for an OVA image with two disks; the script "ova" must be there.
+// ovaOf returns the request for an OVA image with two disks. The script "ova" must exist.
 func ovaOf(name string) seedbed.Acceptance {
 	made := seedbed.NewOVA{
 		OVA:     seedbed.OVA{Name: name},
@@ -43,7 +43,7 @@ func ovaRemoveOf(name string) seedbed.Acceptance {
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVARemove, Subject: name, Node: node}}
 }
 
-// ova is an OVA image that was imported, and the job that did it.
+// ova imports an OVA image and returns its import job.
 func (b *bench) ova(name string) seedbed.JobID {
 	b.Helper()
 	ctx := context.Background()
@@ -58,7 +58,7 @@ func (b *bench) ova(name string) seedbed.JobID {
 	return j.ID
 }
 
-// found is what the import of ovaOf finds.
+// found returns what the import of ovaOf finds.
 func found(name string, job seedbed.JobID) (all []seedbed.ImageInfo) {
 	for i := range 2 {
 		all = append(all, seedbed.ImageInfo{Pool: "default", Name: seedbed.OVAImage(name, seedbed.DiskName(i)), Job: job, Size: 2 * seedbed.GiB, Format: "vmdk", SHA256: "ab"})
@@ -66,7 +66,7 @@ func found(name string, job seedbed.JobID) (all []seedbed.ImageInfo) {
 	return all
 }
 
-// ovaTraces are the names of all that is there of an OVA image.
+// ovaTraces lists everything that exists of an OVA image.
 func (b *bench) ovaTraces(name string) (traces []string) {
 	b.Helper()
 	ctx, m := context.Background(), seedbed.ExactName(name)
@@ -215,7 +215,7 @@ func testOVAStays(b *bench) {
 	ctx := context.Background()
 	b.world()
 	b.ova("vm")
-	// Somebody else's profile uses what came with it.
+	// Another profile uses the system template that came with the OVA image.
 	get(b.CreateNetworkTemplate(ctx, "lan", ""))(b)
 	get(b.CreateStorageTemplate(ctx, "root"))(b)
 	get(b.CreateProfile(ctx, seedbed.Profile{Name: "user", System: "vm", NetworkTemplate: "lan", Storage: "root", Script: "ova"}))(b)
@@ -226,12 +226,12 @@ func testOVAStays(b *bench) {
 	_, err = b.Accept(ctx, ovaRemoveOf("vm"))
 	b.want(err, seedbed.ErrInUse, "root")
 	b.must(b.RemoveTemplateDisk(ctx, "root", "sda"))
-	// A removal that could touch nothing leaves it as it was.
+	// A removal that changed nothing leaves the OVA image as before.
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j := b.claim()
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "clones in the trash", ImageState: seedbed.ImageActive}))
 	b.equal(b.ovaTraces("vm"), ovaThere)
-	// One that failed half way can be taken up again, or asked for again.
+	// A removal that failed half-way can be resumed or requested again.
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j = b.claim()
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "half way"}))
@@ -257,7 +257,7 @@ func testOVAProfiles(b *bench) {
 	_, err := b.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.OVA = ""; return nil })
 	b.want(err, seedbed.ErrConflict, "another OVA image")
 	b.equal(get(b.Profile(ctx, "vm"))(b).OVA, "vm")
-	// What it came with may go before it.
+	// The profile and template that came with the OVA image may be removed before it.
 	b.must(b.DeleteProfile(ctx, "vm"))
 	b.must(b.DeleteSystemTemplate(ctx, "vm"))
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)

@@ -20,7 +20,7 @@ var provisionerCases = map[string]func(*bench){
 	"an instance of several parts": testComposedInstance,
 }
 
-// composed makes what profileOf names.
+// composed creates what the profile of profileOf refers to.
 func (b *bench) composed() {
 	b.Helper()
 	ctx := context.Background()
@@ -192,7 +192,7 @@ func testComposition(b *bench) {
 
 func testLiveJobs(b *bench) {
 	ctx := context.Background()
-	b.world() // whose import has ended
+	b.world() // its import has ended
 	b.equal(get(b.LiveJobs(ctx, 10))(b), []seedbed.Job{})
 	first, second := get(b.Accept(ctx, createOf("web0")))(b), get(b.Accept(ctx, createOf("web1")))(b)
 	live := get(b.LiveJobs(ctx, 10))(b)
@@ -204,7 +204,7 @@ func testLiveJobs(b *bench) {
 	}
 }
 
-// An instance need not have an image of its own, and may have several NICs and disks.
+// An instance need not have its own image, and may have several NICs and disks.
 func testComposedInstance(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -26,7 +26,7 @@ var queueCases = map[string]func(*bench){
 	"claims":             testClaimHolders,
 }
 
-// queue accepts a create of an instance, changed before.
+// queue accepts the create of an instance, after change has modified it.
 func (b *bench) queue(name string, change func(*seedbed.Acceptance)) seedbed.JobID {
 	b.Helper()
 	a := createOf(name)
@@ -36,7 +36,7 @@ func (b *bench) queue(name string, change func(*seedbed.Acceptance)) seedbed.Job
 	return get(b.Accept(context.Background(), a))(b).Job
 }
 
-// next claims a job with those limits; empty when there is none.
+// next claims a job with these limits, and returns an empty ID if there is none.
 func (b *bench) next(c seedbed.Claiming) seedbed.JobID {
 	b.Helper()
 	c.Owner, c.Lease = "one", lease
@@ -84,11 +84,11 @@ func testLimits(b *bench) {
 	b.equal(b.next(seedbed.Claiming{PerNode: 2, PerPool: 3}), second)
 	b.equal(b.next(seedbed.Claiming{PerNode: 2, PerPool: 3}), seedbed.JobID(""))
 	j := get(b.Job(ctx, first))(b)
-	b.must(b.Postpone(ctx, j.Ref(), time.Hour, true)) // it waits, and takes no room
+	b.must(b.Postpone(ctx, j.Ref(), time.Hour, true)) // it waits, and does not count for the limits
 	b.equal(b.next(seedbed.Claiming{PerNode: 2, PerPool: 3}), fourth)
 }
 
-// testLimitsRace holds that many who claim at the same time do not go past a limit together.
+// testLimitsRace checks that concurrent claims do not exceed a limit.
 func testLimitsRace(b *bench) {
 	b.world()
 	for n := range 12 {
@@ -130,7 +130,7 @@ func testAfter(b *bench) {
 	got := get(b.Job(ctx, second))(b)
 	b.equal([]any{got.Blocked, got.After}, []any{false, first})
 	b.equal(b.next(seedbed.Claiming{}), second)
-	third := b.queue("web3", after(first)) // it has succeeded long since
+	third := b.queue("web3", after(first)) // that job has already succeeded
 	b.equal(b.next(seedbed.Claiming{}), third)
 }
 
@@ -225,7 +225,7 @@ func testOptions(b *bench) {
 	b.want(err, seedbed.ErrInvalid, "1000")
 }
 
-// kept is a job whose first stage is done and whose second has failed.
+// kept returns a job whose first stage is done and whose second has failed.
 func (b *bench) kept(name string) (seedbed.Job, seedbed.Instance) {
 	b.Helper()
 	ctx := context.Background()
@@ -291,8 +291,8 @@ func testResumeRemoval(b *bench) {
 	b.equal(b.claim().Stage, "stop")
 }
 
-// testClaimHolders holds that of every name that only one may have, a second asker
-// is told who has it.
+// testClaimHolders checks, for every value that must be unique, that a second request learns which
+// job has it.
 func testClaimHolders(b *bench) {
 	ctx := context.Background()
 	b.world()

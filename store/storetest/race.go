@@ -28,7 +28,7 @@ var raceCases = map[string]func(*bench){
 
 const crowd = 100
 
-// each runs f in n goroutines at once and waits for them.
+// each runs f in n goroutines at the same time and waits for them.
 func each(n int, f func(n int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -42,7 +42,7 @@ func each(n int, f func(n int)) {
 	all.Wait()
 }
 
-// Different requests for one name: one gets it, the others learn who.
+// Different requests ask for one name. One gets it, and the others learn which job has it.
 func testOneName(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -68,20 +68,20 @@ func testOneName(b *bench) {
 	b.equal(len(get(b.Jobs(ctx, 0))(b)), 2)
 }
 
-// Instances of different names with one MAC: one has it.
+// Of several instances with one MAC, only one is accepted.
 func testOneMAC(b *bench) {
 	mac := newMAC()
 	b.onlyOne(func(i *seedbed.Instance) { i.NICs[0].MAC = mac })
 }
 
-// Instances of different names that ask for one address: one has it.
+// Of several instances that ask for one address, only one is accepted.
 func testOneAddress(b *bench) {
 	addr := netip.MustParseAddr("10.99.0.77")
 	b.onlyOne(func(i *seedbed.Instance) { i.NICs[0].Addr = addr })
 }
 
-// onlyOne has many instances made at once that differ in their names alone once
-// set has changed them: all but one are refused, and leave nothing.
+// onlyOne requests many instances at the same time that differ only in their names after set has
+// changed them. All but one are refused, and leave nothing behind.
 func (b *bench) onlyOne(set func(*seedbed.Instance)) {
 	b.Helper()
 	ctx := context.Background()
@@ -102,7 +102,7 @@ func (b *bench) onlyOne(set func(*seedbed.Instance)) {
 	b.equal(len(get(b.Jobs(ctx, 0))(b)), 2) // and the image's
 }
 
-// The same delivery at once: all get one job.
+// The same delivery arrives several times at once. All requests get one job.
 func testOneDelivery(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -129,7 +129,7 @@ func testOneDelivery(b *bench) {
 	b.equal(len(get(b.Deliveries(ctx, 0))(b)), 1)
 }
 
-// More requests than addresses: each address is given once.
+// There are more requests than addresses. Each address is assigned once.
 func testAddressRace(b *bench) {
 	ctx := context.Background()
 	b.image("debian")
@@ -160,8 +160,8 @@ func testAddressRace(b *bench) {
 	}
 }
 
-// Those that come at the same time are written together: what they have alike, and
-// what each has for itself, is kept of every one.
+// Requests that arrive at the same time share a batch. Each keeps its own values, whether they are
+// equal or different.
 func testCreatesAlike(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -198,7 +198,7 @@ func testCreatesAlike(b *bench) {
 	}
 }
 
-// Many owners and many jobs: each job is claimed once.
+// Many owners claim many jobs. Each job is claimed once.
 func testClaimRace(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -261,8 +261,8 @@ func testSettingRace(b *bench) {
 	b.equal(len(seen), 1)
 }
 
-// Writers at once, and a reader who resumes after the last seq that it saw: it
-// misses nothing.
+// A reader that resumes after the last seq that it saw misses nothing while several writers are
+// active.
 func testEventRace(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// Rebuilds change what instances are made of.
+// Rebuilds changes what instances are made from.
 type Rebuilds interface {
 	Rebuilding(context.Context, seedbed.JobID) (seedbed.Rebuild, error)
 	Exchange(context.Context, seedbed.JobRef, seedbed.RebuildSide) error
@@ -22,7 +22,7 @@ var rebuildCases = map[string]func(*bench){
 	"rebuild that failed": testRebuildFailed,
 }
 
-// rebuildOf asks for an instance to be made of the image other.
+// rebuildOf returns the request to rebuild an instance from the image other.
 func rebuildOf(i seedbed.Instance) seedbed.Acceptance {
 	next := i
 	next.Profile, next.Image, next.VCPUs, next.Ready, next.ReportToken = "big", "other", 7, seedbed.ReadyReport, "a new token"
@@ -33,7 +33,7 @@ func rebuildOf(i seedbed.Instance) seedbed.Acceptance {
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: i.ID, Spec: spec}, Rebuild: &next}
 }
 
-// rebuilding is a running rebuild job of web1, whose guest has reported in.
+// rebuilding returns a running rebuild job of web1, whose guest has reported.
 func (b *bench) rebuilding() (j seedbed.Job, before seedbed.Instance, next seedbed.Instance) {
 	ctx := context.Background()
 	b.world()
@@ -46,13 +46,13 @@ func (b *bench) rebuilding() (j seedbed.Job, before seedbed.Instance, next seedb
 	return b.claim(), before, *a.Rebuild
 }
 
-// reports has the guest fetch and report, as events n and n+1.
+// reports records that the guest fetches and reports, as events n and n+1.
 func (b *bench) reports(i seedbed.Instance, n int64) {
 	b.must(b.AddGuestEvents(context.Background(), node, "spool", []seedbed.GuestEvent{
 		{Seq: n, Instance: i.ID, Kind: seedbed.GuestUserData, At: day, Status: 200}, {Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day}}))
 }
 
-// settled is an instance without what every change changes.
+// settled returns an instance without the fields that every change sets.
 func settled(i seedbed.Instance) seedbed.Instance {
 	i.Revision, i.Changed = 0, time.Time{}
 	return i
@@ -72,7 +72,7 @@ func testRebuild(b *bench) {
 	now := get(b.Instance(ctx, before.ID))(b)
 	b.equal(settled(now), settled(next))
 	b.equal(now.Revision > before.Revision, true)
-	// What the guest before has said since is forgotten, and nothing else.
+	// Only what the previous guest reported since is cleared.
 	b.reports(before, 3)
 	b.equal(get(b.Instance(ctx, before.ID))(b).Reported.IsZero(), false)
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
@@ -100,7 +100,7 @@ func testRebuildUndone(b *bench) {
 	for range 2 {
 		b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildBefore))
 		b.equal(settled(get(b.Instance(ctx, before.ID))(b)), settled(before))
-		// What it was is served again.
+		// The old instance is served again.
 		get(b.Publish(ctx, j.Ref(), node, guestOf(before), seedbed.Documents{UserData: before.UserData}))(b)
 	}
 	r := get(b.Rebuilding(ctx, j.ID))(b)
@@ -142,8 +142,8 @@ func testRebuildRefused(b *bench) {
 	b.want(err, seedbed.ErrInvalid, "being removed")
 }
 
-// From the last stage on there is no way back: who is cancelled does not get
-// there, and who got there is not cancelled.
+// The last stage cannot be undone. A cancelled job does not start it, and a job that has started it
+// cannot be cancelled.
 func testRebuildFinal(b *bench) {
 	ctx := context.Background()
 	j, _, _ := b.rebuilding()
@@ -161,8 +161,8 @@ func testRebuildFinal(b *bench) {
 	b.equal(get(b.Job(ctx, k.ID))(b).Stage, "ready")
 }
 
-// What a rebuild that failed has to know stays for who takes it up again, holds no
-// image, and goes with the instance, whose removal takes the former disks along.
+// A failed rebuild keeps its data so that it can be resumed, and does not keep images from being
+// removed. Its data is deleted with the instance, whose removal also removes the old disks.
 func testRebuildFailed(b *bench) {
 	ctx := context.Background()
 	j, before, next := b.rebuilding()

@@ -32,7 +32,7 @@ func (b *bench) removing(making seedbed.Job, i seedbed.Instance) seedbed.JobID {
 	return a.Job.ID
 }
 
-// A removal follows the job that makes its instance, whatever that comes to.
+// A removal follows the job that makes its instance, however that job ends.
 func testRemoveWhileMade(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -70,7 +70,7 @@ func testRemoveWhileMade(b *bench) {
 	}
 }
 
-// What nobody has begun with ends at once, and its name is free.
+// A job that no engine has started ends at once, and its name is free.
 func testRemoveWhileQueued(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -24,7 +24,7 @@ func resizeOf(i seedbed.Instance, spec seedbed.ResizeSpec) seedbed.Acceptance {
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, Instance: i.ID, Spec: raw}}
 }
 
-// off is an instance that is stopped.
+// off returns a stopped instance.
 func (b *bench) off(name string) seedbed.Instance {
 	b.Helper()
 	i := b.instance(name)
@@ -122,13 +122,13 @@ func testResizeQuota(b *bench) {
 	j := b.claim()
 	b.must(b.Finish(context.Background(), j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	i := get(b.InstanceByName(context.Background(), "web1"))(b)
-	// By whomever it is asked for, the token has made the instance.
+	// The quota of the token that made the instance applies, whoever requests the resize.
 	_, err := b.Accept(context.Background(), resizeOf(i, seedbed.ResizeSpec{Size: 20*seedbed.GiB + 512}))
 	b.want(err, seedbed.ErrForbidden, `token "ci"`, "disk", "20GiB is the most")
 	get(b.Accept(context.Background(), resizeOf(i, seedbed.ResizeSpec{Size: 20 * seedbed.GiB})))(b)
 }
 
-// Of those who want the last room at the same time one gets it, before it is used.
+// Of several requests for the last free space, one gets it, even before it is used.
 func testResizeRace(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// ScriptRuns is what create jobs carry their scripts out by, and what those made.
+// ScriptRuns stores the script runs of jobs, and what their scripts made.
 type ScriptRuns interface {
 	ScriptRun(ctx context.Context, id seedbed.JobID) (seedbed.ScriptRun, error)
 	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
@@ -38,7 +38,7 @@ func testScriptOptions(b *bench) {
 	b.want(b.SetScriptOptions(ctx, seedbed.Empty, func(*seedbed.ScriptOptions) {}), seedbed.ErrConflict, "always there")
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
 
-	// What is privileged is a text: another has to be granted it again.
+	// The privilege belongs to a text. A different text must be granted it again.
 	b.must(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Privileged = true }))
 	o.Privileged = true
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
@@ -50,7 +50,7 @@ func testScriptOptions(b *bench) {
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
 }
 
-// scriptedOf is a create whose script makes its volumes.
+// scriptedOf returns a create whose script makes its volumes.
 func scriptedOf(name string) (seedbed.Acceptance, seedbed.ScriptRun) {
 	a := createOf(name)
 	a.Instance.Volumes, a.Instance.Image = nil, ""
@@ -123,7 +123,7 @@ func testScriptVolumes(b *bench) {
 	b.equal(len(get(b.Instance(ctx, j.Instance))(b).Volumes), 0)
 }
 
-// A hook may name profiles of both kinds, and none of them goes while it does.
+// A hook may refer to profiles with a script, which then cannot be removed.
 func testHookOfProvisioner(b *bench) {
 	ctx := context.Background()
 	b.composed()
@@ -137,8 +137,8 @@ func testHookOfProvisioner(b *bench) {
 	b.must(b.DeleteProfile(ctx, "build"))
 }
 
-// The volumes that a rebuild's script makes, and its document, become the
-// instance's when it is exchanged, and go again when it is exchanged back.
+// The volumes and the domain XML that a rebuild's script makes become the instance's when it is
+// exchanged. They are removed from it when it is exchanged back.
 func testScriptRebuild(b *bench) {
 	ctx := context.Background()
 	b.world()

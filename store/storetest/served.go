@@ -52,7 +52,7 @@ func testNewFields(b *bench) {
 	b.equal([]any{i.VendorData, i.Datasource, i.Metadata, i.Tags, i.Spot, i.Password}, []any{p.VendorData, p.Datasource, options, tagged, a.Instance.Spot, ""})
 }
 
-// Compose sees the addresses, and its refusal leaves nothing behind.
+// Compose sees the addresses. If it returns an error, nothing is left behind.
 func testCompose(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -102,7 +102,7 @@ func testVendorData(b *bench) {
 	b.want(err, seedbed.ErrInvalid, "vendor-data")
 }
 
-// render is what seedbedd makes records with, as far as the store is concerned.
+// render makes records like seedbedd does, as far as the store is concerned.
 func render(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	g := guestOf(i)
 	g.Options, g.Tags, g.Spot, g.Password = i.Metadata, i.Tags, i.Spot, i.Password
@@ -120,7 +120,7 @@ func testChangeInstance(b *bench) {
 		to.Name, to.UserData = "not this", []byte("nor this")
 		return nil
 	}
-	// Before it is served there is nothing to make anew.
+	// There is no record to render before the instance is served.
 	changed := get(b.ChangeInstance(ctx, "web1", change, render))(b)
 	b.equal(changed.Revision, i.Revision+1)
 	b.equal(len(feedtest.Changes(b, get(b.FeedPage(ctx, node, 0, gen))(b))), 0)
@@ -176,8 +176,8 @@ func testRefresh(b *bench) {
 	b.equal(get(b.FeedPage(ctx, node, 2, b.generation()))(b).Revision, int64(3))
 }
 
-// Whatever comes between a publisher's look at the instance and its record is
-// in the record once it has refreshed it.
+// A change between a publisher's read of the instance and its record is in the record after the
+// publisher's Refresh.
 func testChangeAndPublish(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -13,8 +13,8 @@ var stepCases = map[string]func(*bench){
 	"two of one job":       testStepsOfOne,
 }
 
-// What holders write at the same time may share a transaction. Each is written or
-// refused by itself all the same, and what is refused leaves nothing.
+// Concurrent writes of job owners may share a transaction. Each is still accepted or refused by
+// itself, and a refused one leaves nothing behind.
 func testStepsOfMany(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -23,7 +23,7 @@ func testStepsOfMany(b *bench) {
 	for n := range jobs {
 		jobs[n], _ = b.running(fmt.Sprintf("web%d", n))
 	}
-	wrong := func(n int) error { // what is wrong with the nth job's second step
+	wrong := func(n int) error { // the expected error of the nth job's second step
 		switch n % 6 {
 		case 1:
 			return seedbed.ErrStale
@@ -62,7 +62,7 @@ func testStepsOfMany(b *bench) {
 	for n, j := range jobs {
 		now := get(b.Job(ctx, j.ID))(b)
 		facts := []any{now.State, now.Stage, now.Done, now.Total, now.Progress, len(get(b.Stages(ctx, j.ID))(b)), now.Owner == ""}
-		told := 1 + 2 // when it was accepted, and when it began
+		told := 1 + 2 // one when it was accepted, and two when it started
 		if wrong(n) == nil {
 			told += 2 + 1
 			b.equal(facts, []any{seedbed.JobSucceeded, "", 2, 2, 100, 2, true})
@@ -80,8 +80,8 @@ func testStepsOfMany(b *bench) {
 	}
 }
 
-// Of two writers of one job, each of which believes to be the one, both write
-// what is the same, and nothing twice.
+// If two writers both believe that they own one job, equal writes of both succeed, and nothing is
+// written twice.
 func testStepsOfOne(b *bench) {
 	ctx := context.Background()
 	b.world()

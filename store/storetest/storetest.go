@@ -1,5 +1,5 @@
-// Package storetest is the contract of package store: every database that
-// Seedbed can keep its state in passes it.
+// Package storetest is the contract suite of package store. Every database that Seedbed can use
+// passes it.
 package storetest
 
 import (
@@ -11,8 +11,7 @@ import (
 	"seedbed"
 )
 
-// Store is the whole method set of the store, put together from the roles that
-// its consumers declare for themselves.
+// Store is the whole method set of the store, composed of the roles that its consumers declare.
 type Store interface {
 	Catalogue
 	Intake
@@ -38,7 +37,7 @@ type Store interface {
 	Hint() <-chan struct{}
 }
 
-// Catalogue holds what instances are made from and who may ask for them.
+// Catalogue stores what instances are made from, and the hooks that may request them.
 type Catalogue interface {
 	CreateProfile(context.Context, seedbed.Profile) (seedbed.Profile, error)
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
@@ -59,7 +58,7 @@ type Catalogue interface {
 	SettingOnce(ctx context.Context, key string, fresh func() []byte) ([]byte, error)
 }
 
-// Intake takes requests in.
+// Intake accepts requests.
 type Intake interface {
 	Accept(context.Context, seedbed.Acceptance) (seedbed.Receipt, error)
 	CancelJob(context.Context, seedbed.JobID) error
@@ -68,7 +67,7 @@ type Intake interface {
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 }
 
-// Reader shows instances and jobs.
+// Reader reads instances and jobs.
 type Reader interface {
 	Instance(context.Context, seedbed.InstanceID) (seedbed.Instance, error)
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
@@ -81,7 +80,7 @@ type Reader interface {
 	JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) ([]seedbed.JobOutput, error)
 }
 
-// Engine is what a job's holder writes with.
+// Engine is the set of writes of a job's owner.
 type Engine interface {
 	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
 	ClaimNext(context.Context, seedbed.Claiming) (*seedbed.Job, error)
@@ -111,7 +110,7 @@ type Feed interface {
 	Applied(ctx context.Context, node string) (int64, time.Time, error)
 }
 
-// Guests is what guests did.
+// Guests stores what guests did.
 type Guests interface {
 	AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error
 	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
@@ -138,7 +137,7 @@ type Cleanup interface {
 	DropOutput(ctx context.Context, before time.Time) (int, error)
 }
 
-// Access is who may use the API, and what they changed.
+// Access stores the tokens of the API, and the log of changes.
 type Access interface {
 	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
 	TokenOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Token, error)
@@ -149,8 +148,8 @@ type Access interface {
 	DropAudit(ctx context.Context, before time.Time) (int, error)
 }
 
-// Run runs the contract. Each call of open gives a store of its own, empty,
-// which is closed at the end of its test.
+// Run runs the contract suite. Each call of open returns a separate, empty store, which is closed
+// when its test ends.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	groups := []struct {
 		name  string
@@ -196,8 +195,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 }
 
-// Races runs what the contract says of those who ask at once: for stores which
-// are several programs on one database.
+// Races runs the part of the contract suite about concurrent requests, for stores that are several
+// programs on one database.
 func Races(t *testing.T, open func(t *testing.T) Store) { runCases(t, raceCases, open) }
 
 func runCases(t *testing.T, cases map[string]func(*bench), open func(t *testing.T) Store) {

@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// Catalogues are what machines are composed from, as a whole.
+// Catalogues reads and merges whole catalogues.
 type Catalogues interface {
 	Catalogue(context.Context) (seedbed.Catalogue, error)
 	TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (seedbed.CatalogueReport, error)
@@ -23,7 +23,7 @@ var catalogueTakeoverCases = map[string]func(*bench){
 	"what the checks find": testTakeOverChecks,
 }
 
-// wares are a catalogue with one of each.
+// wares returns a catalogue with one object of each kind.
 func wares() seedbed.Catalogue {
 	p := webProfile()
 	p.Name = "native"
@@ -44,7 +44,7 @@ func (b *bench) takeOver(c seedbed.Catalogue, how seedbed.TakeOver) seedbed.Cata
 	return get(b.TakeOver(context.Background(), c, how))(b)
 }
 
-// actions are those of a report, in its order.
+// actions returns the actions of a report, in its order.
 func actions(r seedbed.CatalogueReport) (all []string) {
 	for _, c := range r.Changes {
 		all = append(all, c.Action+" "+c.Name)
@@ -104,7 +104,7 @@ func testTakeOver(b *bench) {
 	}
 }
 
-// With a conflict nothing is written, and every one of them is told.
+// If there is a conflict, nothing is written, and every conflict is reported.
 func testTakeOverConflicts(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -115,7 +115,7 @@ func testTakeOverConflicts(b *bench) {
 	c.Network[0].VNIs = []string{"nowhere"}
 	c.Storage[0].Disks[0].Source = "gone"
 	c.UserData = append(c.UserData, seedbed.CatalogueDocument{Name: seedbed.Empty, Data: "x"}, seedbed.CatalogueDocument{Name: "nul", Data: "\x00"})
-	c.Provisioner[0].Type, c.Provisioner[0].OVA = "ova", "vm" // which does not change
+	c.Provisioner[0].Type, c.Provisioner[0].OVA = "ova", "vm" // these cannot change
 	p := c.Profiles[0]
 	p.Name, p.Script = "other", "gone"
 	c.Profiles = append(c.Profiles, p)
@@ -131,11 +131,11 @@ func testTakeOverConflicts(b *bench) {
 		b.Errorf("applied %t with %d conflicts", r.Applied, r.Conflicts())
 	}
 	b.equal(get(b.Catalogue(ctx))(b), kept)
-	// What a failed one wrote on the way is gone, and the database can go on.
+	// The writes of the failed one are gone, and the database still works.
 	b.takeOver(wares(), seedbed.TakeOver{})
 }
 
-// A secret's value is in no catalogue: a profile has none.
+// No catalogue contains the value of a secret, because a profile has none.
 func testTakeOverSecrets(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -153,7 +153,7 @@ func testTakeOverSecrets(b *bench) {
 	}
 }
 
-// A check sees what comes before it in the same catalogue, and its no is a conflict.
+// A check sees the objects before it in the same catalogue. Its error is a conflict.
 func testTakeOverChecks(b *bench) {
 	b.world()
 	var seen []string
@@ -176,8 +176,7 @@ func testTakeOverChecks(b *bench) {
 	}
 }
 
-// Every field of what there is goes out and comes in again: a new one must be in
-// the catalogue too.
+// Every field of an object is exported and imported, so a new field must be added to the catalogue.
 func testCatalogueWhole(b *bench) {
 	left := []string{"Stored", "OVA", "OVAID", "ID", "Template"} // numbers, and what belongs to an OVA image
 	for _, c := range []struct {
@@ -205,7 +204,7 @@ func testCatalogueWhole(b *bench) {
 	}
 }
 
-// fillIn gives a field another value than the zero one.
+// fillIn sets a field to a value other than the zero value.
 func fillIn(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

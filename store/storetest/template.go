@@ -12,7 +12,7 @@ import (
 	"seedbed"
 )
 
-// Templates is what provisioner profiles are composed of.
+// Templates manages the templates that profiles refer to.
 type Templates interface {
 	CreateSystemTemplate(context.Context, seedbed.SystemTemplate) (seedbed.SystemTemplate, error)
 	SystemTemplates(context.Context, seedbed.NameMatch) ([]seedbed.SystemTemplate, error)
@@ -32,7 +32,7 @@ type Templates interface {
 	DeleteStorageTemplate(ctx context.Context, name string) error
 }
 
-// Provisioner is the texts and profiles of PVC's provisioner.
+// Provisioner manages the user-data documents, scripts and profiles of PVC's provisioner.
 type Provisioner interface {
 	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
 	UserDataDocuments(context.Context, seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
@@ -92,7 +92,7 @@ func testSystemTemplates(b *bench) {
 	b.equal(get(b.SystemTemplates(ctx, seedbed.ExactName("big")))(b), []seedbed.SystemTemplate{changed})
 	_, err = b.ChangeSystemTemplate(ctx, "big", func(t *seedbed.SystemTemplate) error { t.VCPUs = 0; return nil })
 	b.want(err, seedbed.ErrInvalid, "vcpus")
-	b.equal(get(b.SystemTemplates(ctx, seedbed.ExactName("big")))(b), []seedbed.SystemTemplate{changed}) // nothing half stored
+	b.equal(get(b.SystemTemplates(ctx, seedbed.ExactName("big")))(b), []seedbed.SystemTemplate{changed}) // nothing is partly stored
 	_, err = b.ChangeSystemTemplate(ctx, "none", func(*seedbed.SystemTemplate) error { return nil })
 	b.want(err, seedbed.ErrNotFound, `the system template "none" does not exist`)
 	b.must(b.DeleteSystemTemplate(ctx, "big"))
@@ -276,7 +276,7 @@ func testDiskBounds(b *bench) {
 	}
 }
 
-// An image that a storage template names cannot be removed, and the template is named.
+// An image that a storage template refers to cannot be removed, and the error names the template.
 func testTemplateImage(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -311,8 +311,8 @@ func testTemplateRace(b *bench) {
 	}
 }
 
-// Creates that come at once share a transaction; one that is refused is in
-// nobody's way, and no number is given twice.
+// Concurrent creates share a transaction. A refused one does not affect the others, and no number
+// is assigned twice.
 func testTemplatesAtOnce(b *bench) {
 	ctx := context.Background()
 	const n = 40
@@ -343,8 +343,8 @@ func testTemplatesAtOnce(b *bench) {
 	}
 }
 
-// A template is deleted while profiles that name it come: each profile is there
-// with its template, or neither is.
+// A template is deleted while profiles that refer to it are created. Each profile exists with its
+// template, or not at all.
 func testTemplateDeleteRace(b *bench) {
 	ctx := context.Background()
 	b.composed()

@@ -16,7 +16,7 @@ var tokenQuotaCases = map[string]func(*bench){
 	"volumes of a script without quota": testScriptUnbound,
 }
 
-// made is an instance of 10GiB that a token has made, and that runs.
+// made returns a running instance with 10 GiB that was made with a token.
 func (b *bench) made(by seedbed.Token, name string) seedbed.Instance {
 	b.Helper()
 	a := createOf(name)
@@ -26,7 +26,7 @@ func (b *bench) made(by seedbed.Token, name string) seedbed.Instance {
 	return get(b.Instance(context.Background(), a.Instance.ID))(b)
 }
 
-// sized is a rebuild to one disk of that size, vcpus and memory.
+// sized returns a rebuild to one disk of that size, and to vcpus and memory.
 func sized(i seedbed.Instance, size seedbed.Bytes, vcpus int, memory seedbed.Bytes) seedbed.Acceptance {
 	a := rebuildOf(i)
 	a.Rebuild.Volumes = []seedbed.Volume{{Name: string(i.ID) + "-0-new", Pool: "default", Size: size, Image: "other"}}
@@ -34,7 +34,7 @@ func sized(i seedbed.Instance, size seedbed.Bytes, vcpus int, memory seedbed.Byt
 	return a
 }
 
-// What a rebuild will give its instance counts from when it was accepted.
+// What a rebuild adds to its instance counts from when the job was accepted.
 func testRebuildQuota(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -60,7 +60,7 @@ func testRebuildQuota(b *bench) {
 	get(b.Accept(byToken(ci), createOf("web2")))(b)
 }
 
-// What a rebuild takes from its instance counts until it cannot be had back.
+// What a rebuild removes from its instance counts until the rebuild can no longer be undone.
 func testRebuildQuotaBack(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -75,7 +75,8 @@ func testRebuildQuotaBack(b *bench) {
 	get(b.Accept(byToken(ci), createOf("web2")))(b)
 }
 
-// The room of a rebuild that has failed is free for others, and has to be there when it goes on.
+// What a failed rebuild would add is available to others, and must be available again when it is
+// resumed.
 func testRebuildQuotaResumed(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -93,7 +94,7 @@ func testRebuildQuotaResumed(b *bench) {
 	b.must(b.Finish(ctx, k.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
 	get(b.ResumeJob(ctx, j.ID))(b)
 
-	// Once the instance is what the job makes of it, nothing is to be refused.
+	// After the instance was exchanged, no quota is checked.
 	j = b.claim()
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no"}))
@@ -102,7 +103,7 @@ func testRebuildQuotaResumed(b *bench) {
 	get(b.ResumeJob(ctx, j.ID))(b)
 }
 
-// The disks that a script asks for count as those of a profile do.
+// The disks that a script adds count like those of a profile.
 func testScriptQuota(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -133,14 +134,14 @@ func testScriptRebuildQuota(b *bench) {
 	a.Job.Spec = spec
 	get(b.Accept(ctx, a))(b)
 	j := b.claim()
-	// The former disk goes, so its room counts once.
+	// The old disk is removed, so its size counts once.
 	b.must(b.AddVolume(ctx, j.Ref(), seedbed.Volume{Pool: "default", Name: "web1_sda-new", Size: 14 * seedbed.GiB}))
 	more := seedbed.Volume{Pool: "default", Name: "web1_sdb-new", Size: 2 * seedbed.GiB}
 	b.want(b.AddVolume(ctx, j.Ref(), more), seedbed.ErrForbidden, `volume web1_sdb-new of instance "web1"`, "disk: it has 14GiB, this wants 2GiB more")
 	b.equal(len(get(b.Rebuilding(ctx, j.ID))(b).Next.Volumes), 1)
 }
 
-// What bounds the disks of a token is its quota of disk alone, as it is now.
+// Only the token's current quota for disks limits them.
 func testScriptUnbound(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// Volumes is what is asked of volumes that are there, or were.
+// Volumes answers questions about existing and former volumes.
 type Volumes interface {
 	InstanceNames(context.Context, []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
 }
@@ -94,7 +94,7 @@ func testFlattened(b *bench) {
 	now := get(b.Instance(ctx, i.ID))(b)
 	b.equal([]string{now.Image, now.Volumes[0].Image}, []string{"debian", ""})
 	b.equal(get(b.Instance(ctx, other.ID))(b).Volumes[0].Image, "debian")
-	// A create may have copied its disks; a snapshot changes none.
+	// A create may have copied its disks. A snapshot does not change them.
 	r, made := b.running("web3")
 	b.must(b.Step(ctx, r.Ref(), seedbed.Step{Next: "volumes", Flattened: true}))
 	b.equal(get(b.Instance(ctx, made.ID))(b).Volumes[0].Image, "")
@@ -151,10 +151,10 @@ func testImageRemoveFailed(b *bench) {
 		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "it has clones", ImageState: c.settled}))
 		b.equal(get(b.Image(ctx, "debian"))(b).State, c.want)
 	}
-	get(b.Accept(ctx, imageRemoveOf("debian")))(b) // it can be asked for again
+	get(b.Accept(ctx, imageRemoveOf("debian")))(b) // it can be requested again
 }
 
-// Only a job that made or removes something drops it.
+// Only a job that makes or removes an object can drop it.
 func testNothingToDrop(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is taken, the address given is the lowest that a host may have and
-// nobody has, and none is given only when there is none.
+// The assigned address is always the lowest free address that a host may have. There is none only
+// if all are taken.
 func TestLowestFree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

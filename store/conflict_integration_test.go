@@ -16,8 +16,8 @@ import (
 	"seedbed"
 )
 
-// Two transactions that wait for each other's row both come through: PostgreSQL
-// ends one of them, which is run again.
+// Two transactions that wait for each other's row both succeed: PostgreSQL aborts one of them,
+// which runs again.
 func TestPostgresDeadlock(t *testing.T) {
 	t.Parallel()
 	s := postgresServer(t)
@@ -25,7 +25,7 @@ func TestPostgresDeadlock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ids := []seedbed.JobID{do(acceptImport(ctx, db, "a"))(t), do(acceptImport(ctx, db, "b"))(t)}
-	var met sync.WaitGroup // both have their first row
+	var met sync.WaitGroup // both have locked their first row
 	met.Add(2)
 	var runs atomic.Int32
 	var both sync.WaitGroup
@@ -62,7 +62,7 @@ func TestPostgresDeadlock(t *testing.T) {
 	}
 }
 
-// A serialization failure is tried again, and not for ever.
+// A serialization failure is retried, but not forever.
 func TestPostgresSerialization(t *testing.T) {
 	t.Parallel()
 	s := postgresServer(t)
@@ -84,8 +84,8 @@ func TestPostgresSerialization(t *testing.T) {
 	}
 }
 
-// When every connection is taken a request waits no longer than it has time,
-// says so, and leaves nothing behind; then all goes on.
+// When every connection is in use, a request waits no longer than its deadline, returns an error
+// that says so, and leaves nothing behind. Afterwards requests succeed again.
 func TestPostgresPoolExhausted(t *testing.T) {
 	s := postgresServer(t)
 	db := s.use(t, s.Database(t, s.template))

@@ -21,7 +21,7 @@ import (
 	"seedbed"
 )
 
-// everything makes rows in every table.
+// everything inserts rows into every table.
 func everything(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := t.Context()
@@ -110,7 +110,7 @@ func asked(ctx context.Context) context.Context {
 	return seedbed.WithChange(ctx, &seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin, Request: "POST /api/v1/tokens", Before: []byte(`"ö"`)})
 }
 
-// dump is every row of a table as text, sorted.
+// dump returns every row of a table as text, sorted.
 func dump(t *testing.T, db *DB, table string, columns []string) []string {
 	t.Helper()
 	rows := do(db.read.QueryContext(t.Context(), `SELECT `+strings.Join(columns, ", ")+` FROM `+table))(t)
@@ -177,7 +177,7 @@ func TestCopy(t *testing.T) {
 		}
 	}
 
-	// Work goes on: the followers resume, numbers go on, and no lease holds a job.
+	// Work continues: followers resume, numbers continue, and jobs can be claimed.
 	before, after := do(db.FeedPage(ctx, "node", 0, ""))(t), do(copied.FeedPage(ctx, "node", 0, ""))(t)
 	if d := cmp.Diff(before, after, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
 		t.Errorf("the feed is another:\n%s", d)
@@ -194,7 +194,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// names reads a column outside of a method.
+// names reads a column without a method of DB.
 func names(ctx context.Context, db *DB, query string, args ...any) (all []string, err error) {
 	err = db.view(ctx, "read", func(tx *Tx) error {
 		all, err = list(ctx, tx, value[string], query, args...)

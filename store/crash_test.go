@@ -17,7 +17,7 @@ import (
 
 const crashVar = "SEEDBED_STORE_CRASH_TEST"
 
-// TestMain lets the crash test start this program again as the process that is killed.
+// TestMain lets the crash test start this program again, as the process to kill.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(crashVar); path != "" {
 		acceptForever(path)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// acceptForever prints the ID of each job once it was accepted.
+// acceptForever accepts jobs and prints the ID of each one after it was accepted.
 func acceptForever(path string) {
 	ctx := context.Background()
 	db, err := Open(ctx, Config{Path: path, Log: slog.New(slog.DiscardHandler)})
@@ -39,8 +39,8 @@ func acceptForever(path string) {
 	os.Exit(1)
 }
 
-// Every job that was acknowledged before a SIGKILL is there after it, whole,
-// and the dead process's lock is free.
+// Every job that was acknowledged before a SIGKILL exists after it, complete, and the lock of the
+// dead process is free.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
@@ -78,8 +78,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// The files as they are in the middle of work, as a power cut leaves them, are
-// a database with all that was committed.
+// The files as they are during work, and as a power failure leaves them, are a database with
+// everything that was committed.
 func TestCopiedInUse(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -14,7 +14,7 @@ import (
 	"seedbed"
 )
 
-// The key of an endpoint that was made before keys had versions signs as it did.
+// The key of an endpoint that was created before keys had versions still signs.
 func TestEndpointKeyOfBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")

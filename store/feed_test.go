@@ -11,7 +11,7 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// publisher makes a job and its instance that may publish.
+// publisher creates a job that may publish its instance.
 func publisher(t *testing.T, db *DB, name string) (seedbed.JobRef, seedbed.Guest) {
 	t.Helper()
 	ctx := t.Context()
@@ -24,7 +24,7 @@ func publisher(t *testing.T, db *DB, name string) (seedbed.JobRef, seedbed.Guest
 	return j.Ref(), seedbed.Guest{ID: id, Name: name}
 }
 
-// A node keeps its newest tombstones; who comes back from before them starts anew.
+// A node keeps its newest tombstones. A follower that has not read the older ones gets a snapshot.
 func TestTombstones(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -52,7 +52,7 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// A page that is no snapshot is bounded, and says how far it goes.
+// A page that is not a snapshot is limited, and its Revision is the last one that it covers.
 func TestLongPage(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -74,7 +74,7 @@ func TestLongPage(t *testing.T) {
 	}
 }
 
-// A blob outlives its last record by the grace time and no longer.
+// A blob outlives its last record by blobGrace, and no longer.
 func TestBlobGrace(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -90,7 +90,7 @@ func TestBlobGrace(t *testing.T) {
 	if _, err := db.Blob(ctx, old); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("the old blob: %v", err)
 	}
-	// The second is within its grace, and comes back to life with a record.
+	// The second blob is within blobGrace, and a new record uses it again.
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	other, h := publisher(t, db, "web2")
 	do(db.Publish(ctx, other, "node", h, seedbed.Documents{UserData: []byte("new")}))(t)

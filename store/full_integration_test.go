@@ -17,8 +17,8 @@ import (
 	"seedbed/internal/lab"
 )
 
-// A file system that is really full refuses writes, lets reads go on, loses
-// nothing that was acknowledged, and once it has room all goes on by itself.
+// A file system that is really full refuses writes, allows reads and loses nothing that was
+// acknowledged. Writes succeed again once there is space.
 func TestFileSystemFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,8 +65,8 @@ func TestFileSystemFull(t *testing.T) {
 	}
 }
 
-// The same of PostgreSQL, whose log has room: what is refused is refused as
-// unavailable, what was acknowledged is there, and with room it goes on.
+// The same with PostgreSQL, whose log has space. A refused write is ErrUnavailable, acknowledged
+// writes are kept, and writes succeed again once there is space.
 func TestPostgresFull(t *testing.T) {
 	s := postgresServer(t)
 	dir := lab.Dir(t)

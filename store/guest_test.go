@@ -10,14 +10,14 @@ import (
 	"seedbed"
 )
 
-// tally counts an instance's events, those too that GuestEvents does not show.
+// tally counts an instance's events, including those that GuestEvents does not return.
 func tally(t *testing.T, db *DB, id seedbed.InstanceID) int {
 	t.Helper()
 	return do(value[int](db.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM guest_event WHERE instance = $1`, id)))(t)
 }
 
-// A guest that asks without end does not fill the disk. Counting its events is
-// not cheap, so that they are cut down only now and then.
+// A guest that asks endlessly does not fill the disk. Counting its events is expensive, so they are
+// cut only now and then.
 func TestGuestEventsBounded(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -46,7 +46,7 @@ func TestGuestEventsBounded(t *testing.T) {
 		add("two", 2)
 		one = append(one, tally(t, db, "one"))
 	}
-	// The first event of an instance and every third after it cut.
+	// The events are cut at the first event of an instance, and at every third event after a cut.
 	if d := cmp.Diff([]int{1, 2, 3, 4, 5, 6, 5, 6, 7, 5, 6, 7}, one); d != "" {
 		t.Errorf("kept (-want +got):\n%s", d)
 	}
@@ -54,7 +54,7 @@ func TestGuestEventsBounded(t *testing.T) {
 	if n := tally(t, db, "one"); n != 5 {
 		t.Errorf("%d events were kept after many in one call", n)
 	}
-	// A program that never lives long bounds them all the same.
+	// The events are bounded even if the program is restarted often.
 	for range 5 {
 		add("one", 2)
 		if n := tally(t, db, "one"); n > 7 {
@@ -66,7 +66,7 @@ func TestGuestEventsBounded(t *testing.T) {
 		db = open(t, path)
 		db.limits = small
 	}
-	// What is remembered of instances is bounded too.
+	// The number of instances whose events are counted is bounded too.
 	for n := range 50 {
 		add(seedbed.InstanceID(fmt.Sprint("guest", n)), 1)
 	}
@@ -75,7 +75,7 @@ func TestGuestEventsBounded(t *testing.T) {
 	}
 }
 
-// What a call that was rolled back brought does not count.
+// Events of a call that was rolled back do not count.
 func TestGuestEventsRolledBack(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)

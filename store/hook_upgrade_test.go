@@ -15,7 +15,7 @@ import (
 	"seedbed"
 )
 
-// A hook that the first release made, and what it received, are there after the upgrade.
+// A hook of the first release and its deliveries exist after the upgrade.
 func TestHookOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")

@@ -11,15 +11,14 @@ import (
 	"seedbed/internal/lab"
 )
 
-// Two hosts number what they write in transactions that overlap. The first is held
-// at its commit, by a trigger that is deferred until then: the second waits for
-// its number, nobody sees either, and afterwards nothing is missing between
-// them, nor where the first came to nothing.
+// Two hosts number their writes in overlapping transactions. A deferred trigger holds the first
+// transaction at its commit. The second waits for its number, and no reader sees either. Afterwards
+// no number is missing, even if the first transaction failed.
 func TestPostgresInterleaved(t *testing.T) {
 	s := postgresServer(t)
 	for name, test := range map[string]struct {
 		table string
-		// write has each of the two hosts write; seen are the numbers that are visible.
+		// write lets one of the two hosts write. seen returns the visible numbers.
 		prepare func(t *testing.T, db *DB) (write func(ctx context.Context, db *DB, n int) error, seen func(ctx context.Context) []int64)
 	}{
 		"revisions of a feed": {"feed", func(t *testing.T, db *DB) (func(context.Context, *DB, int) error, func(context.Context) []int64) {
@@ -97,18 +96,18 @@ func TestPostgresInterleaved(t *testing.T) {
 	}
 }
 
-// lastEvent is the seq of a job's last event.
+// lastEvent returns the seq of a job's last event.
 func lastEvent(t *testing.T, db *DB, id seedbed.JobID) int64 {
 	t.Helper()
 	all := do(db.Events(t.Context(), id, 0, 0))(t)
 	return all[len(all)-1].Seq
 }
 
-// heldAtCommit holds the next transaction that writes to the table, and that one
-// alone, at its commit until release; then it commits, or fails.
+// heldAtCommit holds only the next transaction that writes to the table, at its commit, until
+// release is called. Then the transaction commits or fails.
 func heldAtCommit(ctx context.Context, t *testing.T, db *DB, table string, fails bool) (release func()) {
 	t.Helper()
-	const hold = 1 // an advisory lock, as 2 is, which the one that is held keeps
+	const hold = 1 // an advisory lock, like 2, which the held transaction keeps
 	end := ""
 	if fails {
 		end = "RAISE EXCEPTION 'held and failed';"
@@ -128,7 +127,8 @@ func heldAtCommit(ctx context.Context, t *testing.T, db *DB, table string, fails
 	}
 }
 
-// awaitLocks waits until so many of the database's connections wait for a lock: the server says so.
+// awaitLocks waits until the server reports that want of the database's connections wait for a
+// lock.
 func awaitLocks(ctx context.Context, t *testing.T, db *DB, want int) {
 	t.Helper()
 	lab.Await(t, 30*time.Second, "waiting for locks", func() bool {

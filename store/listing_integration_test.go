@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Filtered pages of 100,000 instances and jobs come in well under 50 ms from
-// PostgreSQL too. The median is looked at: others work on the same processors.
+// Filtered pages of 100,000 instances and jobs take well under 50 ms with PostgreSQL too. The
+// median counts, because other tests use the same processors.
 func TestPostgresListing(t *testing.T) {
 	s := postgresServer(t)
 	db := s.fresh(t)

@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// crowd writes n instances with their jobs, as fast as the database takes them.
-// One in a hundred is stopped, of profile "rare" and has a failed job too.
+// crowd inserts n instances with their jobs as fast as the database allows. One in a hundred is
+// stopped, has profile "rare", and has a failed job too.
 func crowd(t testing.TB, db *DB, n int) {
 	t.Helper()
 	fill := []string{
@@ -31,7 +31,7 @@ func crowd(t testing.TB, db *DB, n int) {
 	}
 }
 
-// pages are filtered pages that a large installation is asked for.
+// pages returns filtered pages that clients of a large installation request.
 func pages(n int) map[string]func(context.Context, *DB) (int, error) {
 	late := fmt.Sprintf("web%d", 1000000+n*9/10)
 	instances := func(q seedbed.InstanceQuery) func(context.Context, *DB) (int, error) {
@@ -68,8 +68,7 @@ func pages(n int) map[string]func(context.Context, *DB) (int, error) {
 	}
 }
 
-// BenchmarkListing reports the slowest of the filtered pages of 100,000
-// instances and as many jobs.
+// BenchmarkListing reports the slowest of the filtered pages of 100,000 instances and as many jobs.
 func BenchmarkListing(b *testing.B) {
 	db, err := Open(b.Context(), Config{Path: b.TempDir() + "/seedbed.db"})
 	if err != nil {
@@ -94,7 +93,7 @@ func BenchmarkListing(b *testing.B) {
 	}
 }
 
-// No filtered page reads the rows of all instances or jobs: each follows an index.
+// No filtered page reads the rows of all instances or jobs; each uses an index.
 func TestListingPlans(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)

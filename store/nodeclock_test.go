@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// clockOfTheDatabase is that of a database on a host of its own, in SQLite's words: it
-	// is five minutes slow.
+	// clockOfTheDatabase is the clock of a database on a host of its own, as an SQLite query. It is
+	// five minutes slow.
 	clockOfTheDatabase = `SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) - 300000000`
-	// clockSetBack is the same clock once it was set back by an hour.
+	// clockSetBack is the same clock after it was set back by an hour.
 	clockSetBack = clockOfTheDatabase + ` - 3600000000`
 )
 
-// on has something done here, or on a host whose clock is off by decades: in a bubble it
-// is at the beginning of 2000.
+// on runs do on this host, or on a host whose clock is wrong by decades: in a synctest bubble, time
+// starts at the beginning of 2000.
 func on(t *testing.T, db *DB, host string, do func(*testing.T)) {
 	t.Helper()
 	if host == "here" {
@@ -27,10 +27,10 @@ func on(t *testing.T, db *DB, host string, do func(*testing.T)) {
 	synctest.Test(t, do)
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.hint = make(chan struct{}) // that of the bubble's writes is the bubble's
+	db.hint = make(chan struct{}) // writes in the bubble need a channel of the bubble
 }
 
-// noted notes an answer, or a problem, of that age by the clock of a host.
+// noted records an answer or a problem of that age by the clock of a host.
 func noted(t *testing.T, db *DB, host string, age time.Duration, problem string) {
 	t.Helper()
 	on(t, db, host, func(t *testing.T) {
@@ -40,7 +40,7 @@ func noted(t *testing.T, db *DB, host string, age time.Duration, problem string)
 	})
 }
 
-// ofNodes is a database with a clock of its own that has a node.
+// ofNodes returns a database with a node and with its own clock.
 func ofNodes(t *testing.T) *DB {
 	t.Helper()
 	db := fresh(t)
@@ -51,8 +51,8 @@ func ofNodes(t *testing.T) *DB {
 	return db
 }
 
-// TestClocksOfHosts: when a node was seen is weighed rightly by a host whose clock is another
-// than that of the host that has seen it, and than the database's.
+// TestClocksOfHosts checks that a host evaluates correctly when a node was seen, even if its clock
+// differs from the clock of the host that saw the node and from the database's.
 func TestClocksOfHosts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -88,8 +88,8 @@ func TestClocksOfHosts(t *testing.T) {
 	}
 }
 
-// TestProblemsOfHosts: that a node does not answer one host counts once it has answered no
-// other for a while, whatever their clocks say.
+// TestProblemsOfHosts checks that a problem of one host with a node counts only after the node has
+// answered no other host for a while, whatever their clocks are.
 func TestProblemsOfHosts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -114,7 +114,8 @@ func TestProblemsOfHosts(t *testing.T) {
 	}
 }
 
-// TestSharedClockSetBack: what was noted before is not taken for what is to come.
+// TestSharedClockSetBack checks that records from before the clock was set back do not count as
+// future ones.
 func TestSharedClockSetBack(t *testing.T) {
 	t.Parallel()
 	for name, problem := range map[string]string{"an answer": "", "none": "refused"} {
@@ -135,8 +136,8 @@ func TestSharedClockSetBack(t *testing.T) {
 	}
 }
 
-// TestCordonOfAnotherHost: a node that was cordoned by a host whose clock is slow has been so
-// for no longer than it was.
+// TestCordonOfAnotherHost checks that a cordon set by a host with a slow clock does not appear
+// older than it is.
 func TestCordonOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	db := ofNodes(t)

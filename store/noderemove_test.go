@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// An image keeps its node unless another one has the same pool, and nobody says
-// that it has that for itself.
+// An image keeps its node in use, unless another node has the same pool and no node reports the
+// pool as its own.
 func TestImagesAt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -12,11 +12,11 @@ import (
 	"seedbed/internal/lab"
 )
 
-// cable stands between a store and its PostgreSQL server. Once it is pulled
-// nothing gets through, and neither side is told.
+// cable connects a store to its PostgreSQL server. Once it is pulled, no data passes, and neither
+// side is notified.
 type cable struct {
 	addr string
-	mu   sync.RWMutex // held for writing while it is pulled
+	mu   sync.RWMutex // locked for writing while the cable is pulled
 }
 
 func newCable(t *testing.T, server string) *cable {
@@ -36,7 +36,7 @@ func newCable(t *testing.T, server string) *cable {
 			group.Go(func() { c.serve(client, server) })
 		}
 	})
-	t.Cleanup(func() { ln.Close(); group.Wait() }) // the store, which closes first, has ended its connections
+	t.Cleanup(func() { ln.Close(); group.Wait() }) // the store closes first, and has ended its connections
 	return c
 }
 
@@ -63,7 +63,8 @@ type through struct {
 	mu *sync.RWMutex
 }
 
-// Write implements io.Writer. Hiding the connection's own ReadFrom keeps io.Copy from passing it by.
+// Write implements io.Writer. Hiding the connection's own ReadFrom prevents io.Copy from bypassing
+// it.
 func (w through) Write(b []byte) (int, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -75,8 +76,8 @@ func (w through) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{w}, r)
 }
 
-// A server that is gone without a word is noticed: what was remembered of its
-// rows, such as a hook's keys, holds no longer than that.
+// A server that disappears without notice is detected, and cached rows, such as a hook's keys, are
+// not used any longer than that.
 func TestPostgresGoneWithoutAWord(t *testing.T) {
 	s := postgresServer(t)
 	name := s.Database(t, s.template)

@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// What jobs had left behind before that was recorded is known after the upgrade, as
-// far as it is there still: its stage, and why.
+// Orphans from before they were recorded are known after the upgrade, as far as they still exist:
+// their stage, and why.
 func TestOrphansOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")

@@ -10,9 +10,8 @@ import (
 	"seedbed"
 )
 
-// Two changes whose transactions overlap: the second waits for its seq until the
-// first is decided, so a lower seq never comes after it, and one that is rolled
-// back leaves no gap.
+// The transactions of two changes overlap. The second waits for its seq until the first has ended,
+// so that a lower seq never appears later, and a rollback leaves no gap.
 func TestPostgresOutboxOrder(t *testing.T) {
 	s := postgresServer(t)
 	for name, commit := range map[string]bool{"commit": true, "rollback": false} {

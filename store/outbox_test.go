@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// Whoever had an endpoint in hand is dead once the file is open again: what it
-// was sending is due at once, under the same ID.
+// When the file is opened again, the previous owner of an endpoint is dead. What it was sending is
+// due at once, under the same ID.
 func TestOutboxReopened(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -33,7 +33,7 @@ func TestOutboxReopened(t *testing.T) {
 	}
 }
 
-// An endpoint that cannot be read does not hold up what the others are to be sent.
+// An endpoint that cannot be read does not block the deliveries to others.
 func TestUnreadableEndpoint(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -17,7 +17,7 @@ import (
 	"seedbed/store/storetest"
 )
 
-// server is a PostgreSQL with a migrated database to copy.
+// server is a PostgreSQL server with a migrated database to copy.
 type server struct {
 	*lab.PostgresServer
 	template string
@@ -37,7 +37,7 @@ func (s server) config(name string) Config {
 	return Config{DSN: s.DSN(name), Log: slog.New(slog.DiscardHandler)}
 }
 
-// use opens a database for the length of the test.
+// use opens a database for the duration of the test.
 func (s server) use(t *testing.T, name string) *DB {
 	t.Helper()
 	db := do(Open(t.Context(), s.config(name)))(t)
@@ -49,7 +49,7 @@ func (s server) use(t *testing.T, name string) *DB {
 	return db
 }
 
-// fresh opens an empty database of the test's own.
+// fresh opens a separate, empty database.
 func (s server) fresh(t *testing.T) *DB {
 	t.Helper()
 	name := s.Database(t, s.template)
@@ -62,7 +62,7 @@ func TestPostgresContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return s.fresh(t) })
 }
 
-// A database is worked on only after it was migrated, and never by a program that is too old.
+// A database is used only after it was migrated, and never by a program that is too old.
 func TestPostgresVersions(t *testing.T) {
 	s := server{PostgresServer: lab.Postgres(t)}
 	ctx := t.Context()
@@ -83,7 +83,7 @@ func TestPostgresVersions(t *testing.T) {
 	}
 	name := s.Database(t, "")
 	refused(s.config(name), seedbed.ErrVersion, name, "seedbedd migrate")
-	// Several who migrate at once take turns.
+	// Concurrent migrations run one after the other.
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -122,8 +122,8 @@ func TestPostgresVersions(t *testing.T) {
 	refused(s.config("none"), seedbed.ErrUnavailable, "none")
 }
 
-// Two processes on one database: neither ends the other's leases, and each
-// learns of the other's writes.
+// Two processes use one database. Neither ends the other's leases, and each is notified of the
+// other's writes.
 func TestPostgresTwoProcesses(t *testing.T) {
 	s := postgresServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -150,7 +150,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 			select {
 			case <-hint:
 				return
-			case <-time.After(time.Second): // it may not listen yet
+			case <-time.After(time.Second): // it may not be listening yet
 			case <-ctx.Done():
 				t.Fatal("no hint")
 			}
@@ -161,7 +161,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 		}
 	}
 	hinted(event)
-	// After the connection broke it listens again.
+	// After the connection was lost it listens again.
 	s.Restart(t, "fast")
 	event()
 	hinted(event)
@@ -170,8 +170,8 @@ func TestPostgresTwoProcesses(t *testing.T) {
 	}
 }
 
-// While the server is away everything is ErrUnavailable, in time; afterwards
-// it works without a new Open, and what was acknowledged is there.
+// While the server is down every call returns ErrUnavailable in time. Afterwards the store works
+// without a new Open, and acknowledged writes are kept.
 func TestPostgresRestarted(t *testing.T) {
 	s := postgresServer(t)
 	ctx := t.Context()
@@ -227,7 +227,7 @@ func TestPostgresRestarted(t *testing.T) {
 	}
 }
 
-// A password is in no error.
+// No error contains a password.
 func TestPostgresSecret(t *testing.T) {
 	s := lab.Postgres(t)
 	for _, dsn := range []string{

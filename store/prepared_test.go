@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Statements stay ready even on the connection that has just migrated the
-// database, or has run more different ones than it keeps.
+// Statements stay prepared even on the connection that has just migrated the database, or that has
+// run more different statements than it keeps.
 func TestStatementsStayReady(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -39,7 +39,7 @@ func TestStatementsStayReady(t *testing.T) {
 	if all, ours := kept(); !ours || all > readyMost {
 		t.Errorf("%d are kept after many, and ours is one: %v", all, ours)
 	}
-	// One whose rows are still read is not let go of.
+	// A statement whose rows are being read is not closed.
 	tx := do(db.write.BeginTx(t.Context(), nil))(t)
 	defer tx.Rollback()
 	rows := do(tx.Query(`SELECT value FROM (SELECT 1 AS value UNION ALL SELECT 2) ORDER BY value`))(t)

@@ -18,7 +18,7 @@ import (
 	"seedbed"
 )
 
-// The instances and jobs of fillTwoKinds.
+// The instances and jobs that fillTwoKinds inserts.
 const (
 	plainMade    = seedbed.InstanceID("11111111-1111-4111-8111-000000000001")
 	scriptedMade = seedbed.InstanceID("11111111-1111-4111-8111-000000000002")
@@ -31,9 +31,9 @@ const (
 	twinRebuild    = seedbed.JobID("22222222-2222-4222-8222-000000000003")
 )
 
-// fillTwoKinds brings an empty database to the schema before there was one kind of profile, with profiles of both,
-// and with hooks, instances and live jobs that refer to each. The database of an older release may have two
-// profiles of one name.
+// fillTwoKinds migrates an empty database to the schema that had two kinds of profile. It inserts
+// profiles of both kinds, and hooks, instances and live jobs that refer to each. In the database of
+// an older release, two profiles may have one name.
 func fillTwoKinds(t *testing.T, d dialect, db *sql.DB) {
 	t.Helper()
 	files := do(fs.Sub(migrations, d.migrations))(t)
@@ -93,7 +93,7 @@ func fillTwoKinds(t *testing.T, d dialect, db *sql.DB) {
 	}
 }
 
-// readProfiles are all profiles, by name.
+// readProfiles returns all profiles by name.
 func readProfiles(t *testing.T, db *DB) map[string]seedbed.Profile {
 	t.Helper()
 	all := map[string]seedbed.Profile{}
@@ -110,7 +110,7 @@ func readProfiles(t *testing.T, db *DB) map[string]seedbed.Profile {
 	return all
 }
 
-// checkOneKind looks whether everything of fillTwoKinds is there, and whether work goes on.
+// checkOneKind checks that everything of fillTwoKinds exists, and that work continues.
 func checkOneKind(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := t.Context()
@@ -177,7 +177,7 @@ func checkOneKind(t *testing.T, db *DB) {
 	checkNames(ctx, t, db)
 }
 
-// checkNames looks whether names and what they refer to are guarded as before.
+// checkNames checks that names and the references to them are protected as before.
 func checkNames(ctx context.Context, t *testing.T, db *DB) {
 	t.Helper()
 	if err := db.DeleteScript(ctx, "x"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), `"scripted"`) {

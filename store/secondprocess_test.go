@@ -15,7 +15,7 @@ import (
 	"seedbed"
 )
 
-// While one process has the database another does not open it, and is told whose it is.
+// While one process has the database open, another cannot open it, and its error names the first.
 func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")

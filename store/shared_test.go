@@ -13,13 +13,13 @@ import (
 	"seedbed/internal/lab"
 )
 
-// inOneBatch accepts all in one shared transaction, in their order.
+// inOneBatch accepts all requests in one shared transaction, in their order.
 func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	t.Helper()
 	release := make(chan struct{})
 	errs := make([]error, len(all)+1)
 	var accepting sync.WaitGroup
-	accepting.Go(func() { // others wait for this one
+	accepting.Go(func() { // the other writes wait for this one
 		errs[len(all)] = db.together(t.Context(), "wait", func(context.Context, *Batch) ([]notice, error) {
 			<-release
 			return nil, errUnchanged
@@ -38,7 +38,7 @@ func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	return errs[:len(all)]
 }
 
-// fromHook are so many creates of a hook.
+// fromHook returns n creates of a hook.
 func fromHook(prefix string, n int) (all []seedbed.Acceptance) {
 	for i := range n {
 		name := fmt.Sprintf("%s%d", prefix, i)
@@ -59,8 +59,8 @@ func TestSharedCreates(t *testing.T) {
 	testSharedCreates(t, fresh(t))
 }
 
-// What comes at the same time is written together, also when it is not as it was
-// the last time, and each that is refused is refused alone.
+// Writes that arrive at the same time share a batch, even if they differ from those of the last
+// one. Each refused write is refused by itself.
 func testSharedCreates(t *testing.T, db *DB) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -98,7 +98,7 @@ func testSharedCreates(t *testing.T, db *DB) {
 			t.Errorf("delivery %+v", d)
 		}
 	}
-	chosen := fromHook("c", 1) // somebody's own choice is in the way of the next ones
+	chosen := fromHook("c", 1) // a chosen address that the next requests would get
 	chosen[0].Instance.NICs[0].Addr = netip.MustParseAddr("10.99.0.41")
 	if errs := inOneBatch(t, db, chosen); errs[0] != nil {
 		t.Fatal(errs[0])
@@ -127,7 +127,7 @@ func testSharedCreates(t *testing.T, db *DB) {
 	}
 	all := fromHook("j", 8)
 	all[1].Instance.NICs[0].MAC = chosen[0].Instance.NICs[0].MAC
-	all[3].Delivery.ID = chosen[0].Delivery.ID // came before
+	all[3].Delivery.ID = chosen[0].Delivery.ID // it was accepted before
 	all[4].Instance.Name = "a0"
 	all[6].Instance.Name = all[5].Instance.Name
 	for i, err := range inOneBatch(t, db, all) {

@@ -74,7 +74,7 @@ func TestSecondOpener(t *testing.T) {
 	do(second.Image(t.Context(), "debian"))(t)
 }
 
-// A database that is newer than the program is left byte for byte as it was.
+// A database that is newer than the program does not change by a single byte.
 func TestNewerDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
@@ -154,15 +154,15 @@ func TestReopened(t *testing.T) {
 	if d := cmp.Diff(before, do(db.FeedPage(ctx, "node", 0, ""))(t)); d != "" {
 		t.Errorf("generation or key changed:\n%s", d)
 	}
-	// Whoever held the job is dead: the lock proves it.
+	// The lock proves that the owner of the job is dead.
 	k := do(db.ClaimJob(ctx, "two", time.Hour))(t)
 	if k == nil || k.ID != id || k.Epoch != j.Epoch+1 {
 		t.Fatalf("claimed %+v", k)
 	}
 }
 
-// A full disk refuses writes with ErrUnavailable, loses nothing, lets reads go
-// on, and is over once there is room.
+// A full disk refuses writes with ErrUnavailable, loses nothing and allows reads. Writes succeed
+// again once there is space.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -220,7 +220,7 @@ func TestBusy(t *testing.T) {
 	do(acceptImport(ctx, db, "debian"))(t)
 }
 
-// What no method lets through is refused by the schema too, under a kind.
+// The schema too refuses, with the right kind of error, what no method accepts.
 func TestConstraints(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// claimed is a job that runs, in stage one.
+// claimed returns a running job in the stage one.
 func claimed(t *testing.T, db *DB, image string) seedbed.Job {
 	t.Helper()
 	do(acceptImport(t.Context(), db, image))(t)
@@ -21,7 +21,7 @@ func claimed(t *testing.T, db *DB, image string) seedbed.Job {
 	return *j
 }
 
-// A job's row that somebody has locked holds up that job's own steps, and nobody else's.
+// A locked row of a job blocks only that job's steps.
 func TestPostgresStepOfALockedJob(t *testing.T) {
 	db := postgresServer(t).fresh(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -33,7 +33,7 @@ func TestPostgresStepOfALockedJob(t *testing.T) {
 	first := make(chan error, 1)
 	step := seedbed.Step{Done: "one", Next: "two"}
 	go func() { first <- db.Step(ctx, locked.Ref(), step) }()
-	// It waits for the lock: the server says so.
+	// Wait until the server reports that the step waits for the lock.
 	for waiting := 0; waiting == 0; {
 		err := db.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
 		if err != nil {
@@ -54,13 +54,13 @@ func TestPostgresStepOfALockedJob(t *testing.T) {
 	}
 }
 
-// Whoever is to be told of a stage is, from the moment on that another process has
-// written down, and so is who is to be told of a claim and of an end.
+// An endpoint that another process has just created receives the events of a stage, a claim and an
+// end.
 func TestPostgresStepIsTold(t *testing.T) {
 	s := postgresServer(t)
 	name := s.Database(t, s.template)
 	ctx, db, another := t.Context(), s.use(t, name), s.use(t, name)
-	j := claimed(t, db, "debian") // by now it is known that nobody is told
+	j := claimed(t, db, "debian") // by now it is known that no endpoint wants events
 	do(another.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",
 		Events: []string{seedbed.EventJobStarted, seedbed.EventJobStage, seedbed.EventJobSucceeded}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
 	if err := db.Step(ctx, j.Ref(), seedbed.Step{Done: "one", Next: "two"}); err != nil {

@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return fresh(t) })
 }
 
-// accept writes an import job, the smallest that there is.
+// acceptImport accepts an import job, the smallest kind of request.
 func acceptImport(ctx context.Context, db *DB, name string) (seedbed.JobID, error) {
 	r, err := db.Accept(ctx, seedbed.Acceptance{
 		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport},
@@ -43,7 +43,7 @@ func acceptImport(ctx context.Context, db *DB, name string) (seedbed.JobID, erro
 	return r.Job, err
 }
 
-// do fails the test on an error and returns v otherwise.
+// do returns v, and fails the test on an error.
 func do[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -15,9 +15,8 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// Two processes work at full speed on instances of one network, one node and
-// one user-data. No write fails for being in another's way, and in the end
-// everything fits together.
+// Two processes work at full speed on instances of one network, one node and one user-data
+// document. No write fails because of a conflict, and the result is consistent.
 func TestPostgresStress(t *testing.T) {
 	s := postgresServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -29,7 +28,7 @@ func TestPostgresStress(t *testing.T) {
 		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")}))(t)
 	gen := do(one.FeedPage(ctx, "node", 0, ""))(t).Generation
 
-	// A follower that never misses a revision, whoever writes.
+	// A follower never misses a revision, whichever process writes.
 	stop := make(chan struct{})
 	var following sync.WaitGroup
 	followed := map[seedbed.InstanceID]bool{}
@@ -105,7 +104,7 @@ func TestPostgresStress(t *testing.T) {
 	}
 }
 
-// life makes an instance; how says whether it stays (0), is undone (1) or removed (2).
+// life creates an instance. how decides whether it stays (0), is undone (1) or is removed (2).
 func life(ctx context.Context, db *DB, name string, how int) error {
 	id := seedbed.NewInstanceID()
 	_, err := db.Accept(ctx, seedbed.Acceptance{
@@ -122,7 +121,7 @@ func life(ctx context.Context, db *DB, name string, how int) error {
 	for {
 		_, err = db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, Instance: id}})
 		if !errors.Is(err, seedbed.ErrInUse) {
-			break // another worker had the create job
+			break // another worker claimed the create job
 		}
 	}
 	if err != nil {
@@ -131,7 +130,7 @@ func life(ctx context.Context, db *DB, name string, how int) error {
 	return work(ctx, db)
 }
 
-// work does one job, whosever it is.
+// work runs one job, whichever it is.
 func work(ctx context.Context, db *DB) error {
 	var j *seedbed.Job
 	for j == nil {

@@ -12,7 +12,7 @@ import (
 	"seedbed/store/storetest"
 )
 
-// twoHosts are two programs on one database, which are asked in turn.
+// twoHosts is two programs on one database that are called in turn.
 type twoHosts struct {
 	*DB
 	other *DB
@@ -46,8 +46,8 @@ func (h *twoHosts) SettingOnce(ctx context.Context, key string, fresh func() []b
 	return h.turn().SettingOnce(ctx, key, fresh)
 }
 
-// Two control hosts that are asked for the same name, MAC, address, delivery, job,
-// cron slot or setting at once decide as one does.
+// Two control hosts that are asked at the same time for one name, MAC, address, delivery, job, cron
+// slot or setting decide like a single one.
 func TestPostgresTwoHosts(t *testing.T) {
 	s := postgresServer(t)
 	storetest.Races(t, func(t *testing.T) storetest.Store {

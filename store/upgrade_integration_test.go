@@ -10,7 +10,7 @@ import (
 	"seedbed/internal/lab"
 )
 
-// The same on PostgreSQL, which is migrated by command.
+// The same with PostgreSQL, which is migrated by command.
 func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 	s := server{PostgresServer: lab.Postgres(t)}
 	name := s.Database(t, "")
@@ -31,7 +31,7 @@ func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 	checkFirstRelease(t, s.use(t, name))
 }
 
-// The profiles of both kinds become one kind on PostgreSQL, too.
+// The profiles of both kinds become one kind with PostgreSQL too.
 func TestPostgresUpgradeToOneKindOfProfile(t *testing.T) {
 	s := server{PostgresServer: lab.Postgres(t)}
 	name := s.Database(t, "")

@@ -22,7 +22,7 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// What a database of the first release has in it.
+// The content of a database of the first release.
 const (
 	firstInstance = seedbed.InstanceID("ec2aaaaa-0000-4000-8000-000000000001")
 	firstImport   = seedbed.JobID("00000000-0000-7000-8000-000000000001")
@@ -32,8 +32,8 @@ const (
 
 var firstData = []byte("#cloud-config\n")
 
-// fillFirstRelease puts rows into every table of the first release's schema, as
-// that release wrote them: an instance that runs, and a job that was cut off.
+// fillFirstRelease inserts rows into every table of the first release's schema, as that release
+// wrote them: a running instance, and a job that was interrupted.
 func fillFirstRelease(t *testing.T, db *sql.DB) {
 	t.Helper()
 	sum := sha256.Sum256(firstData)
@@ -84,7 +84,7 @@ func fillFirstRelease(t *testing.T, db *sql.DB) {
 	}
 }
 
-// checkFirstRelease looks whether all of that is there, and whether work goes on.
+// checkFirstRelease checks that all of that exists, and that work continues.
 func checkFirstRelease(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := t.Context()
@@ -138,7 +138,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	if !errors.Is(err, seedbed.ErrExists) {
 		t.Errorf("profile of the same name: %v", err)
 	}
-	// What the instance claimed once stands in its own rows, with the hook that it is of.
+	// The instance's former claims are now its own rows, with the hook that created it.
 	_, err = db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
 		Instance: &seedbed.Instance{ID: seedbed.NewInstanceID(), Name: "web1", Node: "n", VCPUs: 1, Memory: seedbed.GiB}})
 	if e, ok := errors.AsType[*seedbed.Error](err); !ok || e.Kind != seedbed.ErrExists || e.Holder != firstCreate {
@@ -149,7 +149,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	if err := db.read.QueryRow(`SELECT hook, (SELECT COUNT(*) FROM claim) FROM instance`).Scan(&hook, &claims); err != nil || hook != "demo" || claims != 1 {
 		t.Errorf("the instance is of hook %q, and %d things are claimed (%v): want demo, and the image alone", hook, claims, err)
 	}
-	// The job that was cut off is taken over where it was, and takes the instance with it.
+	// The interrupted job continues where it was, and removes the instance.
 	j := do(db.ClaimJob(ctx, "new", time.Hour))(t)
 	if j == nil || j.ID != firstLive || j.Epoch != 5 || j.Stage != "destroy" {
 		t.Fatalf("claimed %+v", j)
@@ -162,7 +162,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	}
 }
 
-// finishRemove ends a remove job as the engine does.
+// finishRemove ends a remove job like the engine does.
 func finishRemove(ctx context.Context, db *DB, j seedbed.Job) error {
 	ref := seedbed.JobRef{ID: j.ID, Epoch: j.Epoch}
 	if _, err := db.Retract(ctx, ref, "n", j.Instance); err != nil {
@@ -171,7 +171,7 @@ func finishRemove(ctx context.Context, db *DB, j seedbed.Job) error {
 	return db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
 }
 
-// firstRelease applies the first release's migration alone.
+// firstRelease applies only the first release's migration.
 func firstRelease(t *testing.T, d dialect, db *sql.DB) {
 	t.Helper()
 	files := do(fs.Sub(migrations, d.migrations))(t)
@@ -180,8 +180,8 @@ func firstRelease(t *testing.T, d dialect, db *sql.DB) {
 	fillFirstRelease(t, db)
 }
 
-// A database of the first release, with all that it can hold, is brought up to
-// date at the start, and work goes on.
+// A database of the first release, with everything that it can hold, is migrated when it is opened,
+// and work continues.
 func TestUpgradeOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")

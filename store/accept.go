@@ -10,24 +10,23 @@ import (
 	"seedbed"
 )
 
-// The bounds of an instance.
+// The limits of an instance.
 const (
 	maxNICs    = 16
 	maxVolumes = 32
 )
 
-// Accept writes everything that one request asks for, in one transaction: the
-// delivery, the instance or image with what it claims, the queued job and its first
-// event. Nothing is written when any of it is refused.
+// Accept writes everything that one request asks for in one transaction: the delivery, the instance
+// or image with its claims, the queued job and its first event. If any part is refused, nothing is
+// written.
 //
-// A delivery that was accepted before gives the receipt of its job with
-// Duplicate set, and ErrConflict if its body was another. A claim that is held
-// gives ErrExists with the job that made it in the *seedbed.Error's Holder (for
-// a MAC, the caller may draw another and try again). A network without a free
-// address gives ErrFull, an image that is not active or anything that does not
-// exist ErrInvalid. Removing an instance that a job works on gives ErrInUse
-// with that job as Holder, unless that one makes it: then it is cancelled, and the
-// removal follows it.
+// A delivery that was accepted before returns the receipt of its job with Duplicate set, or
+// ErrConflict if its body differs. A claim that is held returns ErrExists; Holder of the
+// *seedbed.Error is the job that made the claim. (If the claim is a MAC, the caller may generate
+// another and try again.) A network without a free address returns ErrFull. An image that is not
+// active, or a reference to anything that does not exist, returns ErrInvalid. Removing an instance
+// that a job works on returns ErrInUse with that job as Holder, unless that job makes the instance:
+// then it is cancelled, and the removal follows it.
 func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
 	a.Job.JobOptions = seedbed.JobOptionsOf(ctx).Over(a.Job.JobOptions)
 	if err := checkAcceptance(a); err != nil {
@@ -37,7 +36,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var accepted seedbed.Job
 	asker := seedbed.ChangeOf(ctx)
 	write := func(ctx context.Context, b *Batch) ([]notice, error) {
-		a := a // it may run more than once
+		a := a // write may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		asked := "accepted"
 		if a.Delivery != nil {
@@ -67,11 +66,11 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	}
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
-		// It shares its transaction with others, who may have asked for something else.
+		// The transaction is shared with other writes, so the error may be caused by one of them.
 		err = db.together(ctx, what, func(ctx context.Context, b *Batch) ([]notice, error) {
 			told, err := write(ctx, b)
 			if known := (*seedbed.Error)(nil); b.shared && a.Delivery != nil && errors.As(err, &known) {
-				return nil, errApart // it may have been accepted before, which is looked for then
+				return nil, errApart // the delivery may be a duplicate; only a transaction of its own looks for that
 			}
 			if err == nil {
 				audit(b.Tx, asker, what)
@@ -93,7 +92,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		})
 	}
 	if err != nil {
-		if !errors.Is(err, seedbed.ErrExists) { // then nothing was given out yet
+		if !errors.Is(err, seedbed.ErrExists) { // ErrExists means that no address was assigned
 			db.next.forget()
 		}
 		return seedbed.Receipt{}, err
@@ -170,7 +169,7 @@ func checkInstance(i *seedbed.Instance) error {
 	return nil
 }
 
-// accept writes the job and what it works on.
+// accept writes the job and its subject.
 func (db *DB) accept(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
 	if err := acceptAfter(ctx, b.Tx, &a.Job); err != nil {
 		return err
@@ -187,8 +186,8 @@ func (db *DB) accept(ctx context.Context, b *Batch, a *seedbed.Acceptance) error
 	return insertJob(ctx, b, a.Job)
 }
 
-// acceptCreate writes the job before what refers to it: SQLite would look
-// through all of that for each job that comes after (deferred foreign keys).
+// acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
+// deferred foreign keys, would search all those rows for each job that is inserted later.
 func (db *DB) acceptCreate(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
 	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
 	if len(a.Instance.Volumes) > 0 {
@@ -215,7 +214,7 @@ func (db *DB) acceptCreate(ctx context.Context, b *Batch, a *seedbed.Acceptance)
 	return compose(ctx, b.Tx, a.Instance.ID, a.Compose)
 }
 
-// acceptSubject writes what a job other than a create works on, and completes the job's row.
+// acceptSubject writes the subject of a job that is not a create, and completes the job's row.
 func acceptSubject(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
 	tx := b.Tx
 	switch a.Job.Kind {

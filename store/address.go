@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// usable tells whether a is a host's address in the IPv4 prefix p: neither the
-// network's own nor the broadcast address.
+// usable reports whether a is a host address in the IPv4 prefix p, that is, neither its network nor
+// its broadcast address.
 func usable(p netip.Prefix, a netip.Addr) bool {
 	return p.Contains(a) && a != p.Masked().Addr() && a != broadcast(p)
 }
@@ -22,8 +22,8 @@ func broadcast(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// lowestFree are the lowest host addresses in p that are neither the gateway nor
-// taken, at most so many.
+// lowestFree returns at most most of the lowest host addresses in p that are neither the gateway
+// nor taken.
 func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool, most int) (free []netip.Addr) {
 	for a := p.Masked().Addr().Next(); usable(p, a) && len(free) < most; a = a.Next() {
 		if a != gateway && !taken[a] {
@@ -33,14 +33,14 @@ func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool, m
 	return free
 }
 
-// lockNetwork reads a network and keeps others from giving out its addresses
-// until the transaction ends.
+// lockNetwork reads a network and locks its row, so that no other transaction assigns its addresses
+// until this one ends.
 func lockNetwork(ctx context.Context, tx *Tx, name string) (seedbed.Network, error) {
 	return lockOne(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", clean(name, 80)),
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
 }
 
-// network is lockNetwork, once for all writes of the batch.
+// network is lockNetwork, called once for all writes of the batch.
 func (b *Batch) network(ctx context.Context, name string) (seedbed.Network, error) {
 	if n, ok := b.networks[name]; ok {
 		return n, nil
@@ -55,8 +55,8 @@ func (b *Batch) network(ctx context.Context, name string) (seedbed.Network, erro
 	return n, err
 }
 
-// assignAddr gives want, or the lowest free address when want is zero. The
-// network is locked; the claim is the caller's to make.
+// assignAddr returns want, or the lowest free address if want is the zero Addr. The caller has
+// locked the network, and makes the claim.
 func (db *DB) assignAddr(ctx context.Context, b *Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
@@ -68,8 +68,8 @@ func (db *DB) assignAddr(ctx context.Context, b *Batch, n seedbed.Network, want 
 	return db.freeAddr(ctx, b, n)
 }
 
-// FreeAddr is the address that a new instance in the network would get;
-// ErrFull when there is none.
+// FreeAddr returns the address that a new instance in the network would get. It returns ErrFull if
+// there is none.
 func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err error) {
 	n, err := db.Network(ctx, network)
 	if err != nil {
@@ -82,7 +82,7 @@ func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err e
 	return a, err
 }
 
-// lowestAddr is the lowest free address of all.
+// lowestAddr returns the lowest free address of the network, read from the database.
 func lowestAddr(ctx context.Context, tx *Tx, n seedbed.Network) (netip.Addr, error) {
 	taken, err := takenAddrs(ctx, tx, n)
 	if err != nil {
@@ -98,7 +98,7 @@ func noneFree(n seedbed.Network) error {
 	return seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, n.Prefix)
 }
 
-// takenAddrs are the addresses of a network that somebody has.
+// takenAddrs returns the addresses of a network that instances have.
 func takenAddrs(ctx context.Context, tx *Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
 	texts, err := list(ctx, tx, value[string], `SELECT addr FROM nic WHERE network = $1`, n.Name)
 	if err != nil {
@@ -115,7 +115,8 @@ func takenAddrs(ctx context.Context, tx *Tx, n seedbed.Network) (map[netip.Addr]
 	return taken, nil
 }
 
-// likePrefix is a LIKE pattern, with ESCAPE '\', of what starts with s.
+// likePrefix returns a LIKE pattern, for use with ESCAPE '\', that matches every string starting
+// with s.
 func likePrefix(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s) + "%"
 }

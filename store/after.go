@@ -7,16 +7,16 @@ import (
 	"seedbed"
 )
 
-// acceptAfter looks at the job that a new one comes after, and has it wait.
+// acceptAfter checks the job that j is to run after, and blocks j until that job ends.
 func acceptAfter(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	j.Blocked = false
-	if j.Kind.Forward() { // a removal finds for itself what it follows
+	if j.Kind.Forward() { // a removal finds the job that it follows itself
 		j.After = ""
 	}
 	if j.After == "" {
 		return nil
 	}
-	// The row is locked, so that its end sees who waits for it.
+	// The row is locked, so that the end of that job sees j waiting for it.
 	before, err := lockOne(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clean(string(j.After), 80)),
 		`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, j.After)
 	switch {
@@ -31,11 +31,11 @@ func acceptAfter(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	return nil
 }
 
-// acceptPool completes the row of a job, other than a create, with the pool that it works on.
+// acceptPool sets the pool of a job that is not a create.
 func acceptPool(ctx context.Context, tx *Tx, a *seedbed.Acceptance) (err error) {
 	j := &a.Job
 	switch j.Kind {
-	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove: // of none, or it is known
+	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove: // no pool, or already set
 	case seedbed.JobImport:
 		j.Pool = a.Image.Pool
 	case seedbed.JobImageRemove:
@@ -46,8 +46,8 @@ func acceptPool(ctx context.Context, tx *Tx, a *seedbed.Acceptance) (err error) 
 	return err
 }
 
-// giveUp ends a job that nobody has begun. One that came with an upload has a
-// file with the worker: it is left to whoever claims it, which undoes it.
+// giveUp ends a job that no engine has started. A job with an upload has a file at the worker, so
+// giveUp only cancels it: the engine that claims it undoes it.
 func (db *DB) giveUp(ctx context.Context, tx *Tx, j seedbed.Job, why string) error {
 	var spec seedbed.ImportSpec
 	if j.Kind == seedbed.JobImport {
@@ -61,8 +61,8 @@ func (db *DB) giveUp(ctx context.Context, tx *Tx, j seedbed.Job, why string) err
 	return db.end(ctx, tx, j, seedbed.Outcome{State: seedbed.JobRolledBack, Error: why, Drop: j.Kind.Makes()})
 }
 
-// endDependents lets the jobs start that waited for j to succeed, or ends them
-// when it did not, with those that wait for them in turn. A removal follows any end.
+// endDependents unblocks the jobs that waited for j if j succeeded. Otherwise it ends them, and in
+// turn the jobs that wait for them. A removal runs however j ended.
 func (db *DB) endDependents(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	waiting, err := list(ctx, tx, scanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobColumns, j.ID)
 	if err != nil {

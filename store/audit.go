@@ -8,14 +8,14 @@ import (
 	"seedbed"
 )
 
-// MaxAudit is how many entries one call of Audit gives at most.
+// MaxAudit is the largest number of entries that one call of Audit returns.
 const MaxAudit = 1000
 
-// maxAudited bounds each of an entry's two documents, in bytes.
+// maxAudited is the largest size in bytes of each of an entry's two documents.
 const maxAudited = 64 << 10
 
-// audit writes down, in the transaction of what is changed, who asked for it.
-// What nobody asked for, such as the engine's own work, leaves no entry.
+// audit records, in the transaction of the change, who asked for it. c is nil for a change that no
+// request caused, such as the engine's own work, and then there is no entry.
 func audit(tx *Tx, c *seedbed.Change, what string) {
 	if c == nil {
 		return
@@ -23,7 +23,8 @@ func audit(tx *Tx, c *seedbed.Change, what string) {
 	tx.add(intoAudit, micros(now()), clean(c.Actor, 256), c.Role, clean(c.From, 80), clean(c.Request, 512), clean(what, 256), document(c.Before), document(c.Asked))
 }
 
-// document is JSON as a column keeps it: empty for none, and for too much.
+// document returns JSON as a column stores it: empty if there is none, and a note if it is too
+// large.
 func document(j json.RawMessage) string {
 	if len(j) > maxAudited {
 		return `"too large to be kept"`
@@ -43,8 +44,8 @@ func scanAudit(r Row) (e seedbed.AuditEntry, err error) {
 	return e, err
 }
 
-// Audit returns the changes that were asked for, the newest first: those before
-// the entry of that ID (0: from the newest), at most limit and at most MaxAudit.
+// Audit returns the changes that were requested, newest first. It returns those before the entry
+// with ID before (0: from the newest), at most limit and at most MaxAudit.
 func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
 	err = db.view(ctx, "read audit log", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanAudit, `
@@ -55,12 +56,12 @@ func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed
 	return all, err
 }
 
-// CountAudit counts what DropAudit would delete.
+// CountAudit counts the entries that DropAudit would delete.
 func (db *DB) CountAudit(ctx context.Context, before time.Time) (int, error) {
 	return db.count(ctx, "count audit log", `SELECT COUNT(*) FROM audit WHERE at < $1`, before)
 }
 
-// DropAudit forgets the changes before that time, and returns how many.
+// DropAudit deletes the entries older than before, and returns how many there were.
 func (db *DB) DropAudit(ctx context.Context, before time.Time) (int, error) {
 	return db.drop(ctx, "drop audit log", `DELETE FROM audit WHERE at < $1`, before)
 }

@@ -4,8 +4,7 @@ import (
 	"context"
 )
 
-// Queued counts the jobs that wait for somebody to work on them, but no further
-// than most.
+// Queued counts the jobs that wait for an engine. It stops counting at most.
 func (db *DB) Queued(ctx context.Context, most int) (n int, err error) {
 	err = db.view(ctx, "count the queue", func(tx *Tx) error {
 		n, err = value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job WHERE `+live+` AND state = 'queued' LIMIT $1) AS waiting`, most))

@@ -7,19 +7,18 @@ import (
 	"seedbed"
 )
 
-// batchKey is where the transaction of a batch travels with its context.
+// batchKey is the context key of a batch's transaction.
 type batchKey struct{}
 
-// batchOf is the transaction that ctx belongs to; nil outside of a batch.
+// batchOf returns the transaction that ctx belongs to, or nil outside a batch.
 func batchOf(ctx context.Context) *Tx {
 	tx, _ := ctx.Value(batchKey{}).(*Tx)
 	return tx
 }
 
-// batch runs fn in one writing transaction: with the context that it is given,
-// every method of db, and whoever calls them, reads and writes in that
-// transaction. A method that fails undoes what it wrote itself and no more. fn
-// may run more than once.
+// batch runs fn in one writing transaction. Every method of db that is called with fn's context,
+// directly or not, reads and writes in that transaction. A method that fails undoes only its own
+// writes. fn may run more than once.
 func (db *DB) batch(ctx context.Context, what string, fn func(context.Context) error) error {
 	changed, err := db.change(ctx, what, func(tx *Tx) error {
 		if err := fn(context.WithValue(ctx, batchKey{}, tx)); err != nil {
@@ -33,7 +32,7 @@ func (db *DB) batch(ctx context.Context, what string, fn func(context.Context) e
 	return err
 }
 
-// inBatch is update for a method that is called in a batch.
+// inBatch is the form of update for a method that is called in a batch.
 func (db *DB) inBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) error) error {
 	err := savepoint(ctx, tx, func() error {
 		if err := fn(tx); err != nil {
@@ -48,7 +47,7 @@ func (db *DB) inBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) err
 	return err
 }
 
-// viewBatch is batch for what only reads, and sees one state throughout.
+// viewBatch is the form of batch for reading only. All reads see one state of the database.
 func (db *DB) viewBatch(ctx context.Context, what string, fn func(context.Context) error) error {
 	return db.view(ctx, what, func(tx *Tx) error { return fn(context.WithValue(ctx, batchKey{}, tx)) })
 }

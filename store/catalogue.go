@@ -10,11 +10,11 @@ import (
 	"seedbed"
 )
 
-// maxCatalogue bounds the objects of a catalogue that is taken over.
+// maxCatalogue is the largest number of objects in a catalogue that TakeOver accepts.
 const maxCatalogue = 50_000
 
-// Catalogue returns what machines are composed from, as of one moment. What is
-// always there, and is empty, is not in it.
+// Catalogue returns everything that instances are made from, as of one moment. It leaves out the
+// built-in empty objects.
 func (db *DB) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
 	all := seedbed.NameMatch{}
 	err = db.viewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
@@ -52,10 +52,10 @@ func each[T, R any](all []T, of func(T) R) []R {
 	return made
 }
 
-// TakeOver takes a catalogue over in one transaction: what is not there is made,
-// and what is there is changed to be the same. An object that cannot be, since
-// it is wrong or what it names is not there, is a conflict, and then nothing is
-// written at all: that is no error.
+// TakeOver merges a catalogue into the database in one transaction: it creates the objects that are
+// missing and changes the others to match. An object that cannot be written, because it is invalid
+// or refers to something that does not exist, is a conflict. If there is any conflict, nothing is
+// written; the report says so, and the error is nil.
 func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (report seedbed.CatalogueReport, err error) {
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
@@ -71,7 +71,7 @@ func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.Tak
 		}
 		report.Applied = !how.Try && report.Conflicts() == 0
 		if !report.Applied {
-			return errUnchanged // nothing of it is written
+			return errUnchanged // undo all changes
 		}
 		return nil
 	})
@@ -81,12 +81,12 @@ func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.Tak
 // takeover is one object of a catalogue.
 type takeover struct {
 	kind, name string
-	// now is the object as it is, in the form of a catalogue; nil when there is none.
+	// now returns the current object in its catalogue form, or nil if there is none.
 	now          func(ctx context.Context) (any, error)
 	make, change func(ctx context.Context) error
 }
 
-// takeOver takes one object over, and says what became of it.
+// takeOver creates or changes one object, and returns what was done.
 func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
 	change := seedbed.CatalogueChange{Kind: o.kind, Name: clean(o.name, 80), Action: seedbed.CatalogueKept}
 	err := savepoint(ctx, batchOf(ctx), func() error {
@@ -127,7 +127,7 @@ func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.Cata
 	return change, err
 }
 
-// same tells whether two objects are, in their form.
+// same reports whether the JSON forms of two objects are equal.
 func same(a, b any) bool {
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)

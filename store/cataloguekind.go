@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// takeovers are the objects of a catalogue, each after those that it names.
+// takeovers returns the objects of a catalogue, each after the objects that it refers to.
 func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.TakeOver) (all []takeover) {
 	for _, t := range c.System {
 		all = append(all, db.takeSystem(t.Template()))
@@ -33,7 +33,7 @@ func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.TakeOver) (all []takeov
 	return all
 }
 
-// found is the one object of that name in the form of a catalogue; nil without one.
+// found returns the object called name in its catalogue form, or nil if there is none.
 func found[T, R any](ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error), form func(T) R) (any, error) {
 	all, err := read(ctx, seedbed.ExactName(name))
 	if err != nil || len(all) == 0 {

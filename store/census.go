@@ -7,7 +7,8 @@ import (
 	"seedbed"
 )
 
-// Census counts what there is; the jobs that did not succeed are those that ended since then.
+// Census counts everything in the database. Of the jobs that did not succeed, it counts those that
+// ended after since.
 func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, err error) {
 	err = db.view(ctx, "count what there is", func(tx *Tx) error {
 		c = seedbed.Census{Jobs: map[seedbed.JobState]int{}, Since: since}

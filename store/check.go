@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// Check tells how the database is, for doctor.
+// Check reports the state of the database, for the doctor command.
 func (db *DB) Check(ctx context.Context) []seedbed.Check {
 	c := seedbed.Check{Name: "database"}
 	var have int64

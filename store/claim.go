@@ -10,12 +10,12 @@ import (
 	"seedbed"
 )
 
-// claimImage is the kind of claim that an image's name is. What an instance is
-// alone in, its ID, name, MACs and addresses, its own rows claim by their keys.
+// claimImage is the kind of claim that reserves an image's name. The unique values of an instance
+// (ID, name, MACs and addresses) are claimed by the keys of its own rows.
 const claimImage = "image"
 
-// take makes a claim for holder, an image's name. When another has it the error
-// names who.
+// take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
+// and names the job that holds it.
 func take(ctx context.Context, tx *Tx, c seedbed.Claim, holder string) error {
 	n, err := affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
 	if err != nil || n == 1 {
@@ -34,7 +34,7 @@ func take(ctx context.Context, tx *Tx, c seedbed.Claim, holder string) error {
 	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state), Holder: by}
 }
 
-// The rows by which an instance claims something.
+// These queries find the row by which an instance claims a value.
 const (
 	holdsID   = `FROM instance WHERE id = $1`
 	holdsName = `FROM instance WHERE name = $1`
@@ -42,9 +42,9 @@ const (
 	holdsAddr = `FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 AND nic.addr = $2`
 )
 
-// unclaimed refuses what job asks for its instance when another has it already,
-// with the job that made that one as Holder; message is put together of it. In a
-// shared transaction nothing is read: the keys refuse it, and the write is then made alone.
+// unclaimed returns ErrExists if another instance has what job claims for its own. Holder is the
+// job that made that instance; message builds the text. In a shared transaction unclaimed reads
+// nothing: a unique key refuses the write, which is then repeated in a transaction of its own.
 func unclaimed(ctx context.Context, b *Batch, job seedbed.JobID, holds string, message func(held) string, args ...any) error {
 	if b.shared {
 		return nil
@@ -61,7 +61,7 @@ func unclaimed(ctx context.Context, b *Batch, job seedbed.JobID, holds string, m
 	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: message(by), Holder: by.job}
 }
 
-// held is the instance that has something, with the job that made it.
+// held is the instance that has the claimed value, and the job that made it.
 type held struct {
 	name  string
 	job   seedbed.JobID

@@ -11,21 +11,21 @@ import (
 	"seedbed"
 )
 
-// claiming is what differs between databases where jobs are claimed.
+// claiming is what differs between the databases when a job is claimed.
 type claiming struct {
-	// among tells whether kind is one of the list $4, which begins and ends with a comma.
+	// among is the condition that kind is in the list $4, which begins and ends with a comma.
 	among string
-	// lock keeps two who claim at the same time from the same row.
+	// lock prevents two engines from claiming the same row at the same time.
 	lock string
-	// alone keeps everybody else from claiming until the transaction ends, so that
-	// what is counted stays so; empty where there is one writer.
+	// alone prevents all other claims until the transaction ends, so that the counts for the limits
+	// stay true. It is empty for a database with one writer.
 	alone string
 }
 
-// query takes the next job for owner $1 and $2 microseconds of the clock that leases are
-// measured by, which is at $5, and at $3 of the wall clock, among the kinds $4 unless that
-// is empty; no row when there is none. With limits, nodes on which $6 jobs run and
-// pools on which $7 do are left out.
+// query returns the statement that claims the next job, if there is one. Its parameters are the
+// owner ($1), the length of the lease in microseconds ($2), the wall clock ($3), the kinds ($4;
+// empty means any) and the clock that leases are measured by ($5). With limits, it leaves out nodes
+// on which $6 jobs run and pools on which $7 jobs run.
 func (c claiming) query(limits bool) string {
 	free := ""
 	if limits {
@@ -46,17 +46,16 @@ func (c claiming) query(limits bool) string {
 		RETURNING `+jobColumns, "CLOCK", "CAST($5 AS bigint)")
 }
 
-// ClaimJob is ClaimNext for who can run any kind, without limits.
+// ClaimJob is ClaimNext for any kind of job, without limits.
 func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error) {
 	return db.ClaimNext(ctx, seedbed.Claiming{Owner: owner, Lease: lease})
 }
 
-// ClaimNext takes a job that is queued, or whose lease has run out, for the owner
-// and the time of the lease, under an epoch one higher than before: of those of
-// the highest priority the oldest. It leaves jobs of kinds that the asker does not
-// know, that wait for another, or for which there is no room on their node or
-// pool. A queued job becomes running, and one that was cancelled undoing; Attempts
-// grows when a job is taken over. It returns nil when there is nothing to do.
+// ClaimNext claims a job for an owner and the duration of a lease, under the next epoch. The job is
+// queued or its lease has expired; among those, it is the oldest of the highest priority. ClaimNext
+// leaves out jobs of a kind that c does not list, jobs that wait for another job, and jobs whose
+// node or pool is at its limit. A queued job becomes running, and a cancelled one undoing. Attempts
+// grows when a job is taken over. ClaimNext returns nil if there is no job to claim.
 func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, error) {
 	if c.Owner == "" || c.Lease <= 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "claiming a job needs an owner and a lease, not %q and %s", c.Owner, c.Lease)
@@ -105,7 +104,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 	return claimed, nil
 }
 
-// orNone is a limit as the query takes it.
+// orNone returns a limit as the query takes it: the largest integer means no limit.
 func orNone(limit int) int64 {
 	if limit <= 0 {
 		return math.MaxInt64

@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// cronMemory is how far back the slots of a task are remembered, so that a
-// clock that jumps back repeats none.
+// cronMemory is how long the slots of a task are kept, so that a clock that jumps back repeats none
+// of them.
 const cronMemory = 31 * 24 * time.Hour
 
-// CronSlot takes one slot of a task: true for the first who asks, once.
+// CronSlot takes one slot of a task. It returns true only for the first call with that slot.
 func (db *DB) CronSlot(ctx context.Context, task string, slot time.Time) (first bool, err error) {
 	err = db.update(ctx, "take cron slot", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`, clean(task, 80), slot.UnixMicro())
@@ -26,9 +26,9 @@ func (db *DB) CronSlot(ctx context.Context, task string, slot time.Time) (first 
 	return first && err == nil, err
 }
 
-// NotePresence records which instances node's hypervisor has, from a complete
-// inventory taken at that time. Those of its running or stopped instances that
-// are missing get GoneSince, unless they have it; those that are present lose it.
+// NotePresence records which instances the hypervisor of node has, from a complete inventory taken
+// at that time. It sets GoneSince of the node's running or stopped instances that are missing,
+// unless it is set, and clears it for those that are present.
 func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.InstanceID, at time.Time) error {
 	there := make(map[seedbed.InstanceID]bool, len(present))
 	for _, id := range present {
@@ -71,15 +71,15 @@ func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.I
 }
 
 const (
-	// settled is the condition of an instance whose domain ought to be there.
+	// settled is the condition of an instance whose domain must exist.
 	settled = `state IN ('running', 'stopped')`
-	// stale is the condition of one whose addresses may be taken back.
+	// stale is the condition of an instance whose addresses may be released.
 	stale = settled + ` AND held = 0 AND protected = 0 AND gone_since <= $1
 		AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.` + live + `)`
 )
 
-// StaleMappings returns the instances whose domain has been missing since
-// cutoff or longer: running or stopped, neither held nor protected, and in no job's hands.
+// StaleMappings returns the instances whose domain has been missing since cutoff or longer. They
+// are running or stopped, neither held nor protected, and no job works on them.
 func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbed.Instance, err error) {
 	err = db.view(ctx, "list stale mappings", func(tx *Tx) error {
 		all, err = instances(ctx, tx, stale, cutoff.UnixMicro())
@@ -88,10 +88,10 @@ func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbe
 	return all, err
 }
 
-// DropMapping takes back the addresses of an instance, if it is still one that
-// StaleMappings shows, and tells whether it did: it is served no more, its NICs,
-// which claim its MACs and addresses, and leases are deleted, and its state is gone. Its name and
-// volumes stay its own until it is removed.
+// DropMapping releases the addresses of an instance, if StaleMappings would still return it, and
+// reports whether it did. The instance is no longer served. Its NICs, which claim its MACs and
+// addresses, and its DHCP leases are deleted, and its state becomes gone. It keeps its name and
+// volumes until it is removed.
 func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (dropped bool, err error) {
 	err = db.update(ctx, "drop mapping", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE instance SET state = $2, revision = revision + 1, changed = $3 WHERE id = $4 AND `+stale,
@@ -110,7 +110,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 			return err
 		}
 		db.next.forget()
-		// The NICs come first: a lease is written with its NIC's row locked.
+		// The NICs come first, because a lease is written with its NIC's row locked.
 		for _, query := range []string{
 			`DELETE FROM nic WHERE instance = $1`,
 			`DELETE FROM lease WHERE instance = $1`,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// micros is t as a column's unix microseconds; NULL for the zero time.
+// micros returns t as a column stores it, in unix microseconds, or NULL for the zero time.
 func micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -17,10 +17,10 @@ func micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// now is the wall clock as a column keeps it.
+// now returns the wall clock with the precision of a column.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// orNow is t as a column keeps it, or now when t is zero.
+// orNow returns t with the precision of a column, or now if t is zero.
 func orNow(t time.Time) time.Time {
 	if t.IsZero() {
 		return now()
@@ -28,7 +28,7 @@ func orNow(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// flag is a boolean column's value.
+// flag returns b as a boolean column stores it.
 func flag(b bool) int64 {
 	if b {
 		return 1
@@ -36,7 +36,7 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// null is s, or NULL when it is empty.
+// null returns s, or NULL if s is empty.
 func null(s string) any {
 	if s == "" {
 		return nil
@@ -44,7 +44,7 @@ func null(s string) any {
 	return s
 }
 
-// blob is b as a column's value: nil is NULL, and empty is not.
+// blob returns b as a column stores it: nil is NULL, but an empty slice is not.
 func blob(b []byte) any {
 	if b == nil {
 		return nil
@@ -52,7 +52,7 @@ func blob(b []byte) any {
 	return b
 }
 
-// orEmpty makes a nil list an empty one.
+// orEmpty replaces a nil slice with an empty one.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -60,7 +60,7 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// orEmptyMap makes a nil map an empty one.
+// orEmptyMap replaces a nil map with an empty one.
 func orEmptyMap[T any](m map[string]T) map[string]T {
 	if m == nil {
 		return map[string]T{}
@@ -85,7 +85,7 @@ func (c toTime) Scan(src any) error {
 
 type toBlob struct{ b *[]byte }
 
-// Scan implements sql.Scanner. SQLite's driver gives an empty blob as a nil slice.
+// Scan implements sql.Scanner. SQLite's driver returns an empty blob as a nil slice.
 func (c toBlob) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -100,7 +100,7 @@ func (c toBlob) Scan(src any) error {
 
 type toText struct{ v encoding.TextUnmarshaler }
 
-// Scan implements sql.Scanner. The empty text leaves the value as it is.
+// Scan implements sql.Scanner. An empty string leaves the value unchanged.
 func (c toText) Scan(src any) error {
 	s, ok := src.(string)
 	if !ok {
@@ -123,7 +123,7 @@ func (c toJSON) Scan(src any) error {
 	return json.Unmarshal([]byte(s), c.v)
 }
 
-// toParams reads what an instance's templates read: strings, int64 and bools.
+// toParams scans the parameters that an instance's templates read: strings, int64 and bools.
 type toParams struct{ v *map[string]any }
 
 // Scan implements sql.Scanner.
@@ -155,7 +155,7 @@ type asJSON struct{ v any }
 
 // Value implements driver.Valuer.
 func (c asJSON) Value() (driver.Value, error) {
-	switch v := c.v.(type) { // what most have none of
+	switch v := c.v.(type) { // the common empty values, without reflection
 	case []string:
 		if len(v) == 0 && v != nil {
 			return "[]", nil
@@ -173,7 +173,7 @@ func (c asJSON) Value() (driver.Value, error) {
 	return string(b), err
 }
 
-// text is an address as a column's value; the zero address is empty.
+// text returns an address as a column stores it. The zero address is the empty string.
 func text[T interface {
 	comparable
 	fmt.Stringer

@@ -14,7 +14,7 @@ import (
 	"seedbed"
 )
 
-// tables are all that hold state, each after those that it refers to.
+// tables lists all tables that hold state, each after those that it refers to.
 var tables = []string{
 	"setting", "node", "network", "maintenance", "image", "ova", "ova_volume",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk", "userdata", "script",
@@ -25,24 +25,24 @@ var tables = []string{
 	"endpoint", "endpoint_key", "outbox", "token", "audit",
 }
 
-// numbered are the tables that give numbers, which are never given again.
+// numbered lists the tables that assign row numbers, which are never used twice.
 var numbered = []string{
 	"nic", "guest_event", "audit",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk",
 	"userdata", "script", "profile", "ova",
 }
 
-// Copied is how many rows a table had.
+// Copied is the number of rows that were copied of one table.
 type Copied struct {
 	Table string
 	Rows  int64
 }
 
-// Copy brings the content of the SQLite file from.Path into the PostgreSQL
-// database to.DSN, all of it or nothing, and returns what it copied. The file is
-// taken for the length of it, so that no seedbedd works on it, brought up to
-// date as by [Open], and otherwise left as it was. The database must have been
-// migrated by the same release, and be empty: ErrVersion and ErrInUse.
+// Copy copies the content of the SQLite file from.Path to the PostgreSQL database to.DSN, all of it
+// or nothing, and returns the tables that it copied. While it runs it locks the file, so that no
+// seedbedd can use it. It migrates the file as [Open] does, and changes nothing else in it. The
+// database must have been migrated by the same release (ErrVersion if not) and be empty (ErrInUse
+// if not).
 func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 	if from.Path == "" || to.DSN == "" {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a copy goes from an SQLite file to a PostgreSQL database")
@@ -76,7 +76,7 @@ func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 	return done, err
 }
 
-// copyAll copies every table in one transaction of the target.
+// copyAll copies every table, in one transaction of the target.
 func copyAll(ctx context.Context, src *Tx, conn *pgx.Conn, name string) ([]Copied, error) {
 	dst, err := conn.Begin(ctx)
 	if err != nil {
@@ -109,8 +109,8 @@ func copyAll(ctx context.Context, src *Tx, conn *pgx.Conn, name string) ([]Copie
 	return done, dst.Commit(ctx)
 }
 
-// checkTarget locks the target's tables and refuses them unless they are empty
-// and of the source's schema.
+// checkTarget locks the target's tables and returns an error unless they are empty and have the
+// source's schema.
 func checkTarget(ctx context.Context, src *Tx, dst pgx.Tx, name string) error {
 	var made bool
 	if err := dst.QueryRow(ctx, `SELECT to_regclass('version') IS NOT NULL`).Scan(&made); err != nil {
@@ -145,7 +145,7 @@ func checkTarget(ctx context.Context, src *Tx, dst pgx.Tx, name string) error {
 	return nil
 }
 
-// copyTable copies a table's rows and compares how many there are on both sides.
+// copyTable copies a table's rows, and checks that the target then has as many as the source.
 func copyTable(ctx context.Context, src *Tx, dst pgx.Tx, table string) (int64, error) {
 	columns, err := list(ctx, src, value[string], `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table)
 	if err != nil {
@@ -170,7 +170,7 @@ func copyTable(ctx context.Context, src *Tx, dst pgx.Tx, table string) (int64, e
 	return there, err
 }
 
-// source is the rows of an SQLite table for a COPY.
+// source feeds the rows of an SQLite table to a COPY.
 type source struct {
 	rows   *sql.Rows
 	values []any
@@ -191,7 +191,7 @@ func (s *source) Next() bool {
 		return false
 	}
 	for i, v := range s.values {
-		// SQLite's driver gives an empty blob as a nil slice, which pgx takes for NULL.
+		// SQLite's driver returns an empty blob as a nil slice, which pgx would write as NULL.
 		if b, ok := v.([]byte); ok && b == nil {
 			s.values[i] = []byte{}
 		}

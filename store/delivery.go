@@ -9,9 +9,9 @@ import (
 	"seedbed"
 )
 
-// The history is two tables: what has a job, whose id is used up, and the rest.
-// A list leaves the payloads out. What was accepted in the end hides what
-// became of the same delivery before.
+// The history is kept in two tables: deliveries that have a job, whose id is used up, and all
+// others. A list leaves out the payloads. A delivery that was accepted in the end hides the earlier
+// decisions about it.
 const (
 	deliveryRows = `
 		SELECT hook, id, sha256, received, 'accepted' AS decision, '' AS detail, job, peer, headers, %s AS payload FROM delivery WHERE %s
@@ -32,13 +32,13 @@ func scanDelivery(r Row) (d seedbed.Delivery, err error) {
 	return d, nil
 }
 
-// Deliveries returns the newest deliveries first, without their payloads, at
-// most limit and at most 1000.
+// Deliveries returns deliveries without their payloads, newest first, at most limit and at most
+// 1000.
 func (db *DB) Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error) {
 	return db.deliveries(ctx, `1 = 1`, bound(limit, 1000))
 }
 
-// HookDeliveries is Deliveries of one hook.
+// HookDeliveries is like Deliveries, for one hook.
 func (db *DB) HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error) {
 	return db.deliveries(ctx, `hook = $2`, bound(limit, 1000), hook)
 }
@@ -51,8 +51,8 @@ func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []s
 	return all, err
 }
 
-// Delivery returns the delivery with the sender's id that came to hook, with
-// its payload if that was kept.
+// Delivery returns the delivery to hook that has the sender's id, with its payload if that was
+// kept.
 func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery, err error) {
 	const oneOf = `hook = $1 AND id = $2`
 	err = db.view(ctx, "read delivery", func(tx *Tx) error {
@@ -64,7 +64,7 @@ func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery
 	return d, err
 }
 
-// maxDeliveryID bounds the sender's id of a delivery, in bytes.
+// maxDeliveryID is the largest size in bytes of the sender's id of a delivery.
 const maxDeliveryID = 256
 
 func checkDelivery(d seedbed.Delivery) error {
@@ -74,7 +74,7 @@ func checkDelivery(d seedbed.Delivery) error {
 	return nil
 }
 
-// recordDelivery uses up the id of the delivery that asked. The job is there.
+// recordDelivery uses up the id of the request's delivery. The job's row must exist.
 func recordDelivery(tx *Tx, a seedbed.Acceptance) {
 	if a.Delivery == nil {
 		return
@@ -83,8 +83,8 @@ func recordDelivery(tx *Tx, a seedbed.Acceptance) {
 	tx.add(intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
 }
 
-// earlier finds the receipt of a delivery whose id is used up; nil when it is
-// not. In a shared transaction it does not look: the key refuses an id that is.
+// earlier returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
+// does not look, because the unique key refuses such an id.
 func earlier(ctx context.Context, b *Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
 	if b.shared {
 		return nil, nil
@@ -105,8 +105,8 @@ func earlier(ctx context.Context, b *Batch, d seedbed.Delivery) (*seedbed.Receip
 	return &r, nil
 }
 
-// RecordDelivery keeps in the history a delivery that led to no job. The same
-// one may come again, and is then judged anew: the last judgement is kept.
+// RecordDelivery adds to the history a delivery that led to no job. If the sender sends it again,
+// it is evaluated again, and the last decision is kept.
 func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	if err := checkDelivery(d); err != nil {
 		return err

@@ -8,40 +8,40 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// dialect is all that differs between databases.
+// dialect holds everything that differs between the databases.
 type dialect struct {
 	goose      goose.Dialect
 	migrations string
 	claim      claiming
-	// clock reads, in unix microseconds, the clock that leases are measured by;
-	// empty is this process's own.
+	// clock is a query for the clock that leases are measured by, in unix microseconds. It is empty
+	// if that is this process's own clock.
 	clock string
-	// announce tells other processes at the commit that something was written,
-	// in the name of $1; empty where there are no others.
+	// announce is a query that notifies other processes at the commit that something was written;
+	// $1 names this process. It is empty if there can be no other process.
 	announce string
-	// holdInstance locks the row of the instance $1 until the transaction ends; empty
-	// where there is one writer.
+	// holdInstance locks the row of the instance $1 until the transaction ends. It is empty for a
+	// database with one writer.
 	holdInstance string
-	// server is set where the database is a server: several transactions write at
-	// a time, and each statement is a way there and back.
+	// server is set if the database is a server: several transactions write at the same time, and
+	// each statement takes a round trip.
 	server bool
-	// lockFree locks the rows of a query until the transaction ends, and leaves out those that others
-	// have locked. Empty where there is one writer.
+	// lockFree locks the rows of a query until the transaction ends, and skips the rows that other
+	// transactions have locked. It is empty for a database with one writer.
 	lockFree string
-	// facts reads the server's name with its release, and "on" if it flushes to
-	// disk; empty where there is no server.
+	// facts is a query for the server's name with its release, and for "on" if it flushes to disk.
+	// It is empty if there is no server.
 	facts string
-	// writing and reading are the transactions of each kind.
+	// writing and reading are the options of the two kinds of transaction.
 	writing, reading *sql.TxOptions
-	// tries is how often a writing transaction is run that another got in the way of.
+	// tries is how often a writing transaction is attempted if it conflicts with others.
 	tries int
-	// limit bounds one transaction, retries included; 0 is without.
+	// limit bounds the duration of one transaction with its retries; 0 means no limit.
 	limit time.Duration
-	// cause finds which constraint or condition a driver's error is about.
+	// cause finds the constraint or condition behind a driver's error.
 	cause func(error) cause
 }
 
-// leaseClock is the time that leases are measured by.
+// leaseClock returns the time of the clock that leases are measured by.
 func (db *DB) leaseClock(ctx context.Context, tx *Tx) (time.Time, error) {
 	if db.dialect.clock == "" {
 		return db.opened.Add(time.Since(db.opened)), nil

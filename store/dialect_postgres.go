@@ -16,12 +16,11 @@ import (
 	"seedbed"
 )
 
-// Every writing transaction is READ COMMITTED, so that a statement sees what was
-// committed before it, and first locks the row that decides: the job's
-// (hold), the instance's (setState), the network's (lockNetwork), the node's of
-// the feed (nextRevision) or the blob's (retireBlob). Names are decided by
-// unique keys. Where two meet all the same, in a deadlock, a constraint, or a row
-// that is there no more, the transaction is run again.
+// postgres runs every writing transaction as READ COMMITTED, so that a statement sees what was
+// committed before it. The transaction first locks the row that decides: the job's (hold), the
+// instance's (setState), the network's (lockNetwork), the node's of the feed (nextRevision) or the
+// blob's (retireBlob). Unique keys decide about names. If two transactions still conflict, in a
+// deadlock, a constraint or a row that is gone, one of them runs again.
 var postgres = dialect{
 	goose:        goose.DialectPostgres,
 	migrations:   "migrations/postgres",
@@ -40,12 +39,11 @@ var postgres = dialect{
 	cause:   postgresCause,
 }
 
-// connections bounds those of one process, but for the one that listens.
+// connections limits the connections of one process, apart from the one that listens.
 const connections = 12
 
-// session is what each connection is set to. A connection that is gone without
-// a word holds its locks no longer than this; see "Client Connection Defaults"
-// in PostgreSQL's manual.
+// session holds the settings of each connection. They limit how long a connection that was lost
+// without notice keeps its locks; see "Client Connection Defaults" in PostgreSQL's manual.
 var session = map[string]string{
 	"application_name":                    "seedbed",
 	"lock_timeout":                        "10s",
@@ -53,8 +51,7 @@ var session = map[string]string{
 	"idle_in_transaction_session_timeout": "30s",
 }
 
-// parseDSN reads a connection string. Its text, which may hold a password, is
-// in no error.
+// parseDSN parses a connection string. No error contains it, because it may hold a password.
 func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -65,7 +62,7 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 		c.ConnectTimeout = 5 * time.Second
 	}
 	if len(c.Fallbacks) > 0 && c.ValidateConnect == nil {
-		// Several hosts are one cluster, of which one can write.
+		// Several hosts are one cluster, in which one host accepts writes.
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return c, nil
@@ -88,12 +85,12 @@ func (db *DB) openPostgres(ctx context.Context, c Config) error {
 	if err := db.seed(ctx); err != nil {
 		return err
 	}
-	db.memo.deaf.Store(true) // until it listens
+	db.memo.deaf.Store(true) // until the listener is connected
 	db.listening = db.listen(conf)
 	return nil
 }
 
-// postgresCause reads the SQLSTATE; see "PostgreSQL Error Codes" in its manual.
+// postgresCause maps the SQLSTATE of an error; see "PostgreSQL Error Codes" in its manual.
 func postgresCause(err error) cause {
 	if brokenConnection(err) {
 		return causeUnavailable
@@ -109,13 +106,13 @@ func postgresCause(err error) cause {
 		return causeForeignKey
 	case "23502", "23514", "22003": // not null, check, out of range
 		return causeCheck
-	case "22021", "22P05": // bytes or characters that the encoding does not have
+	case "22021", "22P05": // bytes or characters that the encoding cannot represent
 		return causeText
 	case "53100":
 		return causeDiskFull
 	case "40001", "40P01": // serialization, deadlock
 		return causeAgain
-	case "55P03", "57014", "25006", "25P02", "25P03": // lock or statement timeout, read-only (a standby), ended transaction
+	case "55P03", "57014", "25006", "25P02", "25P03": // timeouts, a standby, an ended transaction
 		return causeUnavailable
 	}
 	switch e.Code[:min(2, len(e.Code))] {
@@ -125,8 +122,8 @@ func postgresCause(err error) cause {
 	return causeUnknown
 }
 
-// brokenConnection tells whether an error means that the server cannot be
-// reached, or does not let us in.
+// brokenConnection reports whether err means that the server cannot be reached or refuses the
+// connection.
 func brokenConnection(err error) bool {
 	network, connect := net.Error(nil), (*pgconn.ConnectError)(nil)
 	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
@@ -134,8 +131,7 @@ func brokenConnection(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unstorable tells whether the database refused a parameter because no text
-// column can hold it.
+// unstorable reports whether the database refused a parameter that no text column can store.
 func unstorable(err error) bool {
 	e := (*pgconn.PgError)(nil)
 	return errors.As(err, &e) && postgresCause(e) == causeText

@@ -23,8 +23,8 @@ var sqlite = dialect{
 	cause:      sqliteCause,
 }
 
-// expireLeases ends the leases that a former process left: the lock proves that
-// none of their holders lives, and its clock may have been another.
+// expireLeases ends the leases of an earlier process. The file's lock proves that none of their
+// owners is alive, and that process may have had a different clock.
 func (db *DB) expireLeases(ctx context.Context) error {
 	return db.update(ctx, "expire leases", func(tx *Tx) error {
 		clock, err := db.leaseClock(ctx, tx)
@@ -38,10 +38,10 @@ func (db *DB) expireLeases(ctx context.Context) error {
 	})
 }
 
-// The roles of a connection. The writer's cache holds what one transaction of
-// many accepted requests touches, which would else be written twice; the log is
-// long, so that such a transaction does not begin with a checkpoint; and what takes
-// a statement of many rows back is kept in memory, not in a file.
+// These are the roles of a connection. The writer's cache holds the pages that one transaction of
+// many accepted requests touches, which would otherwise be written twice. The write-ahead log is
+// long, so that such a transaction does not begin with a checkpoint. The journal of a statement of
+// many rows is kept in memory, not in a file.
 const (
 	writer = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)" +
 		"&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8192)&_pragma=temp_store(2)"
@@ -59,11 +59,11 @@ func openSQLite(path, role string) (*sql.DB, error) {
 	if role == examiner {
 		return db, nil
 	}
-	defer db.Close() // it connects to nothing
+	defer db.Close() // db has no connection yet
 	return openPrepared(db, u.String()), nil
 }
 
-// checkFile looks at the database file, if there is one, without changing it.
+// checkFile checks the database file, if there is one, without changing it.
 func checkFile(ctx context.Context, path string) error {
 	if fi, err := os.Stat(path); errors.Is(err, os.ErrNotExist) || err == nil && fi.Size() == 0 {
 		return nil
@@ -97,7 +97,7 @@ func checkFile(ctx context.Context, path string) error {
 	return checkVersion(path, have, need)
 }
 
-// sqliteCause reads SQLite's result code; see https://www.sqlite.org/rescode.html.
+// sqliteCause maps SQLite's result code; see https://www.sqlite.org/rescode.html.
 func sqliteCause(err error) cause {
 	e := (*driver.Error)(nil)
 	if !errors.As(err, &e) {

@@ -10,30 +10,29 @@ import (
 	"seedbed"
 )
 
-// notice is an event as the change that causes it tells it.
+// notice is an event as described by the change that causes it.
 type notice struct {
 	kind string // one of the Event constants of package seedbed
-	// subject is the name of what it is about.
+	// subject is the name of the object that the event is about.
 	subject string
-	// data makes the event's object; nil means that there is nothing to tell. It
-	// is called only when somebody wants it, in the transaction of the change.
+	// data returns the event's object, or nil if there is no event to send. It is called in the
+	// transaction of the change, and only if an endpoint wants the event.
 	data func(context.Context, *Tx) (any, error)
 }
 
-// fixed is the data of a notice that is known already.
+// fixed returns a notice's data function for a known object.
 func fixed(v any) func(context.Context, *Tx) (any, error) {
 	return func(context.Context, *Tx) (any, error) { return v, nil }
 }
 
-// emit writes events into the outbox of each endpoint that wants them, in the
-// transaction of the change. It is the last thing that a transaction does, and
-// does once: the rows of the endpoints are locked by it in the order of their
-// names, so that a seq never becomes visible before a lower one.
+// emit adds events to the outbox of each endpoint that wants them, in the transaction of the
+// change. A transaction calls it once, as its last step: it locks the rows of the endpoints in the
+// order of their names, so that a seq never becomes visible before a lower one.
 func emit(ctx context.Context, tx *Tx, all ...notice) error {
 	return emitBut(ctx, tx, "", all...)
 }
 
-// emitBut is emit for all endpoints but one.
+// emitBut is emit for all endpoints except the one called but.
 func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 	if len(all) == 0 {
 		return nil
@@ -45,7 +44,7 @@ func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 	if err != nil || len(endpoints) == 0 {
 		return err
 	}
-	made := make([][]byte, len(all)) // each event's data, once for all endpoints
+	made := make([][]byte, len(all)) // each event's data, made once for all endpoints
 	for _, e := range endpoints {
 		for i, n := range all {
 			if !e.Wants(n.kind) {
@@ -67,7 +66,7 @@ func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 	return nil
 }
 
-// marshal is the event's object, empty when there is nothing to tell.
+// marshal returns the event's object as JSON, or an empty slice if there is no event to send.
 func (n notice) marshal(ctx context.Context, tx *Tx) ([]byte, error) {
 	v, err := n.data(ctx, tx)
 	if err != nil || v == nil {
@@ -76,7 +75,7 @@ func (n notice) marshal(ctx context.Context, tx *Tx) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// post writes one event into the outbox of one endpoint, if that is still there.
+// post adds one event to the outbox of one endpoint, if the endpoint still exists.
 func post(ctx context.Context, tx *Tx, endpoint string, n notice, data []byte) error {
 	type place struct {
 		seq     int64
@@ -97,5 +96,5 @@ func post(ctx context.Context, tx *Tx, endpoint string, n notice, data []byte) e
 		endpoint, at.seq, messageID(), n.kind, clean(n.subject, 80), string(data), micros(now()), state)
 }
 
-// messageID is an event's own for one endpoint.
+// messageID returns a new ID of an event for one endpoint.
 func messageID() string { return "msg_" + strings.ReplaceAll(uuid.NewString(), "-", "") }

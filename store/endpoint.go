@@ -14,8 +14,8 @@ func scanEndpoint(r Row) (e seedbed.Endpoint, err error) {
 	return e, err
 }
 
-// CreateEndpoint adds a receiver of events, which must come with one key of each
-// version that it signs, and returns it enabled. It is told what happens from then on.
+// CreateEndpoint adds an endpoint and returns it enabled. It must have one key of each version that
+// it signs. It receives the events that happen from then on.
 func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error) {
 	if err := e.Check(); err != nil {
 		return seedbed.Endpoint{}, err
@@ -60,7 +60,7 @@ func readEndpoint(ctx context.Context, tx *Tx, name string) (seedbed.Endpoint, e
 	return e, err
 }
 
-// Endpoint returns the endpoint called name, its keys included.
+// Endpoint returns the endpoint called name, with its keys.
 func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, err error) {
 	err = db.view(ctx, "read endpoint", func(tx *Tx) error {
 		e, err = readEndpoint(ctx, tx, name)
@@ -69,7 +69,7 @@ func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, er
 	return e, err
 }
 
-// Endpoints returns all endpoints by name, their keys included.
+// Endpoints returns all endpoints sorted by name, with their keys.
 func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error) {
 	err = db.view(ctx, "list endpoints", func(tx *Tx) error {
 		if all, err = list(ctx, tx, scanEndpoint, `SELECT `+endpointColumns+` FROM endpoint ORDER BY name`); err != nil {
@@ -85,7 +85,7 @@ func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error)
 	return all, err
 }
 
-// DeleteEndpoint removes an endpoint with everything that is on its way to it.
+// DeleteEndpoint removes an endpoint and all its pending deliveries.
 func (db *DB) DeleteEndpoint(ctx context.Context, name string) error {
 	return db.update(ctx, "delete endpoint", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)

@@ -6,15 +6,14 @@ import (
 	"seedbed"
 )
 
-// ChangeEndpoint changes an endpoint. What is on its way to it keeps its seq,
-// and with another URL is due at once, there: what fails at the old one counts for
-// nothing any more, and an attempt that is under way is made again.
+// ChangeEndpoint changes an endpoint. Pending deliveries keep their seq. A new URL makes them due
+// at once: failures at the old URL no longer count, and an attempt in progress is repeated.
 //
-// Enabling it forgets its failures; while it is disabled, what is pending is
-// skipped, and so is what happens.
+// Enabling an endpoint clears its failures. Disabling it skips its pending deliveries, and the
+// events that happen while it is disabled.
 func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (e seedbed.Endpoint, err error) {
 	err = db.update(ctx, "change endpoint", func(tx *Tx) error {
-		// The row is locked first: it is read, and written as a whole.
+		// Lock the row first, because it is read and then written as a whole.
 		if err := exec(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil {
 			return err
 		}
@@ -52,7 +51,8 @@ func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.En
 	return e, err
 }
 
-// moveEndpoint lets an endpoint begin anew where it is now.
+// moveEndpoint clears an endpoint's failures, backoff and lease, so that it starts fresh at its new
+// URL.
 func moveEndpoint(ctx context.Context, tx *Tx, name string) error {
 	err := exec(ctx, tx, `UPDATE endpoint SET epoch = epoch + 1, owner = '', lease_until = NULL, failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
 	if err != nil {
@@ -61,9 +61,9 @@ func moveEndpoint(ctx context.Context, tx *Tx, name string) error {
 	return exec(ctx, tx, `UPDATE outbox SET next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name)
 }
 
-// disable keeps why, unless the endpoint was disabled before, and tells the
-// others. Their rows are locked after this one's, out of the order of emit: where
-// two are in each other's way for that, one is run again.
+// disable disables an endpoint, stores why unless it was disabled before, and notifies the other
+// endpoints. It locks their rows after this one, not in the order of emit; if that causes a
+// deadlock, one of the transactions runs again.
 func disable(ctx context.Context, tx *Tx, name, why string) error {
 	why = clean(why, maxText)
 	n, err := affect(ctx, tx, `UPDATE endpoint SET enabled = 0, reason = $1 WHERE name = $2 AND enabled = 1`, why, name)

@@ -11,10 +11,10 @@ import (
 	"seedbed"
 )
 
-// The bounds of an endpoint's HMAC key in bytes, as Standard Webhooks has them.
+// The size limits of an endpoint's HMAC key in bytes, from Standard Webhooks.
 const minEndpointKey, maxEndpointKey = 24, 64
 
-// newEndpointKeys names keys, at most one of each version.
+// newEndpointKeys checks keys, at most one of each version, and gives them IDs.
 func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.EndpointKey, error) {
 	if len(keys) == 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes without a key: want one of each version that it signs", endpoint)
@@ -54,7 +54,7 @@ func addKeys(ctx context.Context, tx *Tx, endpoint string, keys []seedbed.Endpoi
 	return nil
 }
 
-// endpointKeys are the keys that sign now, the oldest first.
+// endpointKeys returns the keys that currently sign, oldest first.
 func endpointKeys(ctx context.Context, tx *Tx, name string) ([]seedbed.EndpointKey, error) {
 	return list(ctx, tx, func(r Row) (k seedbed.EndpointKey, err error) {
 		err = r.Scan(&k.ID, &k.Version, toBlob{&k.Key}, &k.Public, toTime{&k.Created}, toTime{&k.Expires})
@@ -63,9 +63,9 @@ func endpointKeys(ctx context.Context, tx *Tx, name string) ([]seedbed.EndpointK
 		name, micros(now()))
 }
 
-// RotateEndpointKeys adds keys, one of each version that is to be signed from
-// now on. Those that there are sign for the time of the overlap still, beside
-// them. More than [seedbed.MaxEndpointKeys] of a version give ErrConflict.
+// RotateEndpointKeys adds keys, one of each version that the endpoint signs from now on. The
+// existing keys keep signing beside them for the duration of overlap. More than
+// [seedbed.MaxEndpointKeys] of a version is ErrConflict.
 func (db *DB) RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (e seedbed.Endpoint, err error) {
 	if keys, err = newEndpointKeys(name, keys); err != nil {
 		return e, err
@@ -74,7 +74,7 @@ func (db *DB) RotateEndpointKeys(ctx context.Context, name string, keys []seedbe
 		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is none", overlap)
 	}
 	err = db.update(ctx, "rotate key of endpoint", func(tx *Tx) error {
-		// The endpoint's row is locked, so that two rotations take turns.
+		// Lock the endpoint's row, so that two rotations run one after the other.
 		if n, err := affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
 			return orMissing(err, name)
 		}

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// RenewLease extends the lease to that long from now, and tells whether someone
-// asked for the job to be cancelled.
+// RenewLease extends the lease to end at lease from now, and reports whether the job is to be
+// cancelled.
 func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
 	if lease <= 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
@@ -28,15 +28,14 @@ func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Dur
 	return cancel && err == nil, err
 }
 
-// Release gives a job back unfinished: another may take it over at once, which
-// does not count as an attempt.
+// Release gives a job back unfinished. Another engine may take it over at once, which does not
+// count as an attempt.
 func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
 	return db.Postpone(ctx, ref, 0, false)
 }
 
-// Postpone gives a job back unfinished, to be taken over once the time is over, or
-// as soon as it is cancelled. Unless spent is set, the attempt that it was held for
-// does not count.
+// Postpone gives a job back unfinished. Another engine may take it over after wait, or as soon as
+// the job is cancelled. The current attempt does not count unless spent is set.
 func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
 	return db.update(ctx, "give back job", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
@@ -58,14 +57,14 @@ func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Durati
 	})
 }
 
-// CancelJob marks a job that can be undone: its holder sees it soon, and undoes
-// it. One that has not begun ends at once, and one that waits for its next attempt
-// is undone at once. Asking again changes nothing. A job that has ended, an import
-// whose image is complete, or a rebuild that removes the former disks, gives
-// ErrConflict, and a job that only goes forward ErrInvalid.
+// CancelJob marks a job to be cancelled; its owner soon sees that and undoes it. A job that has not
+// started ends at once, and a job that waits for its next attempt is undone at once. Cancelling a
+// job twice changes nothing. CancelJob returns ErrConflict for a job that has ended, an import
+// whose image is complete, or a rebuild that removes the old disks. It returns ErrInvalid for a job
+// that cannot be undone.
 func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 	return db.update(ctx, "cancel job", func(tx *Tx) error {
-		// The row is locked, so that it is not claimed or ended meanwhile.
+		// Lock the row, so that the job is neither claimed nor ended before the commit.
 		j, err := one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
 		switch {
@@ -95,7 +94,7 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 	})
 }
 
-// cancel marks a job whose row is locked, and says so in its history.
+// cancel marks a job whose row is locked, and adds said to its history.
 func (db *DB) cancel(ctx context.Context, tx *Tx, j seedbed.Job, said string) error {
 	if err := exec(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1`, j.ID); err != nil {
 		return err
@@ -112,7 +111,7 @@ func (db *DB) cancel(ctx context.Context, tx *Tx, j seedbed.Job, said string) er
 	return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, micros(clock), j.ID)
 }
 
-// orConflict is err, or when there is none an ErrConflict with that text.
+// orConflict returns err, or an ErrConflict with the given text if err is nil.
 func orConflict(err error, format string, args ...any) error {
 	if err == nil {
 		err = seedbed.Errorf(seedbed.ErrConflict, format, args...)

@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// cause is what a driver's error is about.
+// cause is the condition behind a driver's error.
 type cause int
 
 const (
@@ -19,17 +19,17 @@ const (
 	causeUnique
 	causeForeignKey
 	causeCheck
-	causeText // a text that the database cannot hold
+	causeText // a text that the database cannot store
 	causeDiskFull
 	causeUnavailable
-	causeAgain // others were in the way: the transaction is to be run again
+	causeAgain // a conflict with another transaction; run this one again
 )
 
-// errAgain ends a transaction that found something and, looking again, did not:
-// it is run again. It comes only where several write at once.
+// errAgain ends a transaction that read a row which was gone when it read again. The transaction is
+// run again. It occurs only in a database with several writers.
 var errAgain = errors.New("the rows changed meanwhile")
 
-// fail gives err, which came while doing what, the kind that callers match.
+// fail wraps err, which occurred while doing what, in the kind of error that callers match.
 func (db *DB) fail(ctx context.Context, what string, err error) error {
 	if e := (*seedbed.Error)(nil); errors.As(err, &e) {
 		return err
@@ -57,8 +57,7 @@ func (db *DB) fail(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// clean makes a stranger's or an error's text fit for a text column: valid
-// UTF-8 without NUL, at most max bytes.
+// clean makes untrusted text fit for a text column: valid UTF-8 without NUL, at most max bytes.
 func clean(s string, max int) string {
 	if len(s) > max {
 		for max > 0 && !utf8.RuneStart(s[max]) {
@@ -69,5 +68,5 @@ func clean(s string, max int) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
-// maxText bounds messages and errors that are kept, in bytes.
+// maxText is the largest size in bytes of a message or error that is stored.
 const maxText = 4 << 10

@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// addEvent appends to a job's history. The job's row is locked by it, so seq
-// has no gaps and never becomes visible out of order.
+// addEvent appends to a job's history. Its UPDATE locks the job's row, so that seq has no gaps and
+// events become visible in order.
 func addEvent(tx *Tx, job seedbed.JobID, e seedbed.Event) {
 	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
 	tx.Later(`INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)
@@ -15,8 +15,8 @@ func addEvent(tx *Tx, job seedbed.JobID, e seedbed.Event) {
 		job, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
 }
 
-// addEvents appends to the history of a job whose row is locked, and whose last
-// event so far is that of the number seq. The caller adds them to the job's count.
+// addEvents appends to the history of a job whose row is locked. seq is the number of the job's
+// last event. The caller updates the job's count of events.
 func addEvents(tx *Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
 	for _, e := range all {
 		seq++
@@ -24,14 +24,13 @@ func addEvents(tx *Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
 	}
 }
 
-// firstEvent begins the history of a job that was just added, whose count of
-// events starts at the one.
+// firstEvent starts the history of a job that was just inserted with a count of one event.
 func firstEvent(tx *Tx, job seedbed.JobID, msg string) {
 	tx.add(intoEvent, job, 1, micros(now()), "info", "", clean(msg, maxText), 0, 0, 0)
 }
 
-// LogEvent appends to the history of a job that is held. Job and Seq are set
-// here, and At when it is zero; Progress, 0 to 100, becomes the job's too.
+// LogEvent appends to the history of a job that ref owns. It sets Job and Seq, and sets At if that
+// is zero. Progress (0 to 100) also becomes the job's progress.
 func (db *DB) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event) error {
 	if err := whole(&e); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (db *DB) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event)
 	})
 }
 
-// whole fills in what an event leaves out, and bounds its numbers.
+// whole sets the defaults of an event, and clips its numbers to their range.
 func whole(e *seedbed.Event) error {
 	switch e.Level {
 	case "":
@@ -65,8 +64,8 @@ func scanEvent(r Row) (e seedbed.Event, err error) {
 	return e, err
 }
 
-// Events returns the history of a job after seq after, oldest first, at most
-// limit and at most 1000.
+// Events returns the events of a job with a seq greater than after, oldest first, at most limit and
+// at most 1000.
 func (db *DB) Events(ctx context.Context, id seedbed.JobID, after int64, limit int) (all []seedbed.Event, err error) {
 	err = db.view(ctx, "list events", func(tx *Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {

@@ -7,11 +7,12 @@ import (
 	"seedbed"
 )
 
-// placedMost is how many events are given their place in one transaction.
+// placedMost is how many events are placed in one transaction.
 const placedMost = 1000
 
-// placeEvents gives the events that have none their place in the order of all, and
-// gives the last place. It wakes nobody: that events have a place is not news.
+// placeEvents gives each event without a place one in the order of all jobs' events, and returns
+// the last place. It notifies no one, because an event's place is not a change that anyone waits
+// for.
 func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 	for {
 		placed := 0
@@ -19,7 +20,7 @@ func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 			if err := exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
 				return err
 			}
-			// The row is locked: others wait here, and then see what this one placed.
+			// Lock the row: concurrent calls wait here, and then see what this one placed.
 			if last, err = value[int64](tx.QueryRowContext(ctx, `UPDATE event_order SET last = last WHERE one = 1 RETURNING last`)); err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 	}
 }
 
-// unplaced tells whether there are events without a place.
+// unplaced reports whether there are events without a place.
 func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
 	err = db.view(ctx, "look for events", func(tx *Tx) error {
 		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job_event WHERE place IS NULL LIMIT 1) AS few`))
@@ -56,8 +57,8 @@ func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
 	return found, err
 }
 
-// ordered has every event have its place. Of many who ask at once in this
-// process, one writes.
+// ordered ensures that every event has a place. If several goroutines call it at the same time, one
+// of them writes.
 func (db *DB) ordered(ctx context.Context) error {
 	more, err := db.unplaced(ctx)
 	if err != nil || !more {
@@ -74,7 +75,7 @@ func (db *DB) ordered(ctx context.Context) error {
 	return nil
 }
 
-// LastPlace is the place of the newest event of all jobs; 0 when there never was one.
+// LastPlace returns the place of the newest event of all jobs, or 0 if there has never been one.
 func (db *DB) LastPlace(ctx context.Context) (int64, error) {
 	last, err := db.placeEvents(ctx)
 	if err != nil {
@@ -83,9 +84,8 @@ func (db *DB) LastPlace(ctx context.Context) (int64, error) {
 	return last, nil
 }
 
-// EventsOfAll returns the events of all jobs behind a place, in the order of
-// their places, at most limit and at most 1000. Whoever asks with the place of
-// the last one that it has misses none.
+// EventsOfAll returns the events of all jobs after a place, in the order of their places, at most
+// limit and at most 1000. A caller that passes the place of its last event misses none.
 func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.PlacedEvent, err error) {
 	if err := db.ordered(ctx); err != nil {
 		return nil, err

@@ -15,10 +15,9 @@ import (
 	"seedbed"
 )
 
-// Publish makes node serve the instance of a running job from the revision
-// that it returns on. The documents go out as blobs, which the record names; a
-// nil one means none. The instance's maintenance events are added to the record.
-// The same record again keeps its revision.
+// Publish makes node serve the instance of a running job, from the revision that it returns. The
+// documents become blobs that the record refers to; nil means no document. Publish adds the
+// instance's maintenance events to the record. Publishing an equal record again keeps its revision.
 func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error) {
 	if err := checkNode(node); err != nil {
 		return 0, err
@@ -33,8 +32,8 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		if err := publishable(ctx, tx, ref, g.ID); err != nil {
 			return nil, err
 		}
-		// A change of the instance that has found no record is over before this one is,
-		// so that who looks at the instance afterwards sees it. The order is that of Refresh.
+		// A concurrent change of the instance that found no record to update must end before this
+		// transaction reads the instance. The locks are taken in the order of Refresh.
 		if lock := db.dialect.holdInstance; lock != "" {
 			if err := exec(ctx, tx, lock, g.ID); err != nil {
 				return nil, err
@@ -56,7 +55,7 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 			revision = old.revision
 			return nil, errUnchanged
 		}
-		// The node's row is locked before any blob, here and in bury.
+		// Lock the node's row before any blob, here and in bury.
 		if revision, err = nextRevision(ctx, tx, node); err != nil {
 			return nil, err
 		}
@@ -79,11 +78,12 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 	return revision, nil
 }
 
-// FeedHint is closed when a job of this process next publishes or retracts an
-// instance: what comes on any other way only rings [DB.Hint]. It is only a hint, as that is.
+// FeedHint returns a channel that is closed when a job of this process next publishes or retracts
+// an instance. All other changes of the feed only close the channel of [DB.Hint]. Like that one, it
+// is only a hint.
 func (db *DB) FeedHint() <-chan struct{} { return db.published.next() }
 
-// keepBlobs keeps the documents, in the order in which retireBlobs locks them.
+// keepBlobs stores the documents, in the order in which retireBlobs locks them.
 func keepBlobs(ctx context.Context, tx *Tx, docs seedbed.Documents) error {
 	named := map[string][]byte{sumOf(blobOf(docs.UserData)): docs.UserData, sumOf(blobOf(docs.VendorData)): docs.VendorData}
 	for _, sum := range slices.Sorted(maps.Keys(named)) {
@@ -98,7 +98,7 @@ func keepBlobs(ctx context.Context, tx *Tx, docs seedbed.Documents) error {
 	return nil
 }
 
-// blobOf names a document; nil for none.
+// blobOf returns the reference to a document, or nil if data is nil.
 func blobOf(data []byte) *seedbed.Blob {
 	if data == nil {
 		return nil
@@ -114,8 +114,8 @@ func sumOf(b *seedbed.Blob) string {
 	return b.SHA256
 }
 
-// Retract makes node stop serving the instance of a job, from the revision that
-// it returns on. Again, it keeps its revision; it is 0 when node never had the instance.
+// Retract makes node stop serving the instance of a job, from the revision that it returns.
+// Retracting it again keeps the revision. The revision is 0 if node never served the instance.
 func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error) {
 	if err := checkNode(node); err != nil {
 		return 0, err
@@ -142,7 +142,7 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 	return revision, nil
 }
 
-// holdFor is hold of a job that is about that instance and in one of those states.
+// holdFor is hold for a job that must be about instance id and in one of states.
 func holdFor(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
 	j, err := hold(ctx, tx, ref)
 	if err != nil {
@@ -167,13 +167,13 @@ func checkNode(node string) error {
 	return nil
 }
 
-// served is a row of the feed; a tombstone has no record.
+// served is a row of the feed. A tombstone has an empty record.
 type served struct {
 	revision             int64
 	record, blob, vendor string
 }
 
-// readServed reads what node has of an instance, the zero value when nothing.
+// readServed reads a node's row of an instance, or the zero value if there is none.
 func readServed(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) (served, error) {
 	return one(ctx, tx, func(r Row) (s served, err error) {
 		var record, blob, vendor sql.NullString
@@ -183,8 +183,8 @@ func readServed(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID)
 	}, nil, `SELECT revision, record, blob, vendor FROM feed WHERE node = $1 AND instance = $2`, node, id)
 }
 
-// nextRevision counts the node's revision up and locks it until the transaction
-// ends, so that no revision becomes visible before a lower one.
+// nextRevision increments the node's revision and locks it until the transaction ends, so that no
+// revision becomes visible before a lower one.
 func nextRevision(ctx context.Context, tx *Tx, node string) (int64, error) {
 	if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 		return 0, err
@@ -192,7 +192,7 @@ func nextRevision(ctx context.Context, tx *Tx, node string) (int64, error) {
 	return one(ctx, tx, value[int64], nil, `UPDATE feed_node SET revision = revision + 1 WHERE node = $1 RETURNING revision`, node)
 }
 
-// retractAll takes an instance out of the feed of every node that serves it.
+// retractAll removes an instance from the feed of every node that serves it.
 func retractAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) error {
 	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
@@ -210,8 +210,8 @@ func retractAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) er
 	return nil
 }
 
-// bury makes a record a tombstone. Of those the node keeps the newest only:
-// who comes back from before the others starts from a snapshot.
+// bury replaces a record with a tombstone. The node keeps only its newest tombstones; a follower
+// that has not read the older ones gets a snapshot.
 func bury(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, old served, keep int) (int64, error) {
 	revision, err := nextRevision(ctx, tx, node)
 	if err != nil {
@@ -235,22 +235,22 @@ func bury(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, old s
 	return revision, exec(ctx, tx, `UPDATE feed_node SET floor = $1 WHERE node = $2`, floor, node)
 }
 
-// blobGrace is how long a blob outlives its last record, for a follower that
-// has read the record and not yet asked for the blob.
+// blobGrace is how long a blob outlives its last record, for a follower that has read the record
+// but not yet fetched the blob.
 const blobGrace = time.Hour
 
-// retireBlobs marks the blobs of a record that is gone.
+// retireBlobs marks the blobs of an old record as unused.
 func retireBlobs(ctx context.Context, tx *Tx, old served) error {
 	return cmp.Or(retireBlob(ctx, tx, min(old.blob, old.vendor)), retireBlob(ctx, tx, max(old.blob, old.vendor)))
 }
 
-// retireBlob marks a blob, unless a record has it, and deletes those that were
-// marked long ago.
+// retireBlob marks a blob as unused, unless a record refers to it, and deletes the blobs that were
+// marked more than blobGrace ago.
 func retireBlob(ctx context.Context, tx *Tx, sum string) error {
 	t := now()
 	if sum != "" {
-		// Whoever publishes the blob locks its row too: with the lock held, the
-		// next statement sees the record of one who came first.
+		// A transaction that publishes the blob also locks its row. After this lock, the next
+		// statement sees the record of such a transaction.
 		if err := exec(ctx, tx, `UPDATE blob SET unused_since = unused_since WHERE sha256 = $1`, sum); err != nil {
 			return err
 		}

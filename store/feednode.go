@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// NodeBlob is Blob for a document that a record which node serves names; else it is
-// seedbed.ErrNotFound, as one that does not exist.
+// NodeBlob is like Blob, but only for a document that a record of node refers to. Any other
+// document is seedbed.ErrNotFound, like one that does not exist.
 func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *Tx) error {
 		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
@@ -23,8 +23,8 @@ func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, e
 	return data, err
 }
 
-// NodeGuests are those of ids that node serves, or has served not long ago and
-// no other node serves now.
+// NodeGuests returns those of ids that node serves, or served recently and no other node serves
+// now.
 func (db *DB) NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) (own []seedbed.InstanceID, err error) {
 	if len(ids) == 0 {
 		return nil, nil

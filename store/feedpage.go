@@ -9,10 +9,10 @@ import (
 	"seedbed"
 )
 
-// FeedPage returns what changed for node after revision since, in the order of
-// revisions, or a snapshot of everything that it serves when since is of
-// another generation, before what is still known, or after the head. At most
-// 1000 changes come at once; the page's Revision says how far it goes.
+// FeedPage returns what changed for node after revision since, in the order of revisions, at most
+// 1000 changes. It returns a snapshot of everything that the node serves if since belongs to
+// another generation, is older than the oldest tombstone kept, or is after the head. The page's
+// Revision is the last one that the page covers.
 func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string) (page seedbed.FeedPage, err error) {
 	if err := checkNode(node); err != nil {
 		return page, err
@@ -63,7 +63,7 @@ func scanChange(r Row) (c seedbed.FeedChange, err error) {
 	return c, nil
 }
 
-// Blob returns the document of that lower-case hexadecimal SHA-256.
+// Blob returns the document with that lower-case hexadecimal SHA-256.
 func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *Tx) error {
 		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
@@ -75,9 +75,9 @@ func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) 
 	return data, err
 }
 
-// SetApplied records that node serves everything up to revision, as of at. A
-// lower revision than before does not take it back. One that was never given
-// out is ErrConflict: the node follows another database.
+// SetApplied records that node serves everything up to revision, as of at. A lower revision than
+// the recorded one does not replace it. A revision that was never assigned is ErrConflict: the node
+// follows another database.
 func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at time.Time) error {
 	if err := checkNode(node); err != nil {
 		return err
@@ -101,12 +101,12 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 	return err
 }
 
-// AppliedHint is closed when this process next records what a node has applied.
-// It is only a hint, as [DB.Hint] is.
+// AppliedHint returns a channel that is closed when this process next records what a node has
+// applied. Like that of [DB.Hint], it is only a hint.
 func (db *DB) AppliedHint() <-chan struct{} { return db.applied.next() }
 
-// Applied returns the revision that node said it serves, and when; 0 and the
-// zero time for a node that said nothing yet.
+// Applied returns the last revision that node reported to serve, and when. It returns 0 and the
+// zero time if the node has not reported.
 func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
 	err = db.view(ctx, "read applied revision", func(tx *Tx) error {
 		_, err := one(ctx, tx, func(r Row) (struct{}, error) {

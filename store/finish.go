@@ -6,9 +6,9 @@ import (
 	"seedbed"
 )
 
-// Finish ends a job: its terminal state, its last event, and what becomes of
-// the instance or image, in one transaction. A job that succeeded keeps no
-// error; another keeps the first that it was given.
+// Finish ends a job in one transaction: it writes the job's terminal state and its last event, and
+// settles its instance or image. A job that succeeded keeps no error. Any other job keeps its first
+// error.
 func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome) error {
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", clean(string(o.State), 80))
@@ -26,7 +26,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	const what = "finish job"
 	fn := func(ctx context.Context, b *Batch) ([]notice, error) { return nil, write(ctx, b) }
 	switch {
-	case o.Drop || o.ImageState != "": // rows that others remember
+	case o.Drop || o.ImageState != "": // rows that other caches hold
 		return db.update(ctx, what, func(tx *Tx) error { return write(ctx, alone(tx)) })
 	case o == seedbed.Outcome{State: seedbed.JobSucceeded}:
 		return db.ofHolder(ctx, what, ref, fn)
@@ -34,8 +34,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	return db.share(ctx, what, fn)
 }
 
-// end writes the end of a job whose row is locked, and what follows from it for
-// those that come after.
+// end writes the end of a job whose row is locked, and starts or ends the jobs that wait for it.
 func (db *DB) end(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if err := db.settle(ctx, tx, j, o); err != nil {
 		return err
@@ -63,7 +62,7 @@ func (db *DB) end(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome)
 	return db.endDependents(ctx, tx, j)
 }
 
-// settle decides what becomes of the job's instance or image.
+// settle updates or removes the job's instance or image.
 func (db *DB) settle(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	switch {
 	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
@@ -86,7 +85,7 @@ func (db *DB) settle(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outco
 	return nil
 }
 
-// ending is the last event of a job.
+// ending returns the last event of a job.
 func ending(j seedbed.Job, o seedbed.Outcome) seedbed.Event {
 	e := seedbed.Event{Stage: j.Stage, Progress: j.Progress}
 	switch o.State {

@@ -9,21 +9,20 @@ import (
 	"seedbed"
 )
 
-// The bounds of what guests leave behind.
+// The limits of what guests report.
 const (
-	// MaxGuestEvents is how many events one call may bring.
+	// MaxGuestEvents is the largest number of events in one call.
 	MaxGuestEvents = 10000
-	maxFields      = 4 << 10 // bytes, as the guest plane clips them
+	maxFields      = 4 << 10 // in bytes, as the guest plane clips them
 	maxPath        = 1 << 10
 	maxSpool       = 128
 )
 
-// AddGuestEvents records what guests did on node, as its spool delivers it: an
-// event that came before, by (node, spool, Seq), is ignored. A lease renews the
-// table of leases; the first fetch of user-data and the first report set the
-// instance's Fetched and Reported. Events of an unknown instance are kept too;
-// of each instance the newest 10000 are. What only tells of accesses gives no
-// hint, since nobody waits for that.
+// AddGuestEvents records what guests did on node, as its spool delivers it. An event that was
+// recorded before, by (node, spool, Seq), is ignored. A DHCP lease updates the table of leases. The
+// first fetch of user-data and the first report set the instance's Fetched and Reported. Events of
+// an unknown instance are kept too; of each instance the newest 10000 are kept. Events that are
+// only accesses give no hint, because no one waits for them.
 func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
 	if err := checkNode(node); err != nil {
 		return err
@@ -80,7 +79,7 @@ func insertGuestEvent(ctx context.Context, tx *Tx, node, spool string, e seedbed
 	return n == 1, err
 }
 
-// clipFields keeps what fits, by name.
+// clipFields keeps the fields that fit, in the order of their names.
 func clipFields(fields map[string]string) map[string]string {
 	var kept map[string]string
 	room := maxFields
@@ -99,7 +98,7 @@ func clipFields(fields map[string]string) map[string]string {
 	return kept
 }
 
-// takeEffect does what an event means for its instance.
+// takeEffect applies an event to its instance.
 func takeEffect(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 	const first = ` revision = revision + 1, changed = $1 WHERE id = $3`
 	switch {
@@ -115,8 +114,8 @@ func takeEffect(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 	return nil
 }
 
-// fetchedUserData tells whether the guest got its user-data, or learned that it
-// has none (404). A refusal, such as one for want of a token, is neither.
+// fetchedUserData reports whether the guest got its user-data, or learned that it has none (404). A
+// refusal, such as for a missing token, does not count.
 func fetchedUserData(e seedbed.GuestEvent) bool {
 	path := strings.TrimSuffix(e.Path, "/")
 	switch e.Kind {
@@ -131,12 +130,13 @@ func fetchedUserData(e seedbed.GuestEvent) bool {
 	return (e.Method == "" || e.Method == "GET") && (e.Status < 400 || e.Status == 404)
 }
 
-// renewLease keeps the latest end of the lease of a NIC that exists.
+// renewLease records the end of the DHCP lease of an existing NIC. An earlier end does not replace
+// a later one.
 func renewLease(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 	if e.Until.IsZero() {
 		return nil
 	}
-	// The NIC's row is locked, so that nobody takes its address back meanwhile.
+	// Lock the NIC's row, so that its address is not released before the commit.
 	if err := exec(ctx, tx, `UPDATE nic SET idx = idx WHERE mac = $1 AND instance = $2`, e.MAC.String(), e.Instance); err != nil {
 		return err
 	}
@@ -154,8 +154,8 @@ func scanGuestEvent(r Row) (e seedbed.GuestEvent, err error) {
 	return e, err
 }
 
-// GuestEvents returns what an instance did, the latest recorded first, at most
-// limit and at most 10000.
+// GuestEvents returns the events of an instance, the last recorded first, at most limit and at most
+// 10000.
 func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
 	err = db.view(ctx, "list guest events", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanGuestEvent, `

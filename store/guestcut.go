@@ -6,11 +6,11 @@ import (
 	"seedbed"
 )
 
-// Finding the end of what is kept of an instance walks over all of it, so it is
-// not done with every call but once in guestMargin events of that instance, and
-// with its first since the program began, which knows nothing of what came before.
+// Finding the oldest event to keep reads all kept events of an instance. So an instance is not cut
+// at every call, but once in guestMargin events, and at its first events since the program started,
+// when the count of earlier ones is unknown.
 
-// overdue are the instances whose events are to be cut once added have come.
+// overdue returns the instances whose events must be cut after added.
 func (db *DB) overdue(added map[seedbed.InstanceID]int) (cut []seedbed.InstanceID) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -22,8 +22,8 @@ func (db *DB) overdue(added map[seedbed.InstanceID]int) (cut []seedbed.InstanceI
 	return cut
 }
 
-// countGuestEvents takes note of what was committed. It remembers a bounded
-// number of instances: one that is forgotten is cut early the next time.
+// countGuestEvents counts the events that were committed. It remembers a bounded number of
+// instances; one that it forgets is cut early the next time.
 func (db *DB) countGuestEvents(added map[seedbed.InstanceID]int, cut []seedbed.InstanceID) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -8,20 +8,20 @@ import (
 	"seedbed/store/groupcommit"
 )
 
-// heldJob is a job whose row is locked, with what a step has to know of its history.
+// heldJob is a job whose row is locked, with the part of its history that a step needs.
 type heldJob struct {
 	seedbed.Job
-	events int64                         // so many events
+	events int64                         // the number of its events
 	stages map[string]seedbed.StageState // by name
 }
 
-// hold is hold with the job's history. In a shared transaction it has been read for
-// all. One that is not there, because another has locked it or it is
-// not held, is left to the write alone.
+// hold is like the function hold, and adds the job's history. In a shared transaction all jobs of
+// the batch were read before. If the job is missing then, because another transaction has locked it
+// or ref no longer owns it, the write runs in a transaction of its own.
 func (b *Batch) hold(ctx context.Context, ref seedbed.JobRef) (*heldJob, error) {
 	if b.shared {
 		if j := b.jobs[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
-			delete(b.jobs, ref.ID) // a second write of the job goes apart
+			delete(b.jobs, ref.ID) // a second write of the job runs in its own transaction
 			return j, nil
 		}
 		return nil, errApart
@@ -60,7 +60,7 @@ func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write])
 	return err
 }
 
-// readHistory completes jobs, whose rows are locked.
+// readHistory adds the history to jobs whose rows are locked.
 func readHistory(ctx context.Context, tx *Tx, all []*heldJob) (map[seedbed.JobID]*heldJob, error) {
 	jobs := map[seedbed.JobID]*heldJob{}
 	var ids []any
@@ -85,8 +85,8 @@ func readHistory(ctx context.Context, tx *Tx, all []*heldJob) (map[seedbed.JobID
 	return jobs, err
 }
 
-// anyOf is a list of parameters for IN, and those: a power of two, so that few
-// statements, which stay ready, serve any number. The last one is repeated.
+// anyOf returns a list of placeholders for IN, and their arguments. Their number is a power of two,
+// so that a few prepared statements serve any number of values; the last value is repeated.
 func anyOf(all []any) (in string, args []any) {
 	n := 1
 	for n < len(all) {

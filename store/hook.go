@@ -15,7 +15,7 @@ func scanHook(r Row) (h seedbed.Hook, err error) {
 	var tolerance int64
 	err = r.Scan(&h.Name, toJSON{&h.HookSettings}, toJSON{&h.Actions}, &tolerance, &h.Declared, toTime{&h.Created}, toTime{&h.Changed})
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond
-	if h.Scheme == "" { // made by a release that knew one
+	if h.Scheme == "" { // created by a release that had one scheme
 		h.Scheme = seedbed.SchemeStandard
 	}
 	if h.Changed.IsZero() {
@@ -24,9 +24,8 @@ func scanHook(r Row) (h seedbed.Hook, err error) {
 	return h, err
 }
 
-// CreateHook adds a webhook receiver with its keys and returns it with its time
-// of creation. The tolerance is kept to the microsecond. A profile that does
-// not exist is ErrInvalid.
+// CreateHook adds a hook with its keys, and returns it with its time of creation. The tolerance is
+// stored to the microsecond. A profile that does not exist is ErrInvalid.
 func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
 	if err := checkHook(h); err != nil {
 		return seedbed.Hook{}, err
@@ -44,7 +43,7 @@ func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 	return made, nil
 }
 
-// insertHook writes a hook that is not there yet: ErrExists.
+// insertHook writes a new hook. It returns ErrExists if there is one of that name.
 func insertHook(ctx context.Context, tx *Tx, h seedbed.Hook, created time.Time) error {
 	h.Profiles, h.Actions = orEmpty(h.Profiles), orEmpty(h.Actions)
 	made, err := affect(ctx, tx, `
@@ -89,7 +88,7 @@ func writeProfiles(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	return nil
 }
 
-// holdProfile keeps a profile from being removed meanwhile.
+// holdProfile locks a profile, so that it is not removed before the transaction ends.
 func holdProfile(ctx context.Context, tx *Tx, name string, missing error) error {
 	n, err := affect(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name)
 	if err != nil && unstorable(err) || err == nil && n == 0 {
@@ -98,7 +97,7 @@ func holdProfile(ctx context.Context, tx *Tx, name string, missing error) error 
 	return err
 }
 
-// unhooked refuses to remove a profile that hooks name.
+// unhooked returns ErrInUse if hooks refer to the profile, which it locks.
 func unhooked(ctx context.Context, tx *Tx, name string) error {
 	if err := exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
 		return err
@@ -110,9 +109,8 @@ func unhooked(ctx context.Context, tx *Tx, name string) error {
 	return err
 }
 
-// UpdateHook gives a hook other settings; its keys stay. What the configuration
-// declares is changed there: ErrConflict. So is a hook that was changed since
-// h.Changed, unless that is zero.
+// UpdateHook changes a hook's settings; its keys stay. It returns ErrConflict for a hook that the
+// configuration declares, and for one that was changed since h.Changed, unless that is zero.
 func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
 	err = db.update(ctx, "update hook "+h.Name, func(tx *Tx) error {
 		old, err := lockHook(ctx, tx, h.Name)
@@ -150,7 +148,7 @@ func setHook(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	return writeProfiles(ctx, tx, h)
 }
 
-// lockHook reads a hook that is to be changed, and keeps others from doing so.
+// lockHook reads a hook that is to be changed, and locks its row.
 func lockHook(ctx context.Context, tx *Tx, name string) (seedbed.Hook, error) {
 	if err := exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, name); err != nil {
 		return seedbed.Hook{}, err
@@ -162,7 +160,7 @@ func lockHook(ctx context.Context, tx *Tx, name string) (seedbed.Hook, error) {
 	return h, err
 }
 
-// Hook returns the receiver called name, its keys included.
+// Hook returns the hook called name, with its keys.
 func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 	return memoized(ctx, db, memoKey{"hook", name}, func() (h seedbed.Hook, err error) {
 		err = db.view(ctx, "read hook", func(tx *Tx) error {
@@ -173,10 +171,10 @@ func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 	})
 }
 
-// HookNow is Hook past what is remembered of it, which a change that another
-// process made a moment ago may not have ended yet.
+// HookNow is Hook without the cache, which may be out of date for a moment after another process
+// changed the hook.
 func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err error) {
-	if db.dialect.announce == "" { // nobody else writes
+	if db.dialect.announce == "" { // no other process writes
 		return db.Hook(ctx, name)
 	}
 	known, err := db.Hook(ctx, name)
@@ -201,7 +199,7 @@ func readHook(ctx context.Context, tx *Tx, name string) (h seedbed.Hook, err err
 	return h, complete(ctx, tx, &h)
 }
 
-// complete reads what a hook has several of.
+// complete reads the profiles and keys of a hook.
 func complete(ctx context.Context, tx *Tx, h *seedbed.Hook) (err error) {
 	if h.Profiles, err = list(ctx, tx, value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, h.Name); err != nil {
 		return err
@@ -214,7 +212,7 @@ func noHook(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "hook %q does not exist", clean(name, 80))
 }
 
-// Hooks returns all receivers by name, their keys included.
+// Hooks returns all hooks sorted by name, with their keys.
 func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 	err = db.view(ctx, "list hooks", func(tx *Tx) error {
 		if all, err = list(ctx, tx, scanHook, `SELECT `+hookColumns+` FROM hook ORDER BY name`); err != nil {
@@ -230,8 +228,8 @@ func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 	return all, err
 }
 
-// DeleteHook removes a receiver. What it delivered stays on record. What the
-// configuration declares is removed there: ErrConflict.
+// DeleteHook removes a hook. The history of its deliveries stays. It returns ErrConflict for a hook
+// that the configuration declares.
 func (db *DB) DeleteHook(ctx context.Context, name string) error {
 	return db.update(ctx, "delete hook", func(tx *Tx) error {
 		if _, err := lockHook(ctx, tx, name); err != nil {

@@ -7,9 +7,9 @@ import (
 	"seedbed"
 )
 
-// DeclareHooks makes the hooks that the configuration declares as it says, and
-// removes those that it declared before and no longer does, all or nothing. A
-// hook of that name that was made otherwise is ErrConflict.
+// DeclareHooks writes the hooks that the configuration declares, and removes those that it declared
+// before and no longer does, all or nothing. It returns ErrConflict if a hook of that name was not
+// made by the configuration.
 func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 	for i := range hooks {
 		hooks[i].Declared = true

@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// The bounds of a hook's keys. The least size is that of the shortest secret
-// that a scheme lets people choose; the schemes themselves ask for more.
+// The limits of a hook's keys. The minimum is the size of the shortest secret that a scheme lets
+// users choose; the schemes themselves require more.
 const (
 	minHookKey  = 16
 	maxHookKey  = 1024
@@ -62,8 +62,8 @@ func writeKeys(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	return exec(ctx, tx, `UPDATE hook SET key = $1 WHERE name = $2`, formerKey(h), h.Name)
 }
 
-// formerKey is the column that the release before reads: the newest key where
-// it knows the scheme, and else one that nobody has.
+// formerKey returns the value of the column that the previous release reads: the newest key if that
+// release knows the scheme, and otherwise a random key.
 func formerKey(h seedbed.Hook) []byte {
 	if h.Scheme == seedbed.SchemeStandard && len(h.Keys) > 0 {
 		return h.Keys[len(h.Keys)-1].Secret
@@ -73,8 +73,8 @@ func formerKey(h seedbed.Hook) []byte {
 	return key
 }
 
-// changeKeys changes the keys of a hook, whose row is locked meanwhile, and gives it as it is
-// then. change may be called more than once.
+// changeKeys changes the keys of a hook with its row locked, and returns the changed hook. change
+// may be called more than once.
 func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*seedbed.Hook) error) (h seedbed.Hook, err error) {
 	err = db.update(ctx, what+" of hook "+name, func(tx *Tx) error {
 		if h, err = lockHook(ctx, tx, name); err != nil {
@@ -95,9 +95,9 @@ func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*se
 	return h, nil
 }
 
-// RotateHook adds a key to a hook. Those that it has go on counting until the
-// overlap is over, which begins when the new one does, unless they end before
-// that; and those that are over by now go.
+// RotateHook adds a key to a hook. The existing keys stay valid until the overlap ends, or until
+// they expire if that is earlier. The overlap begins when the new key becomes valid. Keys that have
+// expired are removed.
 func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error) {
 	return db.changeKeys(ctx, "rotate key", name, func(h *seedbed.Hook) error {
 		at := now()
@@ -122,8 +122,8 @@ func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, 
 	})
 }
 
-// RemoveHookKey takes a key from a hook: what is signed with it is refused from
-// then on. The hook without it must pass check. A key that is not there gives ErrNotFound.
+// RemoveHookKey removes a key from a hook; what is signed with it is refused from then on. The hook
+// without the key must pass check. A key that does not exist is ErrNotFound.
 func (db *DB) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error) {
 	return db.changeKeys(ctx, "remove key", name, func(h *seedbed.Hook) error {
 		kept := slices.DeleteFunc(slices.Clone(h.Keys), func(k seedbed.HookKey) bool { return k.ID == id })

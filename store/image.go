@@ -13,7 +13,7 @@ func scanImage(r Row) (i seedbed.Image, err error) {
 	return i, err
 }
 
-// Image returns the image called name; it may still be importing.
+// Image returns the image called name, which may still be importing.
 func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
 	return memoized(ctx, db, memoKey{"image", name}, func() (i seedbed.Image, err error) {
 		err = db.view(ctx, "read image", func(tx *Tx) error {
@@ -24,8 +24,8 @@ func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
 	})
 }
 
-// image reads an image; the error of one that does not exist has the kind missing.
-// One that is being removed is ErrInvalid for whoever would use it.
+// image reads an image. missing is the kind of the error if it does not exist. For a caller that
+// uses the image, with missing ErrInvalid, an image that is being removed is ErrInvalid too.
 func image(ctx context.Context, tx *Tx, name string, missing error) (seedbed.Image, error) {
 	i, err := one(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", clean(name, 80)),
 		`SELECT `+imageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
@@ -35,7 +35,7 @@ func image(ctx context.Context, tx *Tx, name string, missing error) (seedbed.Ima
 	return i, err
 }
 
-// Images returns all images by name.
+// Images returns all images sorted by name.
 func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
 	err = db.view(ctx, "list images", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
@@ -44,8 +44,8 @@ func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
 	return all, err
 }
 
-// insertImage adds the image of an import job, which is where that job runs. A dropped row of the name, kept
-// for those who still refer to it, becomes the new image.
+// insertImage adds the image of an import job; node is where that job runs. A dropped row of the
+// same name, kept for those that still refer to it, becomes the new image.
 func insertImage(ctx context.Context, tx *Tx, i seedbed.Image, node string) error {
 	made, err := affect(ctx, tx, `
 		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -59,7 +59,7 @@ func insertImage(ctx context.Context, tx *Tx, i seedbed.Image, node string) erro
 	return err
 }
 
-// activateImage records what the import found.
+// activateImage records what the import found, and makes the image active.
 func activateImage(ctx context.Context, tx *Tx, j seedbed.Job, found seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobImport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
@@ -72,8 +72,8 @@ func activateImage(ctx context.Context, tx *Tx, j seedbed.Job, found seedbed.Ima
 	return err
 }
 
-// dropImage forgets an image and releases its name. The row stays, unseen, so that
-// nobody who names it need look whether it is there.
+// dropImage removes an image and releases its name. The row stays, hidden, so that other rows can
+// refer to it without checking that it exists.
 func dropImage(ctx context.Context, tx *Tx, name string) error {
 	if err := exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name); err != nil {
 		return err

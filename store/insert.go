@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// insertInstance adds the new instance of a job with its NICs and volumes; hook is
-// the one that asked, if any did.
+// insertInstance adds the new instance of a job with its NICs and volumes. hook is the hook that
+// the request came from, or empty.
 func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
 	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Name); err != nil {
 		return err
@@ -67,7 +67,8 @@ func compose(ctx context.Context, tx *Tx, id seedbed.InstanceID, make func(seedb
 	return exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`, blob(docs.UserData), blob(docs.VendorData), id)
 }
 
-// checkImages refuses an instance whose images cannot be cloned where it wants them.
+// checkImages returns an error if one of the instance's images cannot be cloned in the pool of its
+// volume.
 func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
 	for _, v := range append([]seedbed.Volume{{Image: i.Image}}, i.Volumes...) {
 		if v.Image == "" {

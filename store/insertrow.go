@@ -18,10 +18,10 @@ const (
 	intoAudit    = `audit (at, actor, role, peer, request, what, before, asked)`
 )
 
-// addOrder are the tables that rows are added to, each after those that it refers to.
+// addOrder lists the tables that rows are added to, each after those that it refers to.
 var addOrder = []string{intoJob, intoInstance, intoNIC, intoVolume, intoDelivery, intoEvent, intoAudit}
 
-// placeholders are n parameters from number first on, in brackets.
+// placeholders returns n placeholders in parentheses, numbered from first.
 func placeholders(first, n int) string {
 	var b strings.Builder
 	for at := range n {
@@ -30,7 +30,7 @@ func placeholders(first, n int) string {
 	return "(" + b.String()[2:] + ")"
 }
 
-// rowsOfOne are n rows of one parameter each, from number first on.
+// rowsOfOne returns n rows of one placeholder each, numbered from first.
 func rowsOfOne(first, n int) string {
 	var all []string
 	for at := range n {
@@ -39,7 +39,7 @@ func rowsOfOne(first, n int) string {
 	return strings.Join(all, ", ")
 }
 
-// insertRows is the statement that adds n rows of so many columns.
+// insertRows returns the statement that inserts n rows with the given number of columns.
 func insertRows(into string, n, columns int) string {
 	var b strings.Builder
 	b.WriteString("INSERT INTO " + into + " VALUES ")
@@ -52,8 +52,7 @@ func insertRows(into string, n, columns int) string {
 	return b.String()
 }
 
-// grouped makes of rows that are added one after the other statements that add
-// several at once, up to most.
+// grouped merges consecutive insertions of rows into statements that insert up to most rows each.
 func grouped(all []statement, most int) (made []statement) {
 	for len(all) > 0 {
 		rows := 0
@@ -69,7 +68,7 @@ func grouped(all []statement, most int) (made []statement) {
 	return made
 }
 
-// inserts are the statements that add rows, table by table.
+// inserts returns the statements that insert rows, table by table.
 func inserts(rows []statement, most int) (made []statement) {
 	byTable := map[string][]statement{}
 	for _, r := range rows {
@@ -77,7 +76,7 @@ func inserts(rows []statement, most int) (made []statement) {
 	}
 	for _, into := range addOrder {
 		for rows := byTable[into]; len(rows) > 0; {
-			// A power of two, so that few statements, which stay ready, serve any number.
+			// Use a power of two, so that a few prepared statements serve any number of rows.
 			n := min(1<<(bits.Len(uint(len(rows)))-1), most)
 			var args []any
 			for _, r := range rows[:n] {

@@ -17,7 +17,7 @@ func scanInstance(r Row) (i seedbed.Instance, err error) {
 	return i, err
 }
 
-// instances returns those that satisfy cond, with their NICs and volumes, by name.
+// instances returns the instances that satisfy cond sorted by name, with their NICs and volumes.
 func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed.Instance, error) {
 	all, err := list(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
 	if err != nil || len(all) == 0 {
@@ -65,7 +65,7 @@ func (db *DB) instance(ctx context.Context, missing error, cond string, arg any)
 	return i, err
 }
 
-// Instance returns the instance of that ID, with its NICs and volumes.
+// Instance returns the instance with that ID, with its NICs and volumes.
 func (db *DB) Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error) {
 	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80)), `id = $1`, id)
 }
@@ -75,7 +75,7 @@ func (db *DB) InstanceByName(ctx context.Context, name string) (seedbed.Instance
 	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80)), `name = $1`, name)
 }
 
-// Instances returns all instances by name.
+// Instances returns all instances sorted by name.
 func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
 	err = db.view(ctx, "list instances", func(tx *Tx) error {
 		all, err = instances(ctx, tx, `1 = 1`)
@@ -84,12 +84,12 @@ func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error)
 	return all, err
 }
 
-// SetInstanceState changes the state from one to another, and tells whether it
-// did: false when the instance was in another state, is no more, or has a job that
-// has not ended, whoever runs it.
+// SetInstanceState changes the state from one to another, and reports whether it did. It does not
+// if the instance is in another state, no longer exists or has a job that has not ended, whichever
+// engine owns that job.
 func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
 	err = db.update(ctx, "set instance state", func(tx *Tx) error {
-		// The row is locked first, so that a job that is accepted at the same time is seen.
+		// Lock the row first, so that a job that is accepted at the same time is seen.
 		changed = false
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
 		if err == nil && n == 1 {
@@ -105,9 +105,9 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 	return changed && err == nil, err
 }
 
-// setState changes the state; missing is the error when there is no such instance.
+// setState changes the state. It returns missing if the instance does not exist.
 func setState(ctx context.Context, tx *Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
-	// One that was started is held no more.
+	// Starting an instance clears held.
 	n, err := affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, micros(now()), id)
 	if err == nil && n == 0 {
 		err = missing
@@ -115,8 +115,8 @@ func setState(ctx context.Context, tx *Tx, id seedbed.InstanceID, to seedbed.Ins
 	return err
 }
 
-// dropInstance forgets an instance, and with it what it claimed. Were it still
-// served, it is retracted.
+// dropInstance deletes an instance with everything that it claimed, and retracts it if it is still
+// served.
 func dropInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) error {
 	if err := retractAll(ctx, tx, id, keep); err != nil {
 		return err
@@ -124,8 +124,8 @@ func dropInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) 
 	if err := exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
 		return err
 	}
-	// A create job that was kept when it failed has its script still, a rebuild what it has
-	// to know, and what jobs have left of the instance went with it.
+	// A failed create job that was kept still has its script, and a rebuild its parameters. What
+	// other jobs left of the instance was removed with it.
 	for _, table := range []string{"job_script", "rebuild", "orphan"} {
 		if err := exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
 			return err

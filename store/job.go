@@ -31,7 +31,7 @@ func readJob(ctx context.Context, tx *Tx, id seedbed.JobID) (seedbed.Job, error)
 		`SELECT `+jobColumns+` FROM job WHERE id = $1`, id)
 }
 
-// Job returns the job of that whole ID.
+// Job returns the job with that complete ID.
 func (db *DB) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
 	err = db.view(ctx, "read job", func(tx *Tx) error {
 		j, err = readJob(ctx, tx, id)
@@ -42,8 +42,8 @@ func (db *DB) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err err
 
 var jobPrefix = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 
-// JobByPrefix returns the one job whose ID starts with prefix, eight digits or
-// more. Several give ErrConflict.
+// JobByPrefix returns the job whose ID starts with prefix, at least eight digits. If there are
+// several, it returns ErrConflict.
 func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
 	p := strings.ToLower(prefix)
 	if !jobPrefix.MatchString(p) {
@@ -87,9 +87,8 @@ var errUnheld = errors.New("the job is not held")
 
 const lockJob = `UPDATE job SET epoch = epoch WHERE id = $1 AND epoch = $2 AND owner <> ''`
 
-// hold checks that ref still holds its job, and locks the job's row for the
-// rest of the transaction. It gives ErrStale once the job was taken over,
-// released or ended.
+// hold checks that ref still owns its job, and locks the job's row for the rest of the transaction.
+// It returns ErrStale if the job was taken over, released or ended.
 func hold(ctx context.Context, tx *Tx, ref seedbed.JobRef) (seedbed.Job, error) {
 	j, err := lockOne(ctx, tx, scanJob, errUnheld, lockJob+` RETURNING `+jobColumns, ref.ID, ref.Epoch)
 	if !errors.Is(err, errUnheld) {
@@ -101,7 +100,7 @@ func hold(ctx context.Context, tx *Tx, ref seedbed.JobRef) (seedbed.Job, error) 
 	return j, seedbed.Errorf(seedbed.ErrStale, "job %s is not held under epoch %d: it is %s under epoch %d", ref.ID.Short(), ref.Epoch, j.State, j.Epoch)
 }
 
-// become refuses a transition that is not legal.
+// become returns ErrConflict if the job's state cannot change to next.
 func become(j seedbed.Job, next seedbed.JobState) error {
 	if !j.State.CanBecome(next) {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s and cannot become %s", j.ID.Short(), j.State, next)

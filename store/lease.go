@@ -14,8 +14,8 @@ func scanLease(r Row) (l seedbed.Lease, err error) {
 	return l, err
 }
 
-// Leases returns the DHCP leases as last reported, by MAC, those that have
-// expired included.
+// Leases returns the DHCP leases as last reported, sorted by MAC, including those that have
+// expired.
 func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
 	err = db.view(ctx, "list leases", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
@@ -24,7 +24,7 @@ func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
 	return all, err
 }
 
-// ExpiredLeases returns the leases that have ended by now.
+// ExpiredLeases returns the DHCP leases that have expired at now.
 func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.Lease, err error) {
 	err = db.view(ctx, "list expired leases", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE until <= $1 ORDER BY mac`, now.UnixMicro())
@@ -33,7 +33,7 @@ func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.L
 	return all, err
 }
 
-// DropLeases deletes what ExpiredLeases shows, and returns how many.
+// DropLeases deletes the leases that ExpiredLeases returns, and returns how many there were.
 func (db *DB) DropLeases(ctx context.Context, now time.Time) (int, error) {
 	return db.drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
 }

@@ -9,13 +9,13 @@ import (
 	"seedbed"
 )
 
-// where puts the condition of a query together, with its arguments.
+// where builds the condition of a query, with its arguments.
 type where struct {
 	conditions []string
 	args       []any
 }
 
-// and adds a condition; each %s of it stands for the next of the arguments.
+// and adds a condition. Each %s in it is replaced by the placeholder of the next argument.
 func (w *where) and(condition string, args ...any) {
 	places := make([]any, len(args))
 	for i, a := range args {
@@ -32,7 +32,7 @@ func (w *where) String() string {
 	return strings.Join(w.conditions, " AND ")
 }
 
-// upTo is a LIMIT that 0 leaves open.
+// upTo returns the argument of a LIMIT; 0 means no limit.
 func upTo(limit int) int64 {
 	if limit <= 0 {
 		return math.MaxInt64
@@ -40,15 +40,15 @@ func upTo(limit int) int64 {
 	return int64(limit)
 }
 
-// What the partial indexes of instances say of the state.
+// The conditions on the state in the partial indexes of instances.
 const (
 	makingState  = " AND state = 'provisioning'"
 	settledState = " AND state <> 'provisioning'"
 )
 
-// instancesWhere is what asks for the instances of a query. A range in place of
-// LIKE is what an index can follow in both databases. What is said of the state
-// without an argument is what the partial indexes say, as for jobs.
+// instancesWhere returns the condition for the instances of a query. It uses a range instead of
+// LIKE, because both databases can use an index for that. The conditions on the state without an
+// argument repeat those of the partial indexes, as for jobs.
 func instancesWhere(q seedbed.InstanceQuery) *where {
 	w := &where{}
 	switch q.State {
@@ -73,8 +73,7 @@ func instancesWhere(q seedbed.InstanceQuery) *where {
 	return w
 }
 
-// ListInstances returns the instances that q asks for, by name, with their NICs
-// and volumes.
+// ListInstances returns the instances of a query sorted by name, with their NICs and volumes.
 func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
 	err = db.view(ctx, "list instances", func(tx *Tx) error {
 		w, ofProfile := instancesWhere(q), q.Profile != "" && q.State == ""
@@ -87,7 +86,7 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 			return `SELECT id FROM (SELECT id, name FROM instance WHERE ` + w.String() + condition + page + `) AS one`
 		}
 		from := of("")
-		if ofProfile { // those that are being made are not found by their profile
+		if ofProfile { // the index by profile leaves out instances that are being made
 			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(settledState) + ` UNION ALL ` + of(makingState) + `)` + page + `) AS both_kinds`
 		}
 		all, err = instances(ctx, tx, `id IN (`+from+`)`, append(w.args, upTo(q.Limit))...)
@@ -96,7 +95,7 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 	return all, err
 }
 
-// ListProfiles returns the profiles that q asks for, by name.
+// ListProfiles returns the profiles of a query, sorted by name.
 func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list profiles", func(tx *Tx) error {
 		w := &where{}
@@ -113,8 +112,8 @@ func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []s
 	return all, err
 }
 
-// jobsWhere is what asks for the jobs of a query. The conditions without an
-// argument say what the partial indexes say, which SQLite wants word for word.
+// jobsWhere returns the condition for the jobs of a query. The conditions without an argument
+// repeat those of the partial indexes, which SQLite uses only if they match word for word.
 func jobsWhere(q seedbed.JobQuery) *where {
 	w := &where{}
 	switch q.State {
@@ -138,13 +137,13 @@ func jobsWhere(q seedbed.JobQuery) *where {
 	return w
 }
 
-// ListJobs returns the jobs that q asks for, the newest first.
+// ListJobs returns the jobs of a query, newest first.
 func (db *DB) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
 	err = db.view(ctx, "list jobs", func(tx *Tx) error {
 		w := jobsWhere(q)
 		created := "created"
 		if q.State != "" && !q.State.Terminal() {
-			created += " + 0" // these are few, and found as such, not among all by age
+			created += " + 0" // live jobs are few: use their own index, not the one by age
 		}
 		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.args)+1)
 		all, err = list(ctx, tx, scanJob, query, append(w.args, upTo(q.Limit))...)

@@ -9,13 +9,13 @@ import (
 	"seedbed"
 )
 
-// bell tells those who wait that something happened.
+// bell wakes all goroutines that wait for it.
 type bell struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// next is closed when the bell rings next.
+// next returns a channel that is closed at the next ring.
 func (b *bell) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,14 +34,14 @@ func (b *bell) ring() {
 	}
 }
 
-// Revised is closed at the next change of a profile or userdata document by this
-// process. It is only a hint, as [DB.Hint] is.
+// Revised returns a channel that is closed at the next change of a profile or user-data document by
+// this process. Like that of [DB.Hint], it is only a hint.
 func (db *DB) Revised() <-chan struct{} { return db.revised.next() }
 
-// LiveDocuments returns at most limit instances whose user-data follows a
-// profile or document that was changed since it was made. Those whose profile is
-// no more keep what they have. So what is due is told by the rows themselves,
-// whatever happened to whoever was to do it.
+// LiveDocuments returns at most limit instances whose user-data follows a profile or document that
+// has changed since that user-data was made. Instances whose profile no longer exists keep their
+// user-data. Because the rows themselves show what is due, nothing is lost if the process that was
+// to update them fails.
 func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
 	err = db.view(ctx, "list user-data that is due", func(tx *Tx) error {
 		due, err = list(ctx, tx, func(r Row) (d seedbed.LiveDocument, err error) {
@@ -58,10 +58,10 @@ func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveD
 	return due, err
 }
 
-// SetDocuments gives an instance whose user-data was made from was the documents
-// that were made from source, and has every node that serves it serve them. It
-// does nothing when somebody else did meanwhile, or the instance is no more.
-// Nothing else of the record changes.
+// SetDocuments replaces the documents of an instance and has every node that serves the instance
+// serve them. was is what the instance's user-data was made from, and source is what docs were made
+// from. SetDocuments does nothing if was is out of date or the instance no longer exists. The rest
+// of the record does not change.
 func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error {
 	return db.update(ctx, "change user-data", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
@@ -97,8 +97,8 @@ func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 	})
 }
 
-// PinDocuments has an instance keep the documents that it has, since there can
-// be no others; was is what they were made from.
+// PinDocuments has an instance keep its documents because no new ones can be made. was is what they
+// were made from.
 func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error {
 	return db.update(ctx, "keep user-data", func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2 AND source = $3`, source, id, was)
@@ -109,12 +109,13 @@ func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 	})
 }
 
-// sameDocument tells whether two documents are; nil is none, and not an empty one.
+// sameDocument reports whether two documents are equal. Nil means no document, which differs from
+// an empty one.
 func sameDocument(a, b []byte) bool { return (a == nil) == (b == nil) && string(a) == string(b) }
 
-// redocument has node serve other documents for an instance that it serves.
+// redocument replaces the documents of an instance that node serves.
 func redocument(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, docs seedbed.Documents) error {
-	// Whoever publishes or retracts on the node locks its row first, and that before any blob.
+	// Lock the node's row first, and before any blob, as Publish and Retract do.
 	revision, err := nextRevision(ctx, tx, node)
 	if err != nil {
 		return err

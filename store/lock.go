@@ -12,9 +12,9 @@ import (
 	"seedbed"
 )
 
-// takeLock takes the database at path for this process, by flock(2) on a side
-// file that is never removed: SQLite's own locks come and go with transactions.
-// The kernel lets go of it when the file is closed or the process dies.
+// takeLock locks the database at path for this process, with flock(2) on a separate file that is
+// never removed. SQLite's own locks last only as long as a transaction. The kernel releases the
+// lock when the file is closed or the process dies.
 func takeLock(path string) (*os.File, error) {
 	name := path + ".lock"
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -42,7 +42,7 @@ func heldBy(f *os.File, path string) error {
 	return seedbed.Errorf(seedbed.ErrInUse, "the database %s is in use by %s, which holds %s: stop it first, or give this one another store.path", path, who, f.Name())
 }
 
-// writePID leaves the holder's number for the message that another one gives.
+// writePID writes the process ID, for the error message of a process that finds the lock taken.
 func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("write the database's lock: %w", err)

@@ -10,10 +10,10 @@ import (
 	"seedbed"
 )
 
-// The bounds of the events that guests are told, of one node or one instance.
+// The limits of the maintenance events of one node or one instance.
 const (
-	maxActive  = 32 // that may be announced at once
-	maxHistory = 20 // that are completed or canceled, the latest
+	maxActive  = 32 // active at the same time
+	maxHistory = 20 // completed or canceled; only the latest are kept
 	maxReason  = 512
 )
 
@@ -26,20 +26,20 @@ func scanMaintenance(r Row) (m seedbed.Maintenance, err error) {
 	return m, err
 }
 
-// maintenanceOf are the events of a node or, when node is empty, of an
-// instance: the active by their time, then the history, the latest first.
+// maintenanceOf returns the events of a node, or of an instance if node is empty: the active ones
+// by their time, and then the others, latest first.
 func maintenanceOf(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error) {
 	all, err := list(ctx, tx, scanMaintenance, `
 		SELECT `+maintenanceColumns+` FROM maintenance WHERE node = $1 AND instance = $2
 		ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, CASE state WHEN 'active' THEN not_before ELSE -changed END, id`, node, id)
 	if len(all) == 0 {
-		all = nil // a record without events is the same as before there were any
+		all = nil // equal to the record from before there were any
 	}
 	return all, err
 }
 
-// Maintenance returns the events of a node or, when node is empty, of an
-// instance: the active by their time, then the latest completed and canceled.
+// Maintenance returns the events of a node, or of an instance if node is empty: the active ones by
+// their time, and then the latest completed and canceled ones.
 func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceID) (all []seedbed.Maintenance, err error) {
 	err = db.view(ctx, "list maintenance", func(tx *Tx) error {
 		all, err = maintenanceOf(ctx, tx, node, id)
@@ -48,10 +48,9 @@ func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceI
 	return orEmpty(all), err
 }
 
-// AddMaintenance announces an event to every guest of a node or, when node is
-// empty, to one instance, and returns it with its ID. Errors: ErrInvalid,
-// ErrNotFound for a node that was never heard of or an instance that is not
-// there, ErrFull when there are too many already.
+// AddMaintenance announces an event to every guest of a node, or to one instance if node is empty,
+// and returns it with its ID. It returns ErrInvalid for an invalid event, ErrNotFound for an
+// unknown node or instance, and ErrFull if there are too many active events.
 func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error) {
 	if err := checkMaintenance(m); err != nil {
 		return seedbed.Maintenance{}, err
@@ -106,7 +105,8 @@ func checkMaintenance(m seedbed.Maintenance) error {
 	return nil
 }
 
-// checkSubject refuses a node or an instance that does not exist, and locks what it is.
+// checkSubject returns ErrNotFound if the node or instance does not exist. It locks the row of an
+// instance.
 func checkSubject(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) error {
 	if node == "" {
 		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
@@ -123,8 +123,8 @@ func checkSubject(ctx context.Context, tx *Tx, node string, id seedbed.InstanceI
 	return err
 }
 
-// EndMaintenance makes an active event completed or canceled, and returns it.
-// Errors: ErrNotFound, ErrConflict for one that has ended.
+// EndMaintenance makes an active event completed or canceled, and returns it. It returns
+// ErrNotFound if the event does not exist, and ErrConflict if it has ended.
 func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbed.Maintenance, err error) {
 	if state != seedbed.MaintenanceCompleted && state != seedbed.MaintenanceCanceled {
 		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", clean(state, 80))
@@ -170,7 +170,8 @@ func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbe
 	return m, nil
 }
 
-// tellMaintenance brings what changed to the guests: with the node's page, or in the instance's record.
+// tellMaintenance brings a change to the guests: in the node's feed page, or in the instance's
+// record.
 func tellMaintenance(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) error {
 	if node != "" {
 		_, err := nextRevision(ctx, tx, node)

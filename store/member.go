@@ -9,11 +9,11 @@ import (
 	"seedbed"
 )
 
-// settingMembers are the control hosts that were told of, as a list of names in JSON.
+// settingMembers is the setting that holds the known control hosts, as a JSON list of names.
 const settingMembers = "coordination.members"
 
-// KnownMembers are the control hosts that joined and have not left, by name, as
-// ChangeMembers was told.
+// KnownMembers returns the control hosts that have joined and not left, sorted by name, as recorded
+// by ChangeMembers.
 func (db *DB) KnownMembers(ctx context.Context) (names []string, err error) {
 	err = db.view(ctx, "list known members", func(tx *Tx) error {
 		names, err = knownMembers(ctx, tx)
@@ -33,11 +33,11 @@ func knownMembers(ctx context.Context, tx *Tx) (names []string, err error) {
 	return names, nil
 }
 
-// ChangeMembers keeps which control hosts have joined and which have left, and
-// tells the endpoints of each. Who joined already or was not there is no change.
+// ChangeMembers records which control hosts have joined and which have left, and sends an event for
+// each change. A host that joins twice, or leaves without having joined, is not a change.
 func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error {
 	return db.update(ctx, "change members", func(tx *Tx) error {
-		// The row is locked, so that two who tell the same take turns.
+		// Lock the row, so that two processes that report the same change run one after the other.
 		err := exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, settingMembers, []byte("[]"))
 		if err != nil {
 			return err

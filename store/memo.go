@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// memo remembers what was read from rows that seldom change, as long as nothing
-// was written that may have changed one: every write counts for that but those
-// that are known not to. Values are shared, and must not be changed.
+// memo caches values read from rows that seldom change. A value is valid until the next write that
+// may have changed such a row; every write counts except those known not to. Values are shared and
+// must not be changed.
 type memo struct {
-	// writes counts what may have changed a remembered row.
+	// writes counts the writes that may have changed a cached row.
 	writes atomic.Int64
-	// deaf is true while writes of other processes may go unnoticed.
+	// deaf is true while this process may miss writes of other processes.
 	deaf atomic.Bool
 
 	mu     sync.Mutex
@@ -20,20 +20,20 @@ type memo struct {
 	values map[memoKey]any
 }
 
-// memoKey names what is remembered.
+// memoKey identifies a cached value.
 type memoKey struct{ kind, name string }
 
-// memoMost bounds what is remembered: strangers choose names.
+// memoMost is the largest number of cached values. It is bounded because clients choose names.
 const memoMost = 1024
 
-// memoized is what read gave last, unless something was written since. Errors
-// are not remembered, nor is what a batch reads.
+// memoized returns the cached value of read, unless something was written since. Errors are not
+// cached, nor is what a batch reads.
 func memoized[T any](ctx context.Context, db *DB, key memoKey, read func() (T, error)) (T, error) {
 	m := &db.memo
 	if m.deaf.Load() || db.closed.Load() || batchOf(ctx) != nil {
 		return read()
 	}
-	now := m.writes.Load() // before reading: what is written meanwhile ends it
+	now := m.writes.Load() // before the read: a concurrent write invalidates its result
 	m.mu.Lock()
 	v, ok := m.values[key]
 	ok = ok && m.at == now

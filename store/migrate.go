@@ -11,14 +11,14 @@ import (
 	"seedbed"
 )
 
-// schema is the last migration that this program knows.
+// schema is the number of the last migration that this program knows.
 const schema = 21
 
 //go:embed migrations
 var migrations embed.FS
 
-// checkVersion tells whether this program may work on a database whose schema
-// is have and which asks for a program that knows need or newer.
+// checkVersion returns ErrVersion unless this program may use a database with schema have, which
+// requires a program that knows schema need.
 func checkVersion(name string, have, need int64) error {
 	if need <= schema {
 		return nil
@@ -27,8 +27,8 @@ func checkVersion(name string, have, need int64) error {
 		"start the newer release again, or restore the copy that was made before the upgrade", name, have, need, schema)
 }
 
-// migrate applies the migrations that the database lacks. A database that is
-// newer, and lets this program work on it, is left as it is.
+// migrate applies the migrations that the database lacks. It does not change a database with a
+// newer schema that this program may still use.
 func (db *DB) migrate(ctx context.Context, opts ...goose.ProviderOption) error {
 	files, err := fs.Sub(migrations, db.dialect.migrations)
 	if err != nil {

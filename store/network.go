@@ -14,8 +14,8 @@ func scanNetwork(r Row) (n seedbed.Network, err error) {
 	return n, err
 }
 
-// CreateNetwork adds a network. Its prefix is IPv4 of at most 30 bits, without
-// host bits. It gives ErrExists when the name or the bridge is taken.
+// CreateNetwork adds a network. Its prefix must be IPv4, at most 30 bits long and without host
+// bits. CreateNetwork returns ErrExists if the name or the bridge is taken.
 func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
 	if err := checkNetwork(n); err != nil {
 		return seedbed.Network{}, err
@@ -74,7 +74,7 @@ func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error)
 	})
 }
 
-// Networks returns all networks by name.
+// Networks returns all networks sorted by name.
 func (db *DB) Networks(ctx context.Context) (all []seedbed.Network, err error) {
 	err = db.view(ctx, "list networks", func(tx *Tx) error {
 		all, err = networks(ctx, tx)
@@ -87,9 +87,9 @@ func networks(ctx context.Context, tx *Tx) ([]seedbed.Network, error) {
 	return list(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }
 
-// ChangeNetwork changes what may change of a network while guests use it: how
-// they are told apart and what they are allowed, in change, which may be called
-// more than once. Every node is told. Errors: ErrNotFound, ErrInvalid.
+// ChangeNetwork changes what may change of a network while guests use it: how guests are
+// identified, and what they are allowed. change sets these, and may be called more than once. Every
+// node is notified. ChangeNetwork returns ErrNotFound or ErrInvalid.
 func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80))
 	err = db.update(ctx, "change network", func(tx *Tx) error {

@@ -8,10 +8,10 @@ import (
 	"seedbed"
 )
 
-// nextAddr remembers, per network, the address that was given out last: all
-// below it were taken then, so that the next is found without reading them all.
-// It is forgotten when an address may have become free. What another process
-// frees is found when the addresses above are used up.
+// nextAddr caches, per network, the address that was assigned last. All addresses below it were
+// taken at that time, so the next free one is found without reading them all. The cache is cleared
+// when this process may have released an address. An address that another process releases is found
+// when no address above is free.
 type nextAddr struct {
 	mu   sync.Mutex
 	last map[string]netip.Addr
@@ -38,17 +38,17 @@ func (x *nextAddr) forget() {
 	clear(x.last)
 }
 
-// candidates is how many addresses are looked at with one query.
+// candidates is how many addresses one query checks.
 const candidates = 64
 
-// takenAmong asks which of so many addresses of a network are taken. It looks for
-// one after the other by the index: PostgreSQL would read all addresses of the
-// network for a list of them while it has no statistics.
+// takenAmong returns which of the given addresses of a network are taken. It looks up each one by
+// the index, because PostgreSQL, while it has no statistics, would read all addresses of the
+// network if they were a list.
 var takenAmong = `WITH one (addr) AS (VALUES ` + rowsOfOne(2, candidates) + `)
 	SELECT one.addr FROM one WHERE (SELECT 1 FROM nic WHERE nic.network = $1 AND nic.addr = one.addr) = 1`
 
-// freeAddr gives out the next free address of a network that is locked: the lowest above the one
-// that was given out last, or the lowest of all when none of those is free.
+// freeAddr assigns the next free address of a locked network: the lowest above the one that was
+// assigned last, or the lowest of all if none of those is free.
 func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.Addr, error) {
 	free := b.free[n.Name]
 	if len(free) == 0 {
@@ -72,7 +72,7 @@ func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.
 	return free[0], nil
 }
 
-// freeAbove returns those of the next addresses from a on that are free.
+// freeAbove returns the free ones of the next candidates addresses from a.
 func (db *DB) freeAbove(ctx context.Context, tx *Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
 	args := []any{n.Name}
 	var all []netip.Addr

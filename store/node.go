@@ -17,7 +17,7 @@ func scanNode(r Row) (n seedbed.Node, err error) {
 	return n, err
 }
 
-// toReport reads a column that is empty before there is a report.
+// toReport scans a node's report. The column is empty until the first report.
 type toReport struct{ r *seedbed.NodeReport }
 
 // Scan implements sql.Scanner.
@@ -29,8 +29,8 @@ func (c toReport) Scan(src any) error {
 	return toJSON{c.r}.Scan(src)
 }
 
-// Nodes returns the hypervisors by name. When they were seen is by this process's
-// clock, whoever has seen them.
+// Nodes returns all nodes sorted by name. Seen is in this process's clock, whichever control host
+// saw them.
 func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
 	err = db.view(ctx, "list nodes", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node ORDER BY name`)
@@ -46,7 +46,7 @@ func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
 	return all, err
 }
 
-// Node returns the hypervisor called name. When it was seen is by this process's clock.
+// Node returns the node called name. Seen is in this process's clock.
 func (db *DB) Node(ctx context.Context, name string) (n seedbed.Node, err error) {
 	err = db.view(ctx, "read node", func(tx *Tx) error {
 		n, err = one(ctx, tx, scanNode, noNode(name), `SELECT `+nodeColumns+` FROM node WHERE name = $1`, name)
@@ -62,9 +62,8 @@ func noNode(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", clean(name, 80))
 }
 
-// EnsureNode adds a control host that is a hypervisor too, and whose worker is
-// reached on its socket; a node of that name stays as it is. The first node of
-// all is where the images are of which nobody knows.
+// EnsureNode adds a control host that is also a node; its worker is reached on its local socket. An
+// existing node of that name does not change. The first node of all gets the images without a node.
 func (db *DB) EnsureNode(ctx context.Context, name string) error {
 	if err := checkNode(name); err != nil {
 		return err
@@ -78,7 +77,7 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 	})
 }
 
-// insertNode adds a node, cordoned from that time on if it is cordoned.
+// insertNode adds a node. If the node is cordoned, at is since when.
 func insertNode(ctx context.Context, tx *Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := affect(ctx, tx, `
 		INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ($1, $2, $3, $4, '', '') ON CONFLICT (name) DO NOTHING`,
@@ -86,8 +85,8 @@ func insertNode(ctx context.Context, tx *Tx, n seedbed.Node, at time.Time) (made
 	return rows == 1, err
 }
 
-// AddNode adds a hypervisor, of which nothing is known yet but what n says of its
-// name, its worker and whether it is cordoned. Errors: ErrInvalid, ErrExists.
+// AddNode adds a node with the name, the worker and the cordon of n; everything else is unknown so
+// far. It returns ErrInvalid or ErrExists.
 func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error) {
 	if err := n.Check(); err != nil {
 		return seedbed.Node{}, err
@@ -109,9 +108,9 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 	return n, nil
 }
 
-// ChangeNode makes a node what change says, which may be called more than once,
-// in the address of its worker and in whether it is cordoned. Errors: ErrNotFound,
-// ErrInvalid, and those of change.
+// ChangeNode changes the address of a node's worker and whether the node is cordoned. change sets
+// these, and may be called more than once. ChangeNode returns ErrNotFound, ErrInvalid or the error
+// of change.
 func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
 	err = db.update(ctx, "change node", func(tx *Tx) error {
 		was, err := holdNode(ctx, tx, name)
@@ -134,7 +133,7 @@ func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.
 		if err := seedbed.CheckWorkerURL(n.Worker); err != nil {
 			return err
 		}
-		if n.Cordoned == was.Cordoned { // since when stays
+		if n.Cordoned == was.Cordoned { // keep the time since when
 			return exec(ctx, tx, `UPDATE node SET worker = $1 WHERE name = $2`, n.Worker, name)
 		}
 		return exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, h.shared), name)
@@ -142,8 +141,8 @@ func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.
 	return n, err
 }
 
-// cordonedAt is since when a node takes no new instances, as it is stored: by the
-// clock that leases are measured by.
+// cordonedAt returns since when a node is cordoned, as a column stores it: by the clock that leases
+// are measured by, or NULL.
 func cordonedAt(n seedbed.Node, at time.Time) any {
 	if !n.Cordoned {
 		return nil
@@ -151,23 +150,23 @@ func cordonedAt(n seedbed.Node, at time.Time) any {
 	return micros(at)
 }
 
-// holdNode locks the row of a node, so that of two who change it one sees the other.
+// holdNode locks the row of a node, so that concurrent changes run one after the other.
 func holdNode(ctx context.Context, tx *Tx, name string) (seedbed.Node, error) {
 	return one(ctx, tx, scanNode, noNode(name), `UPDATE node SET name = name WHERE name = $1 RETURNING `+nodeColumns, name)
 }
 
-// The bounds of what is noted of a node.
+// The limits of what is recorded about a node.
 const (
 	maxReport = 256 << 10
-	// nodePatience is how long after a node's last answer one that it did not give
-	// counts: a worker may be restarted, and one of several control hosts cut off.
+	// nodePatience is how long after a node's last answer a missing answer counts as a problem.
+	// Until then, a worker may be restarting, or one of several control hosts cut off.
 	nodePatience = 25 * time.Second
 )
 
-// NoteNode keeps what came of asking a node's worker at that time of this process's
-// clock: its report or, if problem is not empty, why there is none. A problem is kept
-// once the node has answered nobody for 25 s. When it stops answering, and when it answers again,
-// the endpoints are told. A node that does not exist gives ErrNotFound.
+// NoteNode records the result of asking a node's worker at that time of this process's clock: its
+// report, or why there is none if problem is not empty. A problem is recorded only when the node
+// has answered no control host for 25 s. NoteNode sends an event when the node stops answering, and
+// when it answers again. It returns ErrNotFound if the node does not exist.
 func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error {
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -194,10 +193,10 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 		was.Seen = h.from(was.Seen)
 		since := at.Sub(was.Seen)
 		if since < -nodePatience {
-			since = nodePatience // the shared clock was set back: it was seen at no time that is to come
+			since = nodePatience // the shared clock was set back, and Seen is in the future
 		}
 		if since < 0 || problem != "" && (problem == was.Problem || since < nodePatience) {
-			return errUnchanged // somebody has had an answer since, or will
+			return errUnchanged // another control host had an answer, or may get one
 		}
 		if problem != "" {
 			err = exec(ctx, tx, `UPDATE node SET problem = $1 WHERE name = $2`, problem, name)
@@ -219,7 +218,7 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 	return err
 }
 
-// ofNode is what is to be told when a node has a problem now, or none.
+// ofNode returns the event for a node that now has a problem, or no longer has one.
 func ofNode(was seedbed.Node, problem string) []notice {
 	answered := was.Problem == "" && !was.Seen.IsZero()
 	switch {

@@ -7,25 +7,25 @@ import (
 	"seedbed"
 )
 
-// When a node was seen, and since when it is cordoned, is noted by one control host and
-// weighed by another, whose clock may be off. So these times are kept by the clock that
-// leases are measured by, which all of them share: what is told from here is moved to this
-// process's clock, and what comes in is moved from it. A moment is as long ago by the one
-// as by the other, however far they are apart.
+// One control host records when a node was seen and since when it is cordoned; another one, whose
+// clock may be off, evaluates these times. So they are stored by the clock that leases are measured
+// by, which all hosts share. Times that are read are converted to this process's clock, and times
+// that are written are converted from it. Converting keeps the age of a moment, however far apart
+// the clocks are.
 
-// here is the clock that leases are measured by, and this process's at the same moment,
-// which has its monotonic reading: it tells what is past although it is set meanwhile.
+// here holds the same moment in two clocks: the one that leases are measured by, and this
+// process's. own has its monotonic reading, so that ages stay right if the wall clock is set.
 type here struct{ shared, own time.Time }
 
 // nodeClocks reads both clocks.
 func (db *DB) nodeClocks(ctx context.Context, tx *Tx) (h here, err error) {
 	h.shared, err = db.leaseClock(ctx, tx)
-	own := time.Now().UTC() // the later one: nobody seems to be silent for longer than it was
+	own := time.Now().UTC() // read last, so that no node appears silent for longer than it was
 	h.own = own.Add(-time.Duration(own.Nanosecond() % int(time.Microsecond)))
 	return h, err
 }
 
-// from is a moment of the shared clock by this process's; zero stays zero.
+// from converts a moment from the shared clock to this process's. The zero time stays zero.
 func (h here) from(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
@@ -33,10 +33,10 @@ func (h here) from(at time.Time) time.Time {
 	return h.own.Add(at.Sub(h.shared))
 }
 
-// to is a moment of this process's clock by the shared one.
+// to converts a moment from this process's clock to the shared one.
 func (h here) to(at time.Time) time.Time { return h.shared.Add(at.Sub(h.own)) }
 
-// nodesHere moves to this process's clock when nodes were seen.
+// nodesHere converts Seen of the nodes to this process's clock.
 func (db *DB) nodesHere(ctx context.Context, tx *Tx, nodes ...*seedbed.Node) error {
 	h, err := db.nodeClocks(ctx, tx)
 	for _, n := range nodes {

@@ -8,14 +8,14 @@ import (
 	"seedbed"
 )
 
-// cordonTime is how long after it was cordoned an instance may still be accepted
-// for a node: control hosts place by what they knew a second ago.
+// cordonTime is how long after a node was cordoned an instance may still be accepted for it,
+// because control hosts place instances with data that is up to a second old.
 const cordonTime = 2 * time.Second
 
-// RemoveNode forgets a hypervisor that is cordoned and has nothing left: it gives
-// ErrInUse for one with instances, with live jobs, or with images that no other node
-// can reach, and ErrConflict for one that is not cordoned. It waits for up to two
-// seconds when that was done only now, so that no instance comes after it.
+// RemoveNode deletes a node that is cordoned and empty. It returns ErrInUse for a node with
+// instances, with live jobs or with images that no other node can reach, and ErrConflict for a node
+// that is not cordoned. If the node was cordoned just now, RemoveNode first waits up to two
+// seconds, so that no instance can be accepted for it later.
 func (db *DB) RemoveNode(ctx context.Context, name string) error {
 	if err := db.awaitCordon(ctx, name); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 	})
 }
 
-// awaitCordon waits until nobody places instances on the node any more.
+// awaitCordon waits until no control host places instances on the node any more.
 func (db *DB) awaitCordon(ctx context.Context, name string) error {
 	var since, clock time.Time
 	err := db.view(ctx, "read node", func(tx *Tx) (err error) {
@@ -63,7 +63,7 @@ func (db *DB) awaitCordon(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	timer := time.NewTimer(min(cordonTime-clock.Sub(since), cordonTime)) // though the clock was set back meanwhile
+	timer := time.NewTimer(min(cordonTime-clock.Sub(since), cordonTime)) // bounded, because the clock may have been set back
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -100,7 +100,7 @@ func emptyNode(ctx context.Context, tx *Tx, name string) error {
 		Msg: "node \"" + name + "\" is to run " + string(job.Kind) + " job " + job.ID.Short() + ": wait for its end" + orCancel(job)}
 }
 
-// imagesAt are the images that are on that node alone, by name.
+// imagesAt returns the names, sorted, of the images that are only on that node.
 func imagesAt(ctx context.Context, tx *Tx, node string) ([]string, error) {
 	nodes, err := list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node`)
 	if err != nil {
@@ -116,7 +116,7 @@ func imagesAt(ctx context.Context, tx *Tx, node string) ([]string, error) {
 			pool, known := n.Pool(i.Pool)
 			return n.Name != node && known && pool.Shared
 		})
-		private := slices.ContainsFunc(nodes, func(n seedbed.Node) bool { // of those that disagree none is believed
+		private := slices.ContainsFunc(nodes, func(n seedbed.Node) bool { // if nodes disagree, the pool is not shared
 			pool, known := n.Pool(i.Pool)
 			return known && !pool.Shared
 		})

@@ -7,16 +7,17 @@ import (
 	"seedbed"
 )
 
-// settling is how long it takes until what a new guest uses shows in its node's
-// report: a guest boots, and then a worker is asked.
+// settling is how long it takes until the resources of a new guest show in its node's report: the
+// guest boots, and then the worker is asked.
 const settling = 45 * time.Second
 
-// NodeUse returns what the instances of each node that has some take, by node.
-// Those are coming that are not made yet, or were asked for just now.
+// NodeUse returns what the instances of each node use, sorted by node; nodes without instances are
+// left out. The Coming fields count the instances that are still being made or were requested less
+// than settling ago.
 func (db *DB) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
 	err = db.view(ctx, "count what nodes have", func(tx *Tx) error {
-		// The time is that of the jobs, which have an index for it; an instance's own
-		// stands behind its documents, which would all be read.
+		// Use the time of the job, which has an index. The column of the instance is stored after
+		// its documents, which would all be read.
 		all, err = list(ctx, tx, func(r Row) (u seedbed.NodeUse, err error) {
 			err = r.Scan(&u.Node, &u.Instances, &u.Running, &u.VCPUs, &u.Memory, &u.ComingVCPUs, &u.ComingMemory)
 			return u, err

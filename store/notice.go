@@ -7,15 +7,15 @@ import (
 	"seedbed"
 )
 
-// CleanupFinished tells the endpoints that a run of the cleanup took something
-// away: how many things, by task.
+// CleanupFinished sends the event that a run of the cleanup removed something. taken is the number
+// of things removed by each task.
 func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
 	return db.update(ctx, "tell of the cleanup", func(tx *Tx) error {
 		return emit(ctx, tx, notice{seedbed.EventCleanupFinished, "cleanup", fixed(map[string]any{"taken": taken})})
 	})
 }
 
-// jobFacts is a job as events tell it.
+// jobFacts is a job as events describe it.
 type jobFacts struct {
 	ID       seedbed.JobID      `json:"id"`
 	Kind     seedbed.JobKind    `json:"kind"`
@@ -29,8 +29,8 @@ type jobFacts struct {
 	Error    string             `json:"error,omitempty"`
 }
 
-// ofJob is an event about a job. more comes in pairs of a name and a text;
-// what is empty is left out.
+// ofJob returns an event about a job. more is pairs of a name and a text; a pair with an empty text
+// is left out.
 func ofJob(kind string, j seedbed.Job, more ...string) notice {
 	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
 	return notice{kind, j.Subject, func(context.Context, *Tx) (any, error) {
@@ -44,7 +44,7 @@ func ofJob(kind string, j seedbed.Job, more ...string) notice {
 	}}
 }
 
-// acceptance is the event of a job that was accepted.
+// acceptance returns the event of an accepted job.
 func acceptance(a seedbed.Acceptance) notice {
 	j := a.Job
 	j.State = seedbed.JobQueued
@@ -54,7 +54,7 @@ func acceptance(a seedbed.Acceptance) notice {
 	return ofJob(seedbed.EventJobAccepted, j, "hook", a.Delivery.Hook, "delivery", a.Delivery.ID)
 }
 
-// instanceFacts is an instance as events tell it.
+// instanceFacts is an instance as events describe it.
 type instanceFacts struct {
 	ID      seedbed.InstanceID `json:"id"`
 	Name    string             `json:"name"`
@@ -78,7 +78,7 @@ func factsOf(i seedbed.Instance) instanceFacts {
 	return f
 }
 
-// ofInstance is an event about an instance that a job has worked on.
+// ofInstance returns an event about an instance. job is the job that worked on it, if any.
 func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) notice {
 	data := map[string]any{"instance": factsOf(i)}
 	if job != "" {
@@ -87,7 +87,7 @@ func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) notice {
 	return notice{kind, i.Name, fixed(data)}
 }
 
-// ofMaintenance is the event of a node's maintenance; an instance's has none.
+// ofMaintenance returns the event of a node's maintenance. An instance's maintenance has no event.
 func ofMaintenance(kind, node string, m seedbed.Maintenance) []notice {
 	if node == "" {
 		return nil
@@ -95,7 +95,7 @@ func ofMaintenance(kind, node string, m seedbed.Maintenance) []notice {
 	return []notice{{kind, node, fixed(map[string]any{"node": node, "maintenance": m})}}
 }
 
-// noticesOf are the events of a job's end; j is as it ended.
+// noticesOf returns the events of a job's end. j is the job after it ended.
 func noticesOf(j seedbed.Job, o seedbed.Outcome) []notice {
 	kind := seedbed.EventJobFailed
 	switch {
@@ -115,7 +115,7 @@ func noticesOf(j seedbed.Job, o seedbed.Outcome) []notice {
 		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *Tx) (any, error) {
 			found, err := instances(ctx, tx, `id = $1`, j.Instance)
 			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
-				return nil, err // made, but not started
+				return nil, err // created, but not started
 			}
 			return ofInstance("", found[0], j.ID).data(ctx, tx)
 		}})

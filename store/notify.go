@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// silence is how long nothing may come before the server is asked whether it is
-// still there, and how long it may take to answer. A host that is gone without a word
-// would otherwise be waited for, with what is remembered of its rows, for the best part of an hour.
+// silence is how long the connection may be idle before the server is pinged, and how long the
+// server may take to answer. Without this, a lost host would be noticed only after most of an hour,
+// and cached rows would stay in use until then.
 const silence = 5 * time.Second
 
-// channel is what writes are announced on (LISTEN and NOTIFY).
+// channel is the channel on which writes are announced (LISTEN and NOTIFY).
 const channel = "seedbed"
 
-// listen follows what other processes announce, over a connection of its own,
-// and gives the hint for it. While it is not connected nobody is woken, and
-// polling goes on. The function that it returns ends it.
+// listen follows the announcements of other processes over a connection of its own, and wakes the
+// waiters of Hint for each. While it is not connected, it wakes no one, and waiters have to poll.
+// stop ends it.
 func (db *DB) listen(conf *pgx.ConnConfig) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
@@ -50,25 +50,25 @@ func (db *DB) listen(conf *pgx.ConnConfig) (stop func()) {
 	}
 }
 
-// announceSoon has what was written announced, in a transaction after it.
+// announceSoon schedules the announcement of a committed write in a later transaction.
 func (db *DB) announceSoon() {
 	if db.dialect.announce == "" {
 		return
 	}
 	select {
 	case db.untold <- struct{}{}:
-	default: // one is due
+	default: // one is already scheduled
 	}
 }
 
-// tellPause is the least time between two announcements of their own.
+// tellPause is the minimum time between two separate announcements.
 const tellPause = 10 * time.Millisecond
 
 // tellQuery announces in a transaction of its own that does not wait for the disk.
 const tellQuery = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('` + channel + `', $1)`
 
-// tell announces what was written without, until ctx ends. An announcement that
-// is lost is one that polling makes up for, so none waits for the disk.
+// tell sends scheduled announcements until ctx ends. They need not wait for the disk, because
+// polling makes up for a lost one.
 func (db *DB) tell(ctx context.Context) {
 	for {
 		select {
@@ -111,7 +111,7 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 	db.memo.writes.Add(1)
 	db.memo.deaf.Store(false)
 	defer db.memo.deaf.Store(true)
-	db.wake() // for what was announced before
+	db.wake() // for announcements before LISTEN
 	for {
 		n, err := announced(ctx, conn)
 		if err != nil {
@@ -124,7 +124,7 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 	}
 }
 
-// announced is the next thing that is announced.
+// announced returns the next announcement.
 func announced(ctx context.Context, conn *pgx.Conn) (n *pgconn.Notification, err error) {
 	for {
 		err = inTime(ctx, silence, func(ctx context.Context) error {
@@ -140,7 +140,7 @@ func announced(ctx context.Context, conn *pgx.Conn) (n *pgconn.Notification, err
 	}
 }
 
-// inTime gives fn that much time.
+// inTime calls fn with a context that ends after limit.
 func inTime(ctx context.Context, limit time.Duration, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// The tables and columns of the catalogue's objects, the number first.
+// The tables and columns of the catalogue's objects, without their numbers.
 const (
 	intoSystem          = `system_template (` + systemColumns + `)`
 	intoNetworkTemplate = `network_template (name, mac, revision, created, changed)`
@@ -15,9 +15,9 @@ const (
 	intoScript          = `script (name, content, revision, created, changed)`
 )
 
-// createObject adds an object with the values of its columns behind the number,
-// the name first, and gives its number. It may share its transaction with other
-// writes: the flush to the disk is what takes the time.
+// createObject adds an object and returns its number. values are those of its columns after the
+// number, the name first. It may share its transaction with other writes, because most of its time
+// is the flush to disk.
 func (db *DB) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
 	what, asker := "create "+kind+" "+name, seedbed.ChangeOf(ctx)
 	if tx := batchOf(ctx); tx != nil {
@@ -37,7 +37,7 @@ func (db *DB) createObject(ctx context.Context, kind, into, name string, values 
 	return id, err
 }
 
-// insertNumbered adds an object, whose number the database gives.
+// insertNumbered inserts an object and returns the number that the database assigns.
 func insertNumbered(ctx context.Context, tx *Tx, kind, into, name string, values []any) (int64, error) {
 	query := insertRows(into, 1, len(values))
 	return insertObject(ctx, tx, kind, name, query+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)

@@ -1,21 +1,19 @@
-// Package store keeps everything that Seedbed must not forget in one SQL
-// database: the catalogue, instances and their claims, jobs with their journal
-// and history, the feed of the guest plane, and what guests did. Each method is
-// one transaction. A consumer declares the methods that it needs as an
-// interface of its own; [DB] satisfies it by shape.
+// Package store keeps all durable state of Seedbed in one SQL database: the catalogue, instances
+// and their claims, jobs with their journal and history, the feed of the guest plane, and what
+// guests did. Each method is one transaction. A consumer declares the methods that it needs as an
+// interface of its own, which [DB] implements.
 //
-// Errors carry a sentinel of package seedbed and a text for the person who
-// reads it: ErrNotFound, ErrExists (a name or claim is taken), ErrInvalid,
-// ErrInUse, ErrConflict, ErrStale (the caller no longer holds the job),
-// ErrFull (a network has no free address), ErrVersion, and ErrUnavailable when
-// the database cannot work now (disk full, busy, closed, out of reach). Whatever
-// the error, nothing was changed, with one exception: when the connection to
-// PostgreSQL breaks during a commit nobody knows, and the error is
-// ErrUnavailable. What is written here may therefore be written again.
+// Errors wrap a sentinel of package seedbed and have a text for the reader: ErrNotFound, ErrExists
+// (a name or claim is taken), ErrInvalid, ErrInUse, ErrConflict, ErrStale (the caller no longer
+// owns the job), ErrFull (a network has no free address), ErrVersion, and ErrUnavailable if the
+// database cannot work now (disk full, busy, closed, unreachable). If a method returns an error,
+// nothing was changed, with one exception: if the connection to PostgreSQL breaks during a commit,
+// the outcome is unknown, and the error is ErrUnavailable. So every write here may safely be
+// repeated.
 //
-// Leases are measured by one clock: in SQLite by that of the process, which has
-// the database alone, and in PostgreSQL by the database's, whatever the clocks
-// of those who use it say.
+// Leases are measured by one clock. In SQLite it is the clock of the process, which has the
+// database for itself. In PostgreSQL it is the database's clock, whatever the clocks of its clients
+// are.
 package store
 
 import (
@@ -35,82 +33,80 @@ import (
 	"seedbed/store/groupcommit"
 )
 
-// Config says which database to open: an SQLite file or a PostgreSQL database.
+// Config names the database to open: an SQLite file or a PostgreSQL database.
 type Config struct {
-	// Path is the SQLite file. It is made with mode 0600, its directory with
-	// 0750. The files Path-wal, Path-shm and Path.lock stand beside it. It must
-	// be on a local file system.
+	// Path is the SQLite file. It is created with mode 0600, and its directory with 0750. The files
+	// Path-wal, Path-shm and Path.lock are beside it. It must be on a local file system.
 	Path string
-	// DSN is a PostgreSQL connection string, as a URL or as keys and values; when
-	// it is not empty, Path is not used. It may hold a password, and is never
-	// logged. What it leaves out comes from the variables that libpq has (PGUSER…).
+	// DSN is a PostgreSQL connection string, as a URL or as keys and values. If it is not empty,
+	// Path is not used. It may hold a password, and is never logged. Settings that it leaves out
+	// come from libpq's environment variables (PGUSER…).
 	DSN string
-	// Log takes what the store does by itself; nil means slog.Default.
+	// Log receives what the store does in the background; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// DB is an open database. Its methods may be called by any number of goroutines.
+// DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
 	dialect dialect
-	// name is this open database among those that others have open: random.
+	// name identifies this open database to other processes; it is random.
 	name  string
-	place string  // where it is, for messages
+	place string  // the database's location, for messages
 	write *sql.DB // SQLite: one connection; PostgreSQL: the same as read
 	read  *sql.DB
 	lock  *os.File // SQLite
-	// listening ends what follows other processes' writes, and waits for its end.
+	// listening stops listening for other processes' writes, and waits for the end.
 	listening func()
-	// untold has something in it while a write is to be announced.
+	// untold holds an element while a write is to be announced.
 	untold chan struct{}
 	log    *slog.Logger
 	closed atomic.Bool
-	// opened is the wall clock at Open with its monotonic reading: leases are
-	// measured from it, so that a jump of the wall clock moves none.
+	// opened is the wall clock at Open with its monotonic reading. Leases are measured from it, so
+	// that a jump of the wall clock does not move them.
 	opened time.Time
 	limits limits
 
 	memo memo
 	next nextAddr
-	// shared has the writes of requests, steps those of the holders of jobs.
+	// shared queues the writes of requests, and steps those of jobs by their owners.
 	shared, steps *groupcommit.Queue[write]
-	// placing is held by who gives events their place.
+	// placing is locked while events are given their places.
 	placing sync.Mutex
 
 	mu   sync.Mutex
 	hint chan struct{}
-	// revised is rung for what user-data is made from.
+	// revised rings when a source of user-data changes.
 	revised bell
-	// applied is rung for what a node has applied.
+	// applied rings when a node reports what it has applied.
 	applied bell
-	// published is rung for what nodes are to serve.
+	// published rings when a job changes what nodes serve.
 	published bell
 	// sinceCut counts each instance's events since they were last cut.
 	sinceCut map[seedbed.InstanceID]int
 }
 
-// limits bounds what grows by itself.
+// limits bounds what would otherwise grow without end.
 type limits struct {
-	tombstones  int // that each node keeps for those who resume
-	page        int // changes of a feed page that is no snapshot
-	guestEvents int // that are kept of one instance, the newest
-	guestMargin int // by how many more they may be before they are cut
-	guests      int // instances whose events are counted at a time
+	tombstones  int // kept by each node for followers that resume
+	page        int // changes of a feed page that is not a snapshot
+	guestEvents int // kept of one instance, the newest
+	guestMargin int // how many more there may be before they are cut
+	guests      int // instances whose events are counted at the same time
 }
 
-// readers bounds the connections that read.
+// readers is the largest number of connections that read.
 const readers = 4
 
 // Open opens the database.
 //
-// An SQLite file is made if there is none, taken for this process alone, and
-// its schema brought up to date. It gives ErrInUse when another process has it,
-// ErrVersion when it was changed by a newer program, which is then left as it
-// was, and ErrInvalid when the file is something else.
+// An SQLite file is created if it does not exist, locked for this process, and migrated. Open
+// returns ErrInUse if another process has the file open, ErrVersion if a newer program changed it
+// (it then stays unchanged), and ErrInvalid if the file is something else.
 //
-// A PostgreSQL database may be open in any number of processes, and keeps its
-// schema until [Migrate]: ErrVersion when that is older than this program's, or
-// asks for a newer one, ErrInvalid when the database is another program's, and
-// ErrUnavailable when it cannot be reached.
+// A PostgreSQL database may be open in any number of processes, and is migrated only by [Migrate].
+// Open returns ErrVersion if its schema is older than this program's or requires a newer program,
+// ErrInvalid if the database belongs to another program, and ErrUnavailable if it cannot be
+// reached.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	db := newDB(c.Log)
 	start := db.openPostgres
@@ -164,7 +160,7 @@ func (db *DB) start(ctx context.Context, path string) error {
 	if err := checkFile(ctx, path); err != nil {
 		return err
 	}
-	// SQLite gives its side files the mode of the database file.
+	// SQLite creates its side files with the mode of the database file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
@@ -191,8 +187,8 @@ func (db *DB) start(ctx context.Context, path string) error {
 	return db.expireLeases(ctx)
 }
 
-// Close ends the use of the database and lets another process have it. A
-// method that is called afterwards gives ErrUnavailable.
+// Close closes the database and lets another process open it. A method that is called afterwards
+// returns ErrUnavailable.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return nil
@@ -213,8 +209,9 @@ func (db *DB) Close() error {
 	return errors.Join(errs...)
 }
 
-// Hint is closed at the next write that this process commits, or that another
-// one announces. It is only a hint: take it before looking, look, then wait on it with a timeout.
+// Hint returns a channel that is closed at the next write that this process commits or that another
+// process announces. It is only a hint: get the channel, then read the database, then wait on the
+// channel with a timeout.
 func (db *DB) Hint() <-chan struct{} {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// maxOrphans bounds what is recorded of one stage.
+// maxOrphans is the largest number of orphans recorded for one stage.
 const maxOrphans = 200
 
-// noteOrphans records what is left of a stage of a job, in place of what was; with
-// an empty problem that is nothing.
+// noteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
+// none.
 func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
 	type before struct {
 		since time.Time
@@ -42,8 +42,8 @@ func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem stri
 	return nil
 }
 
-// Orphans are what jobs that were undone have left behind, of what has been left for
-// the longest first. What a job leaves that is still being undone is not among them.
+// Orphans returns what undone jobs have left behind, the oldest first. It leaves out jobs that are
+// still being undone.
 func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = db.view(ctx, "list orphans", func(tx *Tx) error {
 		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {
@@ -56,13 +56,12 @@ func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	return all, err
 }
 
-// UndoAgain has a job undone once more that could not take everything back: the
-// stages of which something is left. Errors: ErrConflict for a job that ended
-// otherwise, or when another has worked on its instance since; ErrNotFound when
-// its instance or image is no more; ErrInUse while a job works on it.
+// UndoAgain repeats the undo of a job that left something behind, for the stages that did. It
+// returns ErrConflict if the job ended otherwise or another job has worked on its instance since,
+// ErrNotFound if its instance or image no longer exists, and ErrInUse while a job works on it.
 func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
 	err = db.update(ctx, "undo job again", func(tx *Tx) error {
-		// The row is locked, so that of two who ask one sees what the other did.
+		// Lock the row, so that the second of two concurrent calls sees what the first did.
 		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
 		if err != nil {
@@ -90,7 +89,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 	return j, err
 }
 
-// undoable refuses a job whose undo could take away what is another's by now.
+// undoable returns an error if undoing the job could remove what now belongs to another.
 func undoable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	if j.Instance != "" {
 		later, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)

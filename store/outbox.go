@@ -17,8 +17,8 @@ func scanOutgoing(r Row) (o seedbed.Outgoing, err error) {
 	return o, err
 }
 
-// OutgoingDeliveries returns what was, is and will be sent to an endpoint, the
-// newest first, at most limit and at most 1000; of one state unless that is empty.
+// OutgoingDeliveries returns the past and pending deliveries to an endpoint, newest first, at most
+// limit and at most 1000. If state is not empty, it returns only those in that state.
 func (db *DB) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
 	err = db.view(ctx, "list outgoing deliveries", func(tx *Tx) error {
 		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
@@ -32,12 +32,11 @@ func (db *DB) OutgoingDeliveries(ctx context.Context, endpoint string, state see
 	return all, err
 }
 
-// again is what makes a delivery pending anew, with all its attempts.
+// again makes deliveries pending again, with no attempts counted.
 const again = `UPDATE outbox SET state = 'pending', attempts = 0, next_at = NULL WHERE endpoint = $1`
 
-// Resend makes one delivery to an endpoint pending anew, whatever its state, and
-// due at once, under the ID and seq that it has. An endpoint that is disabled
-// gives ErrConflict.
+// Resend makes one delivery to an endpoint pending again and due at once, whatever its state. The
+// delivery keeps its ID and seq. If the endpoint is disabled, Resend returns ErrConflict.
 func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoing, err error) {
 	err = db.update(ctx, "resend", func(tx *Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
@@ -50,8 +49,8 @@ func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoi
 	return o, err
 }
 
-// Replay makes everything pending anew that happened since then and was sent,
-// or with missedOnly what was not: the dead and the skipped. It returns how many.
+// Replay makes the ended deliveries of events since then pending again, and returns how many. With
+// missedOnly, it repeats only those that were never sent: the dead and the skipped.
 func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (n int, err error) {
 	states := `('sent', 'dead', 'skipped')`
 	if missedOnly {
@@ -70,8 +69,8 @@ func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, miss
 	return n, nil
 }
 
-// rouse closes the circuit of an endpoint and locks its row; one that is
-// disabled gives ErrConflict.
+// rouse ends an endpoint's pause after failures and locks its row. If the endpoint is disabled, it
+// returns ErrConflict.
 func rouse(ctx context.Context, tx *Tx, endpoint string) error {
 	on, err := one(ctx, tx, value[int], noEndpoint(endpoint), `UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
 	if err == nil && on == 0 {
@@ -80,21 +79,21 @@ func rouse(ctx context.Context, tx *Tx, endpoint string) error {
 	return err
 }
 
-// What is over and older than $1.
+// oldOutgoing selects the ended deliveries of events before $1.
 const oldOutgoing = `FROM outbox WHERE at < $1 AND state <> 'pending'`
 
-// CountOutgoing counts what DropOutgoing would delete.
+// CountOutgoing counts the deliveries that DropOutgoing would delete.
 func (db *DB) CountOutgoing(ctx context.Context, before time.Time) (int, error) {
 	return db.count(ctx, "count outgoing deliveries", `SELECT COUNT(*) `+oldOutgoing, before)
 }
 
-// DropOutgoing forgets the deliveries of what happened before that time, but
-// for those that are pending, and returns how many.
+// DropOutgoing deletes the deliveries of events before that time, except those that are pending,
+// and returns how many there were.
 func (db *DB) DropOutgoing(ctx context.Context, before time.Time) (int, error) {
 	return db.drop(ctx, "drop outgoing deliveries", `DELETE `+oldOutgoing, before)
 }
 
-// OutgoingStats tells how the deliveries to each endpoint are, by name.
+// OutgoingStats returns a summary of the deliveries to each endpoint, sorted by name.
 func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, err error) {
 	err = db.view(ctx, "count outgoing deliveries", func(tx *Tx) error {
 		clock, err := db.leaseClock(ctx, tx)

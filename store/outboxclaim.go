@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// lane is an endpoint with what it is to be sent next: of what is pending, the
-// one with the lowest seq. None goes before it.
+// lane is an endpoint with its next delivery, which is the pending one with the lowest seq.
+// Deliveries to an endpoint are sent in the order of their seq.
 type lane struct {
 	endpoint string
 	epoch    int64
@@ -29,11 +29,10 @@ func scanLane(r Row) (l lane, err error) {
 	return l, err
 }
 
-// ClaimOutgoing takes the delivery that has been due for the longest, for owner
-// and the time of the lease, and with it the endpoint: nobody else sends there
-// until the outcome is recorded or the lease is over. When nothing is due it
-// returns nil, and how long it is until something will be, or 0 when nothing is
-// pending at all.
+// ClaimOutgoing claims the delivery that has been due for the longest, for owner and the duration
+// of the lease. The claim includes the endpoint: no other owner sends to it until the outcome is
+// recorded or the lease expires. If no delivery is due, ClaimOutgoing returns nil and the time
+// until the next one is due, or 0 if none is pending.
 func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (c *seedbed.OutgoingClaim, next time.Duration, err error) {
 	if owner == "" || lease <= 0 {
 		return nil, 0, seedbed.Errorf(seedbed.ErrInvalid, "claiming a delivery needs an owner and a lease, not %q and %s", owner, lease)
@@ -42,7 +41,7 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 	if err != nil {
 		return nil, 0, err
 	}
-	var failed error // one that cannot be read does not hold up the others
+	var failed error // an endpoint that cannot be read must not block the others
 	for _, l := range lanes {
 		if wait := l.due.Sub(clock); wait > 0 {
 			if failed != nil {
@@ -59,7 +58,7 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 	return nil, 0, failed
 }
 
-// lanes are those with something pending, the first that is due first.
+// lanes returns the endpoints with pending deliveries, the first one due first.
 func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
 	err = db.view(ctx, "look for deliveries", func(tx *Tx) error {
 		if clock, err = db.leaseClock(ctx, tx); err != nil {
@@ -76,7 +75,7 @@ func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error
 	return all, clock, err
 }
 
-// claimLane takes the endpoint, unless somebody else did since it was looked at.
+// claimLane claims the endpoint, unless another owner did since lanes read it.
 func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
 	c := &seedbed.OutgoingClaim{Epoch: l.epoch + 1}
 	changed, err := db.change(ctx, "claim delivery", func(tx *Tx) error {
@@ -104,7 +103,7 @@ func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Du
 	return c, nil
 }
 
-// holdOutgoing checks that the claim is still good and ends it.
+// holdOutgoing checks that the claim is still valid, and ends it.
 func holdOutgoing(ctx context.Context, tx *Tx, c seedbed.OutgoingClaim) error {
 	n, err := affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`, c.Endpoint.Name, c.Epoch)
 	if err == nil && n == 0 {
@@ -113,8 +112,8 @@ func holdOutgoing(ctx context.Context, tx *Tx, c seedbed.OutgoingClaim) error {
 	return err
 }
 
-// RecordOutgoing writes what came of an attempt, and gives the endpoint free.
-// ErrStale means that the claim was lost: another sends it, or has.
+// RecordOutgoing records the result of an attempt and releases the endpoint. ErrStale means that
+// the claim was lost: another owner is sending the delivery, or has sent it.
 func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error {
 	_, err := db.change(ctx, "record delivery", func(tx *Tx) error {
 		if err := holdOutgoing(ctx, tx, c); err != nil {
@@ -128,8 +127,8 @@ func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a see
 		if a.State == seedbed.OutgoingPending {
 			next = micros(clock.Add(a.Retry))
 		}
-		// One that was skipped meanwhile, because the endpoint was disabled, is
-		// pending no more.
+		// A delivery that was skipped since, because the endpoint was disabled, is no longer
+		// pending.
 		err = exec(ctx, tx, `
 			UPDATE outbox SET attempts = attempts + 1, tried = $1, took = $2, status = $3, error = $4,
 				next_at = CASE WHEN state = 'pending' THEN CAST($5 AS bigint) END,
@@ -156,8 +155,8 @@ func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a see
 	return err
 }
 
-// ReleaseOutgoing gives an endpoint free without an outcome: the delivery is
-// due as it was, and no attempt is counted.
+// ReleaseOutgoing releases an endpoint without an outcome. The delivery stays due as before, and no
+// attempt is counted.
 func (db *DB) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
 	return db.update(ctx, "release delivery", func(tx *Tx) error { return holdOutgoing(ctx, tx, c) })
 }

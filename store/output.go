@@ -10,19 +10,19 @@ import (
 	"seedbed"
 )
 
-// Of what a stage puts out, so much of the beginning stays for good, and what is
-// dropped at a time brings it down by a quarter, so that most lines drop nothing.
+// The first outputHead bytes of a stage's output are kept for good. When output is dropped, it is
+// reduced to outputKept, so that most lines drop nothing.
 const (
 	outputHead = seedbed.MaxOutput / 4
 	outputKept = seedbed.MaxOutput * 3 / 4
 )
 
-// outputLine is what a line counts, besides its text.
+// outputLine is the number of bytes that a line counts in addition to its text.
 const outputLine = 32
 
-// LogOutput appends lines to what a stage of a job that is held has put out.
-// When that grows past [seedbed.MaxOutput], lines of its middle are dropped, and
-// one of the stream [seedbed.OutputNote] stands in their place.
+// LogOutput appends lines to the output of a stage of a job that ref owns. If the output grows past
+// [seedbed.MaxOutput], lines in its middle are dropped, and a line of the stream
+// [seedbed.OutputNote] replaces them.
 func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error {
 	if len(lines) == 0 {
 		return nil
@@ -63,16 +63,16 @@ func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, l
 	})
 }
 
-// output is what a stage has put out: how much is kept, and what was dropped.
+// output is the output of a stage: how much is kept, and how much was dropped.
 type output struct {
 	job   seedbed.JobID
 	stage string
 	kept  int64
-	// note is the line that stands for what was dropped.
+	// note is the number of the line that replaces the dropped lines.
 	note, lines, bytes int64
 }
 
-// drop takes away the lines that follow the beginning until the rest is small enough.
+// drop deletes lines after the head until the rest is small enough.
 func (o *output) drop(ctx context.Context, tx *Tx) error {
 	type size struct{ n, bytes int64 }
 	all, err := list(ctx, tx, func(r Row) (s size, err error) {
@@ -86,7 +86,7 @@ func (o *output) drop(ctx context.Context, tx *Tx) error {
 		for head := int64(0); len(all) > 1 && head < int64(outputHead); all = all[1:] {
 			head += all[0].bytes + outputLine
 		}
-		o.note = all[0].n // and so it goes first
+		o.note = all[0].n // the first dropped line becomes the note
 	}
 	until := o.note
 	for _, l := range all[:len(all)-1] { // the last line stays
@@ -103,8 +103,8 @@ func (o *output) drop(ctx context.Context, tx *Tx) error {
 	return exec(ctx, tx, `UPDATE job_output SET stream = $1, text = $2 WHERE job = $3 AND n = $4`, seedbed.OutputNote, text, o.job, o.note)
 }
 
-// JobOutput returns what a job has put out after line after, oldest first, at
-// most limit lines and at most 5000; of one stage, or with an empty name of all.
+// JobOutput returns the output of a job after line after, oldest first, at most limit lines and at
+// most 5000. It returns the output of one stage, or of all if stage is empty.
 func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
 	err = db.view(ctx, "read output", func(tx *Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
@@ -120,15 +120,16 @@ func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, aft
 	return all, err
 }
 
-// oldOutput is the condition of lines of jobs that ended before $1.
+// oldOutput selects the lines of jobs that ended before $1.
 const oldOutput = `FROM job_output WHERE job IN (SELECT id FROM job WHERE ended < $1)`
 
-// CountOutput counts what DropOutput would delete.
+// CountOutput counts the lines that DropOutput would delete.
 func (db *DB) CountOutput(ctx context.Context, before time.Time) (int, error) {
 	return db.count(ctx, "count output", `SELECT COUNT(*) `+oldOutput, before)
 }
 
-// DropOutput forgets what jobs put out that ended before that time, and returns how many lines.
+// DropOutput deletes the output of jobs that ended before that time, and returns the number of
+// lines.
 func (db *DB) DropOutput(ctx context.Context, before time.Time) (int, error) {
 	return db.drop(ctx, "drop output", `DELETE `+oldOutput, before)
 }

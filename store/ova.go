@@ -18,7 +18,7 @@ func scanOVA(r Row) (o seedbed.OVA, err error) {
 	return o, err
 }
 
-// OVAs returns the OVA images that have been imported and whose names match, by name.
+// OVAs returns the imported OVA images whose names match, sorted by name.
 func (db *DB) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OVA, err error) {
 	err = db.view(ctx, "list OVA images", func(tx *Tx) error {
 		all, err = ovas(ctx, tx, m)
@@ -62,8 +62,8 @@ func checkNewOVA(o *seedbed.NewOVA) error {
 	return checkSystem(o.System)
 }
 
-// acceptOVA writes an OVA image that is to be made, with its images, its system
-// template and its profile, of which nothing can be made before it is.
+// acceptOVA writes an OVA image that is to be imported, with its images, its system template and
+// its profile. They cannot be used until the import succeeds.
 func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	o := a.OVA
 	a.Job.Subject, a.Job.Instance = o.OVA.Name, ""
@@ -111,7 +111,7 @@ func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	return err
 }
 
-// activateOVA records what the import found.
+// activateOVA records what the import found, and makes the images active.
 func activateOVA(ctx context.Context, tx *Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobOVA {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no OVA image: it is a %s job", j.ID.Short(), j.Kind)
@@ -132,7 +132,7 @@ func activateOVA(ctx context.Context, tx *Tx, j seedbed.Job, found []seedbed.Ima
 	return setOVAState(ctx, tx, j.Subject, seedbed.ImageActive)
 }
 
-// setOVAState gives an OVA image its state, and leaves that of its images.
+// setOVAState sets the state of an OVA image, but not of its images.
 func setOVAState(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) error {
 	n, err := affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, micros(now()), name)
 	if err == nil && n == 0 {
@@ -141,7 +141,7 @@ func setOVAState(ctx context.Context, tx *Tx, name string, to seedbed.ImageState
 	return err
 }
 
-// setOVA gives an OVA image and its images their state.
+// setOVA sets the state of an OVA image and of its images.
 func setOVA(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) error {
 	if err := setOVAState(ctx, tx, name, to); err != nil {
 		return err
@@ -149,8 +149,8 @@ func setOVA(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) err
 	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
 }
 
-// dropOVA forgets an OVA image with all that came with it. A system template that
-// something else uses stays.
+// dropOVA deletes an OVA image with everything that came with it, except a system template that
+// another profile uses.
 func dropOVA(ctx context.Context, tx *Tx, name string) error {
 	volumes, err := ovaVolumes(ctx, tx, name)
 	if err != nil {
@@ -175,13 +175,13 @@ func dropOVA(ctx context.Context, tx *Tx, name string) error {
 	return nil
 }
 
-// heldOVA is who made an OVA image, and its state.
+// heldOVA is the state of an OVA image, and the job that made it.
 type heldOVA struct {
 	job   seedbed.JobID
 	state seedbed.ImageState
 }
 
-// holdOVA locks the row of an OVA image, so that of two jobs one sees the other.
+// holdOVA locks the row of an OVA image, so that concurrent jobs see each other.
 func holdOVA(ctx context.Context, tx *Tx, name string, missing error) (heldOVA, error) {
 	return one(ctx, tx, func(r Row) (h heldOVA, err error) {
 		err = r.Scan(&h.job, &h.state)
@@ -189,7 +189,7 @@ func holdOVA(ctx context.Context, tx *Tx, name string, missing error) (heldOVA, 
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
 }
 
-// acceptOVARemove takes an OVA image out of use whose disks nothing is a clone of.
+// acceptOVARemove starts the removal of an OVA image. No volume may be a clone of its images.
 func acceptOVARemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	var input seedbed.OVAJob
 	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
@@ -218,7 +218,7 @@ func acceptOVARemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
 }
 
-// unusedSystem refuses with ErrInUse an OVA image whose system template the profiles of others use.
+// unusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
 func unusedSystem(ctx context.Context, tx *Tx, ova string) error {
 	users, err := list(ctx, tx, value[string], `
 		SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system
@@ -230,7 +230,7 @@ func unusedSystem(ctx context.Context, tx *Tx, ova string) error {
 	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first", ova, quoted(users))
 }
 
-// idleOVA refuses with ErrInUse an OVA image that a job works on.
+// idleOVA returns ErrInUse if a job works on the OVA image.
 func idleOVA(ctx context.Context, tx *Tx, name string) error {
 	other, err := one(ctx, tx, scanJob, nil,
 		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
@@ -241,7 +241,7 @@ func idleOVA(ctx context.Context, tx *Tx, name string) error {
 		Msg: fmt.Sprintf("OVA image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
 }
 
-// resumableOVA makes the OVA image of a failed job again what it is while that job works.
+// resumableOVA restores the state that the OVA image of a failed job has while that job runs.
 func resumableOVA(ctx context.Context, tx *Tx, j seedbed.Job, missing error) error {
 	held, err := holdOVA(ctx, tx, j.Subject, missing)
 	if err != nil {
@@ -254,7 +254,7 @@ func resumableOVA(ctx context.Context, tx *Tx, j seedbed.Job, missing error) err
 		return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
 	}
 	if held.job != j.ID {
-		return missing // another import made one of that name
+		return missing // another import made an OVA image of that name
 	}
 	return setOVA(ctx, tx, j.Subject, seedbed.ImageImporting)
 }

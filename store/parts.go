@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// Parts returns what a profile names, as of one moment. ErrInvalid for what does
-// not exist.
+// Parts returns the objects that a profile refers to, as of one moment. It returns ErrInvalid if
+// one of them does not exist.
 func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames) (parts seedbed.Parts, err error) {
 	missing := func(err error, kind, name string) error {
 		if err == nil || errors.Is(err, seedbed.ErrNotFound) || unstorable(err) {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// openPool makes a pool of connections with those settings, where the DSN has no others.
+// openPool opens a pool of connections. A setting applies unless the DSN sets it differently.
 func openPool(c *pgx.ConnConfig, settings map[string]string) (*sql.DB, error) {
 	c = c.Copy()
 	for k, v := range settings {
@@ -17,7 +17,7 @@ func openPool(c *pgx.ConnConfig, settings map[string]string) (*sql.DB, error) {
 			c.RuntimeParams[k] = v
 		}
 	}
-	// What was acknowledged must survive a crash of the server.
+	// Every acknowledged write must survive a crash of the server.
 	pool := stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
 		return err

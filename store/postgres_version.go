@@ -13,12 +13,12 @@ import (
 	"seedbed"
 )
 
-// databaseName is how messages call the database.
+// databaseName returns the name of the database for messages.
 func databaseName(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s on %s", c.Database, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))))
 }
 
-// look reads the versions of a PostgreSQL database; found is false when it is empty.
+// look reads the versions of a PostgreSQL database. found is false if the database is empty.
 func (db *DB) look(ctx context.Context, name string) (have, need int64, found bool, err error) {
 	err = db.view(ctx, "open database "+name, func(tx *Tx) error {
 		var encoding string
@@ -43,7 +43,7 @@ func (db *DB) look(ctx context.Context, name string) (have, need int64, found bo
 	return have, need, found, err
 }
 
-// checkPostgres refuses a database whose schema is not one that this program works on.
+// checkPostgres returns an error if this program cannot use the schema of the database.
 func (db *DB) checkPostgres(ctx context.Context, name string) error {
 	have, need, found, err := db.look(ctx, name)
 	switch {
@@ -57,10 +57,10 @@ func (db *DB) checkPostgres(ctx context.Context, name string) error {
 	return checkVersion(name, have, need)
 }
 
-// Migrate brings the schema of a PostgreSQL database up to date, while others
-// may use it: one at a time, and nothing when there is nothing to do. It gives
-// ErrInvalid when there is no DSN or the database is another program's, and
-// ErrVersion when it asks for a newer program.
+// Migrate migrates the schema of a PostgreSQL database. Other processes may use the database at the
+// same time, and several calls run one after the other. Migrate does nothing if the schema is up to
+// date. It returns ErrInvalid if there is no DSN or the database belongs to another program, and
+// ErrVersion if the database requires a newer program.
 func Migrate(ctx context.Context, c Config) error {
 	if c.DSN == "" {
 		return seedbed.Errorf(seedbed.ErrInvalid, "only PostgreSQL is migrated by command (store.driver: postgres): an SQLite file is brought up to date by seedbedd when it starts")
@@ -86,7 +86,7 @@ func Migrate(ctx context.Context, c Config) error {
 			return err
 		}
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // seconds, tries
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // in seconds, number of tries
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", name, err)
 	}

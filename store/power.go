@@ -9,10 +9,10 @@ import (
 	"seedbed"
 )
 
-// acceptSwitch completes the row of a job that stops, starts, reboots or
-// rebuilds an instance, and writes into its input what the instance was.
+// acceptSwitch completes the row of a job that starts, stops, reboots or rebuilds an instance, and
+// records the instance's state in the job's input.
 func acceptSwitch(ctx context.Context, tx *Tx, j *seedbed.Job) error {
-	// The row is locked, so that of two jobs one sees the other.
+	// Lock the row, so that concurrent jobs see each other.
 	var state seedbed.InstanceState
 	err := tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING name, node, state`, j.Instance).Scan(&j.Subject, &j.Node, &state)
 	switch {
@@ -30,7 +30,7 @@ func acceptSwitch(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	return noteWas(j, state)
 }
 
-// noteWas writes the instance's state into the input of a job that may have to go back to it.
+// noteWas records the instance's state in the input of a job that may have to restore it.
 func noteWas(j *seedbed.Job, was seedbed.InstanceState) (err error) {
 	switch j.Kind {
 	case seedbed.JobStop, seedbed.JobReboot:
@@ -51,7 +51,7 @@ func noteWas(j *seedbed.Job, was seedbed.InstanceState) (err error) {
 	return err
 }
 
-// readSpec reads the input of a job; none leaves what is there.
+// readSpec decodes the input of a job. If there is none, into stays unchanged.
 func readSpec(j seedbed.Job, into any) error {
 	if len(j.Spec) == 0 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// preparing opens connections that keep the statements that they have run
-// ready: SQLite takes longer to read most of ours than to do what they say.
+// preparing opens connections that keep the statements they have run prepared, because SQLite takes
+// longer to parse most of our statements than to execute them.
 type preparing struct {
 	driver driver.Driver
 	dsn    string
@@ -26,12 +26,12 @@ func (p preparing) Connect(context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (p preparing) Driver() driver.Driver { return p.driver }
 
-// openPrepared is sql.Open with the driver of db and statements that stay ready.
+// openPrepared is like sql.Open with the driver of db, and caches prepared statements.
 func openPrepared(db *sql.DB, dsn string) *sql.DB {
 	return sql.OpenDB(preparing{db.Driver(), dsn})
 }
 
-// sqliteConn is what a connection of SQLite's driver can do that database/sql asks for.
+// sqliteConn is the set of interfaces of SQLite's connections that database/sql uses.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -47,18 +47,18 @@ type preparedConn struct {
 	ready map[string]*readyStmt
 }
 
-// readyMost bounds the statements that a connection keeps. Their texts are ours; those
-// of a migration are more than that, and make room for those that are run again.
+// readyMost is the largest number of statements that a connection caches. Requests cannot choose
+// statements, but a migration runs more than this number; its statements make room for others.
 const readyMost = 256
 
-// readyStmt is a statement, busy while rows of it are read.
+// readyStmt is a prepared statement. It is busy while its rows are read.
 type readyStmt struct {
 	driver.Stmt
 	busy bool
 }
 
-// take gives the statement for query; nil when it has to be run without one,
-// because it is in use.
+// take returns the prepared statement of query, or nil if that is busy and the query must run
+// without it.
 func (c *preparedConn) take(ctx context.Context, query string) (*readyStmt, error) {
 	if s := c.ready[query]; s != nil {
 		if s.busy {
@@ -77,11 +77,11 @@ func (c *preparedConn) take(ctx context.Context, query string) (*readyStmt, erro
 	return c.ready[query], nil
 }
 
-// clear lets go of the statements that are not in use.
+// clear closes the statements that are not busy.
 func (c *preparedConn) clear() {
 	for query, s := range c.ready {
 		if !s.busy {
-			s.Stmt.Close() // what is wrong with it shows when it is run again
+			s.Stmt.Close() // an error shows when the statement runs again
 			delete(c.ready, query)
 		}
 	}
@@ -116,15 +116,15 @@ func (c *preparedConn) QueryContext(ctx context.Context, query string, args []dr
 	return &readyRows{rows, s}, nil
 }
 
-// Close ends the statements with the connection.
+// Close closes the statements and the connection.
 func (c *preparedConn) Close() error {
 	for _, s := range c.ready {
-		s.Stmt.Close() // the connection's own end tells what is wrong
+		s.Stmt.Close() // closing the connection reports the error
 	}
 	return c.sqliteConn.Close()
 }
 
-// readyRows give their statement back.
+// readyRows releases its statement when it is closed.
 type readyRows struct {
 	driver.Rows
 	stmt *readyStmt

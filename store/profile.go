@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// profileColumns are those of a profile: first its name and what is set once, then what a change sets.
+// profileColumns lists a profile's columns: first those that never change, and then profileChanges.
 const profileColumns = `id, ` + newProfileColumns
 
 const newProfileColumns = `name, created, ` + profileChanges
@@ -32,7 +32,7 @@ func scanProfile(r Row) (p seedbed.Profile, err error) {
 	return p, err
 }
 
-// profileValues are the values of profileChanges.
+// profileValues returns the values of profileChanges.
 func profileValues(p seedbed.Profile) []any {
 	return []any{p.Revision, micros(p.Changed), null(p.Image), p.VCPUs, p.Memory, p.DiskSize, null(p.Network), asJSON{p.SSHKeys}, blob(p.UserData), p.Ready,
 		blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON{p.Metadata}, asJSON{p.Tags},
@@ -40,9 +40,9 @@ func profileValues(p seedbed.Profile) []any {
 		null(p.Script), asJSON{orEmpty(p.Arguments)}, null(p.OVA)}
 }
 
-// CreateProfile adds a profile and returns it with its revision and times. What
-// it names must exist (an image may still be importing): else ErrInvalid. A name
-// that another profile has is ErrExists.
+// CreateProfile adds a profile and returns it with its revision and times. It returns ErrInvalid if
+// something that the profile refers to does not exist (an image may still be importing), and
+// ErrExists if the name is taken.
 func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
 	if err := checkProfile(&p); err != nil {
 		return seedbed.Profile{}, err
@@ -64,23 +64,23 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	return p, nil
 }
 
-// insertProfile adds the row of a profile, and gives its number.
+// insertProfile inserts the row of a profile and returns its number.
 func insertProfile(ctx context.Context, tx *Tx, p seedbed.Profile) (int64, error) {
 	exists := seedbed.Errorf(seedbed.ErrExists, "the profile %q already exists", p.Name)
 	args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
 	return one(ctx, tx, value[int64], exists, insertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
 }
 
-// changeProfile writes what a change of a profile sets.
+// changeProfile writes the columns that a change of a profile sets.
 func changeProfile(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 	values := profileValues(p)
 	return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
 }
 
-// ChangeProfile changes anything but the name and the OVA image of a profile in change, which may
-// be called more than once. Instances that were made from it stay as they are,
-// but for the user-data of those that follow it. Errors: ErrNotFound, ErrInvalid,
-// ErrConflict for another OVA image, and what change returns.
+// ChangeProfile changes a profile by calling change, possibly more than once. change may set
+// anything except the name and the OVA image. Instances that were made from the profile do not
+// change, except the user-data of those that follow it. ChangeProfile returns ErrNotFound,
+// ErrInvalid, ErrConflict for a different OVA image, or the error of change.
 func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
 	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *Tx) error {
 		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
@@ -135,7 +135,7 @@ func noProfile(name string) error {
 	return noObject(kindProfile, name)
 }
 
-// Profiles returns all profiles by name.
+// Profiles returns all profiles sorted by name.
 func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list profiles", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile ORDER BY name`)
@@ -144,7 +144,7 @@ func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 	return all, err
 }
 
-// ScriptedProfiles returns the profiles with a script whose names match, by name.
+// ScriptedProfiles returns the profiles with a script whose names match, sorted by name.
 func (db *DB) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list profiles with a script", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanProfile, m, "name", `SELECT `+profileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
@@ -153,7 +153,7 @@ func (db *DB) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []
 	return all, err
 }
 
-// ProfileNames returns the names of the first profiles, at most limit.
+// ProfileNames returns the first names of profiles in their order, at most limit.
 func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err error) {
 	err = db.view(ctx, "list the names of profiles", func(tx *Tx) error {
 		names, err = list(ctx, tx, value[string], `SELECT name FROM profile ORDER BY name LIMIT $1`, limit)
@@ -162,7 +162,7 @@ func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err 
 	return names, err
 }
 
-// ProfilesWith returns the profiles that name a userdata document, by name.
+// ProfilesWith returns the profiles that refer to a user-data document, sorted by name.
 func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
 	err = db.view(ctx, "list the profiles of a document", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanProfile, seedbed.ExactName(document), "document", `SELECT `+profileColumns+` FROM profile WHERE %s ORDER BY name`)
@@ -171,8 +171,8 @@ func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.
 	return all, err
 }
 
-// DeleteProfile removes a profile. Instances that were made from it stay as
-// they are; a hook that names it is ErrInUse.
+// DeleteProfile removes a profile. Instances that were made from it do not change. If a hook refers
+// to the profile, DeleteProfile returns ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 	return db.update(ctx, "delete profile", func(tx *Tx) error {
 		err := unhooked(ctx, tx, name)

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	maxExpressionText = 4096 // bytes of a field's text with expressions
+	maxExpressionText = 4096 // in bytes, of a field's text with expressions
 	maxArguments      = 100
-	maxArgument       = 4096 // bytes
+	maxArgument       = 4096 // in bytes
 )
 
 func checkProfile(p *seedbed.Profile) (err error) {
@@ -39,7 +39,7 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 			return at(err)
 		}
 	}
-	// What a template or an expression says the profile need not.
+	// A template or an expression can set what the profile leaves empty.
 	open := func(field, template string) bool { return template != "" || p.Expressions[field] != "" }
 	switch {
 	case p.VCPUs < 0 || p.VCPUs == 0 && !open("vcpus", p.System+p.Expressions["system_template"]):
@@ -58,7 +58,7 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	return nil
 }
 
-// checkArguments refuses arguments that a script cannot have, or that are nobody's.
+// checkArguments returns ErrInvalid for arguments that a script cannot take or that have no script.
 func checkArguments(p *seedbed.Profile) error {
 	switch {
 	case len(p.Arguments) > maxArguments:
@@ -89,7 +89,7 @@ func checkProfileServed(p *seedbed.Profile) (err error) {
 	return nil
 }
 
-// profileNames refuses, with ErrInvalid, a profile that names what does not exist.
+// profileNames returns ErrInvalid if the profile refers to something that does not exist.
 func profileNames(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 	place := fmt.Sprintf("profile %q", p.Name)
 	if p.Image != "" {
@@ -123,7 +123,7 @@ func profileNames(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 	return nil
 }
 
-// assignments is the beginning of an UPDATE that sets those columns to $1 and on.
+// assignments returns the beginning of an UPDATE that sets the columns to $1 and following.
 func assignments(table, columns string) string {
 	names := strings.Split(columns, ", ")
 	for i, n := range slices.Clone(names) {

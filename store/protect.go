@@ -6,8 +6,9 @@ import (
 	"seedbed"
 )
 
-// confirmed refuses, with ErrConflict, a job that takes the disks of a protected
-// instance unless it was confirmed by the instance's name. The job has its subject.
+// confirmed returns ErrConflict for a job that destroys the disks of a protected instance, unless
+// the request confirms it with the instance's name. A webhook cannot confirm: it gets ErrForbidden.
+// The job's Subject must be set.
 func confirmed(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 	protected, err := one(ctx, tx, value[bool], nil, `SELECT protected FROM instance WHERE id = $1`, a.Job.Instance)
 	switch {

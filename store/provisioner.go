@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// The kinds of object that profiles are composed of, as messages call them.
+// The kinds of object that a profile refers to, as messages name them.
 const (
 	kindSystem   = "system template"
 	kindNetwork  = "network template"
@@ -27,7 +27,7 @@ func objectExists(kind, name string) error {
 	return seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind, clean(name, 80))
 }
 
-// newStored is what is kept of a new object, but for its ID.
+// newStored returns the revision and times of a new object.
 func newStored() seedbed.Stored {
 	at := now()
 	return seedbed.Stored{Revision: 1, Created: at, Changed: at}
@@ -38,14 +38,14 @@ func insertObject(ctx context.Context, tx *Tx, kind, name, query string, args ..
 	return one(ctx, tx, value[int64], objectExists(kind, name), query, args...)
 }
 
-// touchObject counts a change of an object of that table, and gives its number.
-// It locks the row for the rest of the transaction.
+// touchObject increments the revision of an object of that table and returns its number. It locks
+// the row for the rest of the transaction.
 func touchObject(ctx context.Context, tx *Tx, kind, table, name string) (id int64, err error) {
 	return one(ctx, tx, value[int64], noObject(kind, name),
 		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, micros(now()), name)
 }
 
-// deleteObject deletes an object unless a profile uses it, in which column.
+// deleteObject deletes an object unless a profile refers to it in the given column.
 func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string) error {
 	return db.update(ctx, "delete "+kind+" "+clean(name, 80), func(tx *Tx) error {
 		users, err := list(ctx, tx, value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
@@ -66,7 +66,7 @@ func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string
 	})
 }
 
-// quoted lists names for a message; more than five are not all named.
+// quoted lists at most five names for a message.
 func quoted(names []string) string {
 	var all []string
 	for _, n := range names[:min(len(names), 5)] {
@@ -78,7 +78,7 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// matching is the condition that a column matches m, with $1 for the argument.
+// matching returns the condition that a column matches m, and its argument $1.
 func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
 	if m.Start && m.End {
 		return column + ` = $1`, m.Text
@@ -93,12 +93,13 @@ func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
 	return column + ` LIKE $1 ESCAPE '\'`, pattern
 }
 
-// matchless tells whether no name can match, which a database need not be asked.
+// matchless reports whether no name can match, so that no query is necessary.
 func matchless(m seedbed.NameMatch) bool {
 	return !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0) || len(m.Text) > 63
 }
 
-// matched reads the rows of a query whose %s is the condition on column, in the order that it says.
+// matched reads the rows of a query in the order that the query sets. Its %s is replaced by the
+// condition on column.
 func matched[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
 	if matchless(m) {
 		return []T{}, nil
@@ -107,7 +108,7 @@ func matched[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), m se
 	return list(ctx, tx, scan, fmt.Sprintf(query, condition), arg)
 }
 
-// plainText refuses, with ErrInvalid, a text that is no UTF-8, has a NUL, or has more than most bytes.
+// plainText returns ErrInvalid if s is not UTF-8, has a NUL, or is longer than most bytes.
 func plainText(what, s string, most int) error {
 	switch {
 	case len(s) > most:

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// holdQuota refuses a create that its hook has no room for. With a quota the hook's row is locked, so that those who create
-// at the same time count each other.
+// holdQuota returns ErrFull for a create that exceeds the quota of its hook. If there is a quota,
+// the hook's row is locked, so that concurrent creates count each other.
 func holdQuota(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 	q, hook := a.Delivery.Quota, a.Delivery.Hook
 	if a.Job.Kind != seedbed.JobCreate || q == (seedbed.Quota{}) {
@@ -27,7 +27,7 @@ func holdQuota(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 		}
 	}
 	if q.Creates > 0 {
-		// The delivery in hand has no job yet.
+		// The current delivery has no job yet.
 		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind = 'create'
 			WHERE delivery.hook = $1 AND delivery.received > $2`, hook, now().Add(-time.Hour).UnixMicro()))
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"seedbed"
 )
 
-// finalRebuild is the stage of a rebuild from which there is no way back.
+// finalRebuild is the stage of a rebuild after which it cannot be undone.
 const finalRebuild = "delete"
 
-// acceptRebuild completes the row of a rebuild job, and keeps what it makes of the instance.
+// acceptRebuild completes the row of a rebuild job, and stores what the instance becomes.
 func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
 		return err
@@ -32,7 +32,7 @@ func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	if err := holdTokenQuota(ctx, tx, token, next); err != nil {
 		return err
 	}
-	// Whoever removes one of the images waits, and then sees this job.
+	// A transaction that removes one of the images waits for this lock, and then sees this job.
 	for _, name := range imagesOf(next) {
 		if err := exec(ctx, tx, `UPDATE image SET state = state WHERE name = $1`, name); err != nil {
 			return err
@@ -49,8 +49,8 @@ func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	return putSide(ctx, tx, a.Job.ID, seedbed.RebuildNext, next)
 }
 
-// addRebuilt adds what either side of a rebuild has beyond what its instance has
-// now: until the job has ended, it may become that or this again.
+// addRebuilt adds to has what either side of a rebuild needs beyond the instance's current
+// resources. Until the job ends, the instance may become either side.
 func addRebuilt(ctx context.Context, tx *Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
 	vcpus, memory, disk := now.VCPUs, now.Memory, disksOf(now)
 	for _, which := range []seedbed.RebuildSide{seedbed.RebuildNext, seedbed.RebuildBefore} {
@@ -68,8 +68,8 @@ func addRebuilt(ctx context.Context, tx *Tx, job seedbed.JobID, now seedbed.Inst
 	return nil
 }
 
-// resumableRebuild holds the room that a rebuild takes which goes on, unless its
-// instance is what it makes of it already.
+// resumableRebuild checks the quota for a rebuild that is resumed, unless the instance has already
+// been exchanged.
 func resumableRebuild(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	before, err := side(ctx, tx, j.ID, seedbed.RebuildBefore)
 	if err != nil || before != nil {
@@ -86,7 +86,7 @@ func resumableRebuild(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	return holdTokenQuota(ctx, tx, token, *next)
 }
 
-// checkRebuild looks at what a rebuild job makes of its instance.
+// checkRebuild validates what a rebuild job makes of its instance.
 func checkRebuild(a seedbed.Acceptance) error {
 	if _, err := seedbed.ParseInstanceID(string(a.Job.Instance)); err != nil {
 		return err
@@ -100,7 +100,7 @@ func checkRebuild(a seedbed.Acceptance) error {
 	return checkServed(*a.Rebuild)
 }
 
-// imagesOf are the images that an instance is made from, each once.
+// imagesOf returns the images that an instance is made from, sorted and without duplicates.
 func imagesOf(i seedbed.Instance) []string {
 	names := []string{i.Image}
 	for _, v := range i.Volumes {
@@ -125,7 +125,7 @@ func scanSide(r Row) (i seedbed.Instance, err error) {
 	return i, err
 }
 
-// side reads one side of a rebuild; nil when it is not there.
+// side reads one side of a rebuild, or nil if it is not stored.
 func side(ctx context.Context, tx *Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
 	found, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
 	if err != nil || len(found) == 0 {
@@ -134,7 +134,7 @@ func side(ctx context.Context, tx *Tx, job seedbed.JobID, which seedbed.RebuildS
 	return &found[0], nil
 }
 
-// nextOf is what a rebuild job makes of its instance.
+// nextOf returns what a rebuild job makes of its instance.
 func nextOf(ctx context.Context, tx *Tx, id seedbed.JobID) (*seedbed.Instance, error) {
 	next, err := side(ctx, tx, id, seedbed.RebuildNext)
 	if err == nil && next == nil {
@@ -143,8 +143,8 @@ func nextOf(ctx context.Context, tx *Tx, id seedbed.JobID) (*seedbed.Instance, e
 	return next, err
 }
 
-// Rebuilding is what a rebuild job that has not ended makes of its instance;
-// ErrNotFound for another job.
+// Rebuilding returns both sides of a rebuild job that has not ended. It returns ErrNotFound for any
+// other job.
 func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebuild, err error) {
 	err = db.view(ctx, "read rebuild", func(tx *Tx) error {
 		next, err := nextOf(ctx, tx, id)
@@ -158,10 +158,10 @@ func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebui
 	return r, err
 }
 
-// Exchange makes the instance of a rebuild job what the job makes of it, while
-// the job runs, or what it was before, while the job is undone. Once more, the
-// latter changes nothing, and the former that alone that the guest has fetched
-// and reported: the guest before may have done so since.
+// Exchange makes the instance of a rebuild job what the job makes of it (while the job runs), or
+// what it was before (while the job is undone). Repeating the latter changes nothing. Repeating the
+// former only clears the times at which the guest fetched and reported, because they may be those
+// of the previous guest.
 func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
 	return db.update(ctx, "exchange instance", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
@@ -210,7 +210,8 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 	})
 }
 
-// remake makes an instance what i has: what it is made from and served, and its volumes.
+// remake replaces what an instance is made from, what it is served, and its volumes with those of
+// i.
 func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
 	n, err := affect(ctx, tx, `
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
@@ -237,7 +238,7 @@ func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
 	return nil
 }
 
-// rebuildsOf are the instances that live jobs rebuild from or to an image.
+// rebuildsOf returns the names of the instances that live jobs rebuild from or to an image.
 func rebuildsOf(ctx context.Context, tx *Tx, image string) ([]string, error) {
 	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+live+`) ORDER BY job, side`)
@@ -251,7 +252,8 @@ func rebuildsOf(ctx context.Context, tx *Tx, image string) ([]string, error) {
 	return slices.Compact(names), err
 }
 
-// noReturn refuses a last stage without a way back to a job that was asked to be cancelled.
+// noReturn returns ErrConflict if the job is to be cancelled, so that it does not start a stage
+// that cannot be undone.
 func noReturn(j seedbed.Job) error {
 	if j.Cancel {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s was asked to be cancelled", j.ID.Short())
@@ -259,8 +261,8 @@ func noReturn(j seedbed.Job) error {
 	return nil
 }
 
-// endRebuild forgets what a rebuild job had to know, unless it can be taken up
-// again: nobody else knows of the disks that it could not remove.
+// endRebuild deletes the stored sides of a rebuild job, unless the job can be resumed. They are the
+// only record of the disks that the job could not remove.
 func endRebuild(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed || o.State == seedbed.JobIncomplete {
 		return nil
@@ -269,9 +271,9 @@ func endRebuild(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) e
 	return nil
 }
 
-// reclaim makes the disks the instance's own that rebuilds of it have left, the
-// former where one has failed, and either where one could not be undone, so that its removal takes them along. What they are clones of does
-// not matter by then.
+// reclaim adds to the instance the disks that its rebuilds left behind, so that its removal also
+// removes them: the old disks of a rebuild that failed, and the disks of both sides if it could not
+// be undone. Their images are left out, because they no longer matter.
 func reclaim(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	left, err := list(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
 		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
@@ -291,11 +293,11 @@ func reclaim(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	return nil
 }
 
-// finalRelease is the stage of a create of disks only from which there is no way
-// back: what was let go may be another's by then.
+// finalRelease is the stage of a create of disks only after which it cannot be undone, because the
+// released disks may belong to another by then.
 const finalRelease = "release-volumes"
 
-// uncancellable says why a job cannot be cancelled any more; nil when it can.
+// uncancellable returns why a job can no longer be cancelled, or nil if it can.
 func uncancellable(j seedbed.Job) error {
 	switch {
 	case j.State == seedbed.JobUndoing:
@@ -309,8 +311,8 @@ func uncancellable(j seedbed.Job) error {
 	return nil
 }
 
-// publishable are the states in which a job may publish its instance: a
-// rebuild that is undone publishes what the instance was.
+// publishable checks that a job may publish its instance in its current state. A rebuild that is
+// undone publishes the old instance.
 func publishable(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
 	j, err := readJob(ctx, tx, ref.ID)
 	if err == nil && j.Kind == seedbed.JobRebuild {

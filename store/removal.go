@@ -8,11 +8,11 @@ import (
 	"seedbed"
 )
 
-// acceptRemove completes the row of a removal. One whose instance is still being
-// made follows the job that makes it, which is then cancelled.
+// acceptRemove completes the row of a removal. If the instance is still being made, the removal
+// follows the job that makes it, which is then cancelled.
 func acceptRemove(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	j := &a.Job
-	// The job's row is locked before the instance's, as by whoever holds the job.
+	// Lock the job's row before the instance's, like the owner of the job does.
 	making, err := one(ctx, tx, scanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+live+` RETURNING `+jobColumns, j.Instance, seedbed.JobCreate)
 	if err != nil {
 		return err
@@ -34,9 +34,9 @@ func acceptRemove(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	return confirmed(ctx, tx, *a)
 }
 
-// cancelFollowed cancels the job that a removal follows, and gives the removal's
-// state. It comes after all else that the removal writes: a job that nobody has
-// begun ends here and now, and the removal with it.
+// cancelFollowed cancels the job that a removal follows, and returns the removal's state. It must
+// come after all other writes of the removal, because a job that no engine has started ends now,
+// and the removal may end with it.
 func (db *DB) cancelFollowed(ctx context.Context, tx *Tx, removal seedbed.Job) (seedbed.JobState, error) {
 	making, err := readJob(ctx, tx, removal.After)
 	if err == nil {
@@ -54,8 +54,8 @@ func (db *DB) cancelFollowed(ctx context.Context, tx *Tx, removal seedbed.Job) (
 
 var errGone = errors.New("the instance is no more")
 
-// afterMaking has a removal go on once the job has ended that made its instance,
-// whatever became of that. Where it took the instance along nothing is left to do.
+// afterMaking unblocks a removal when the job that made its instance ends, however it ended. If
+// that job has removed the instance, the removal ends too.
 func (db *DB) afterMaking(ctx context.Context, tx *Tx, removal, made seedbed.Job) error {
 	err := setState(ctx, tx, removal.Instance, seedbed.InstanceRemoving, errGone)
 	gone := errors.Is(err, errGone)

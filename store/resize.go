@@ -7,12 +7,12 @@ import (
 	"seedbed"
 )
 
-// finalResize is the stage of a resize from which there is no way back: a guest
-// may use the new room at once.
+// finalResize is the stage of a resize after which it cannot be undone, because the guest may use
+// the new space at once.
 const finalResize = "grow"
 
-// acceptResize completes the row of a resize job. What changes of the machine
-// takes a domain that is off, and all of it the room that the instance's token has.
+// acceptResize completes the row of a resize job. A change of vCPUs or memory requires a stopped
+// domain, and every change must fit the quota of the instance's token.
 func acceptResize(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	if err := acceptVolumeJob(ctx, tx, j); err != nil {
 		return err
@@ -35,10 +35,10 @@ func acceptResize(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	return holdTokenQuota(ctx, tx, inst.Token, next)
 }
 
-// given is a number, or NULL for zero.
+// given returns n, or NULL if n is zero.
 func given(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
 
-// resized notes what a stage of a resize job has changed. It may be repeated.
+// resized records what a stage of a resize job has changed. It may be repeated.
 func resized(ctx context.Context, tx *Tx, j seedbed.Job, s seedbed.ResizeSpec) error {
 	if j.Kind != seedbed.JobResize {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s resizes nothing: it is a %s job", j.ID.Short(), j.Kind)
@@ -59,8 +59,8 @@ func resized(ctx context.Context, tx *Tx, j seedbed.Job, s seedbed.ResizeSpec) e
 	return nil
 }
 
-// addGrowth adds what jobs that have not ended will give the token's instances
-// but one: that counts from the time when it was accepted.
+// addGrowth adds to has what the live jobs of the token's instances, except the instance but, will
+// add. A job counts from the time when it was accepted.
 func addGrowth(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
 	jobs, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE kind IN ($1, $2) AND `+live+` AND instance <> $3
 		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
@@ -89,8 +89,8 @@ func addGrowth(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID
 	return nil
 }
 
-// grown is the instance once a resize job has ended that was accepted before; a
-// part of that it may have done.
+// grown returns the instance as an accepted resize job leaves it. The job may have done a part of
+// that already.
 func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
 	var spec seedbed.ResizeSpec
 	if err := readSpec(j, &spec); err != nil {
@@ -99,10 +99,10 @@ func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
 	if next, err := spec.Of(inst); err == nil {
 		return next, nil
 	}
-	return inst, nil // as it is already
+	return inst, nil // it has that size already
 }
 
-// resumableResize holds the room that a resize takes which goes on.
+// resumableResize checks the quota for a resize that is resumed.
 func resumableResize(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	inst, err := oneInstance(ctx, tx, j.Instance)
 	if err != nil {

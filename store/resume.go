@@ -7,13 +7,13 @@ import (
 	"seedbed"
 )
 
-// ResumeJob queues a job once more that has failed and was not undone: it goes on
-// at the stage that failed, with a new count of attempts. A job that ended
-// otherwise gives ErrConflict; one whose instance or image is no more ErrNotFound,
-// or with another job at work on it ErrInUse with that as Holder.
+// ResumeJob queues a job again that failed and was not undone. The job continues at the stage that
+// failed, with a new count of attempts. ResumeJob returns ErrConflict if the job ended otherwise,
+// ErrNotFound if its instance or image no longer exists, and ErrInUse if another job works on that;
+// Holder is the other job.
 func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
 	err = db.update(ctx, "resume job", func(tx *Tx) error {
-		// The row is locked, so that of two who ask one sees what the other did.
+		// Lock the row, so that the second of two concurrent calls sees what the first did.
 		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
 		if err != nil {
@@ -40,7 +40,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 	return j, err
 }
 
-// resumable makes what a failed job works on again what it is while that job works.
+// resumable restores the state that the subject of a failed job has while that job runs.
 func resumable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, so %s job %s cannot go on", j.Subject, j.Kind, j.ID.Short())
 	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
@@ -101,7 +101,7 @@ func resumableImage(ctx context.Context, tx *Tx, j seedbed.Job, missing error) e
 	return err
 }
 
-// idleImage refuses with ErrInUse an image that a job works on.
+// idleImage returns ErrInUse if a job works on the image.
 func idleImage(ctx context.Context, tx *Tx, name string) error {
 	other, err := one(ctx, tx, scanJob, nil,
 		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)

@@ -6,11 +6,10 @@ import (
 	"fmt"
 )
 
-// errBroken is the failure of a savepoint itself, after which nothing of the
-// transaction can be relied on.
+// errBroken means that a savepoint itself failed. The state of the transaction is then unknown.
 var errBroken = errors.New("savepoint")
 
-// savepoint runs fn so that its failure undoes what it wrote and no more.
+// savepoint runs fn. If fn fails, only its own writes are undone.
 func savepoint(ctx context.Context, tx *Tx, fn func() error) error {
 	if err := exec(ctx, tx, "SAVEPOINT one"); err != nil {
 		return fmt.Errorf("%w: %w", errBroken, err)

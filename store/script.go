@@ -17,7 +17,7 @@ func (db *DB) CreateScript(ctx context.Context, name, text string) (seedbed.Scri
 	return d.script(), err
 }
 
-// Scripts returns the scripts whose names match, by name.
+// Scripts returns the scripts whose names match, sorted by name.
 func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
 	err = db.view(ctx, "list scripts", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptColumns+` FROM script WHERE %s ORDER BY name`)
@@ -28,8 +28,8 @@ func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.S
 
 const scriptColumns = `id, name, content, options, revision, created, changed`
 
-// keptOptions are a script's options as they are kept. A script is privileged
-// for as long as its text is the one that was granted that, whoever changes it.
+// keptOptions is a script's options as they are stored. A script stays privileged only as long as
+// its text is the one for which that was granted.
 type keptOptions struct {
 	seedbed.ScriptOptions
 	Granted seedbed.Digest `json:"granted,omitzero"`
@@ -43,8 +43,8 @@ func scanScript(r Row) (s seedbed.Script, err error) {
 	return s, err
 }
 
-// SetScriptOptions changes, in change, what a script is let out for and bounded
-// by. Jobs that run keep what they began with. The script called empty has none: ErrConflict.
+// SetScriptOptions changes a script's permissions and limits; change sets them. Running jobs keep
+// the options that they started with. The built-in script "empty" has no options: ErrConflict.
 func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
 	return db.update(ctx, "change options of script "+clean(name, 80), func(tx *Tx) error {
 		if _, err := touchObject(ctx, tx, kindScript, "script", name); err != nil {
@@ -69,12 +69,14 @@ func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*se
 	})
 }
 
-// SetScript gives a script another text. The one called empty stays as it is: ErrConflict.
+// SetScript replaces the text of a script. The built-in script "empty" cannot be changed:
+// ErrConflict.
 func (db *DB) SetScript(ctx context.Context, name, text string) error {
 	return scriptShelf.set(ctx, db, name, text)
 }
 
-// DeleteScript removes a script; ErrInUse names the profiles that use it.
+// DeleteScript removes a script. If profiles use it, DeleteScript returns an ErrInUse that names
+// them.
 func (db *DB) DeleteScript(ctx context.Context, name string) error {
 	return scriptShelf.remove(ctx, db, name)
 }

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// scripted holds a create or rebuild job that is in one of the states.
+// scripted is hold for a create or rebuild job that must be in one of states.
 func scripted(ctx context.Context, tx *Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
 	j, err := hold(ctx, tx, ref)
 	if err == nil && (j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || !slices.Contains(states, j.State)) {
@@ -16,13 +16,14 @@ func scripted(ctx context.Context, tx *Tx, ref seedbed.JobRef, states ...seedbed
 	return j, err
 }
 
-// putNext writes what a rebuild job makes of its instance once more, with other volumes.
+// putNext replaces what a rebuild job makes of its instance.
 func putNext(ctx context.Context, tx *Tx, job seedbed.JobID, next seedbed.Instance) error {
 	return exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, asJSON{next}, job, seedbed.RebuildNext)
 }
 
-// addNext adds a volume to those that a rebuild makes. No other instance, and no
-// side of another rebuild, has its name: that ends with the start of the job's ID.
+// addNext adds a volume to those that a rebuild makes. Its name must be unique among the volumes of
+// all instances. The other side of a rebuild cannot have it, because the name ends with the start
+// of the job's ID.
 func addNext(ctx context.Context, tx *Tx, j seedbed.Job, v seedbed.Volume) error {
 	next, err := nextOf(ctx, tx, j.ID)
 	if err != nil {
@@ -52,7 +53,7 @@ func addNext(ctx context.Context, tx *Tx, j seedbed.Job, v seedbed.Volume) error
 	return putNext(ctx, tx, j.ID, *next)
 }
 
-// dropNext takes a volume from those that a rebuild makes; those after it move up.
+// dropNext removes a volume from those that a rebuild makes, and renumbers the volumes after it.
 func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) error {
 	next, err := nextOf(ctx, tx, j.ID)
 	if err != nil {
@@ -69,7 +70,7 @@ func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) err
 	return putNext(ctx, tx, j.ID, *next)
 }
 
-// changeRun changes what a job carries its script out by; a job without a script has none.
+// changeRun changes the script run of a job. It does nothing for a job without a script.
 func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
 	runs, err := list(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
 		err = r.Scan(toJSON{&run})
@@ -84,8 +85,8 @@ func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seed
 	return exec(ctx, tx, `UPDATE job_script SET run = $1 WHERE job = $2`, asJSON{runs[0]}, job)
 }
 
-// exchangeDomain makes the document that a script made for an instance's domain that of
-// one side of a rebuild, as far as its script has made one.
+// exchangeDomain replaces the domain XML that a script made for the instance with that of one side
+// of a rebuild, if the rebuild's script has made one.
 func exchangeDomain(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.RebuildSide) error {
 	return changeRun(ctx, tx, j.ID, func(run *seedbed.ScriptRun) error {
 		if run.XML == "" {

@@ -7,13 +7,13 @@ import (
 	"seedbed"
 )
 
-// insertScriptRun keeps what a new job carries its script out by.
+// insertScriptRun stores the script run of a new job.
 func insertScriptRun(ctx context.Context, tx *Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
 	return exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, asJSON{run})
 }
 
-// ScriptRun is what the job carries its script out by; ErrNotFound for a job
-// without a script, and for one that has ended.
+// ScriptRun returns the script run of a job. It returns ErrNotFound for a job that has ended or has
+// no script.
 func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.ScriptRun, err error) {
 	err = db.view(ctx, "read the job's script", func(tx *Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "job %s runs no script", id.Short())
@@ -26,8 +26,8 @@ func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.Scri
 	return run, err
 }
 
-// ScriptDomain is the document that a script made for the instance's domain;
-// ErrNotFound for an instance that no script has made.
+// ScriptDomain returns the domain XML that a script made for the instance. It returns ErrNotFound
+// for an instance that was not made by a script.
 func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml string, err error) {
 	err = db.view(ctx, "read the script's domain", func(tx *Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s was made by no script", clean(string(id), 80))
@@ -37,9 +37,9 @@ func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml stri
 	return xml, err
 }
 
-// SetScriptDomain keeps what the script of a running create job has made for its
-// instance's domain, in place of what it made before. That of a rebuild job is
-// the instance's once it is exchanged.
+// SetScriptDomain stores the domain XML that the script of a running create job made for its
+// instance, replacing an earlier one. The XML of a rebuild job becomes the instance's when the
+// instance is exchanged.
 func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error {
 	return db.update(ctx, "keep the script's domain", func(tx *Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
@@ -53,9 +53,10 @@ func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml strin
 	})
 }
 
-// AddVolume makes a volume one of the instance of a running create job, or of
-// those that a rebuild job makes, as its last. It may be repeated. Errors: ErrExists for a name that another volume of
-// the pool has, ErrForbidden for one that the instance's token has no room for, ErrConflict while the job is undone.
+// AddVolume adds a volume as the last one of the instance of a running create job, or of those that
+// a rebuild job makes. It may be repeated. It returns ErrExists if another volume of the pool has
+// the name, ErrForbidden if the volume exceeds the quota of the instance's token, and ErrConflict
+// while the job is undone.
 func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error {
 	return db.update(ctx, "add volume", func(tx *Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
@@ -95,8 +96,8 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 	})
 }
 
-// DropVolume takes a volume from the instance of a create job, or from those that
-// a rebuild job makes; those after it move up. One that it does not have is taken already.
+// DropVolume removes a volume from the instance of a create job, or from those that a rebuild job
+// makes, and renumbers the volumes after it. It does nothing if there is no such volume.
 func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error {
 	return db.update(ctx, "drop volume", func(tx *Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning, seedbed.JobUndoing)
@@ -118,7 +119,7 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 			return err
 		}
 		left := slices.DeleteFunc(inst.Volumes, func(v seedbed.Volume) bool { return v.Pool == pool && v.Name == name })
-		for i, v := range left { // in their order, so that no two have one place at any time
+		for i, v := range left { // in order, so that indexes stay unique
 			if v.Index == i {
 				continue
 			}
@@ -130,8 +131,8 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 	})
 }
 
-// endScript forgets what a job carried its script out by, which may hold
-// secrets, when the job has ended and cannot go on.
+// endScript deletes the script run of a job, which may hold secrets, when the job has ended and
+// cannot be resumed.
 func endScript(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// checkServed refuses what a guest cannot be served.
+// checkServed returns an error if the instance has something that a guest cannot be served.
 func checkServed(i seedbed.Instance) error {
 	return cmp.Or(
 		seedbed.CheckDocument("user-data", i.UserData), seedbed.CheckDocument("vendor-data", i.VendorData),
@@ -30,13 +30,12 @@ func checkSpot(s *seedbed.Spot) error {
 	return nil
 }
 
-// ChangeInstance changes what may change of an instance without a job: its
-// metadata options, tags and spot notice, in change. In the same transaction
-// render makes its record anew, from the instance and its record until now, on
-// every node that serves it. A job that is about to publish the instance reads
-// it again after its own record, so that no order of the two loses a change.
-// Both functions may be called more than once and must not wait. Errors:
-// ErrNotFound, ErrInvalid, and what change returns.
+// ChangeInstance changes what may change of an instance without a job: its metadata options, tags
+// and spot notice. change sets these. In the same transaction, on every node that serves the
+// instance, render makes its new record from the instance and the current record. A job that is
+// about to publish the instance reads it again after its own record, so that no change is lost in
+// either order. Both functions may be called more than once and must not block. ChangeInstance
+// returns ErrNotFound, ErrInvalid or the error of change.
 func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80))
 	err = db.update(ctx, "change instance", func(tx *Tx) error {
@@ -65,8 +64,8 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 	return inst, err
 }
 
-// Refresh makes the instance's record on node anew, as ChangeInstance does, and
-// returns the record's revision; it is 0 when node does not serve the instance.
+// Refresh renders the instance's record on node again, like ChangeInstance, and returns the
+// record's revision, or 0 if node does not serve the instance.
 func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
 	err = db.update(ctx, "refresh record", func(tx *Tx) error {
 		revision = 0
@@ -92,7 +91,7 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 	return revision, nil
 }
 
-// Served returns the instances that each node serves.
+// Served returns the instances that each node serves, by node.
 func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
 	err = db.view(ctx, "list records", func(tx *Tx) error {
 		served = map[string][]seedbed.InstanceID{}
@@ -119,7 +118,7 @@ func oneInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID) (seedbed.In
 	return all[0], nil
 }
 
-// rewriteAll is rewrite on every node that serves the instance.
+// rewriteAll calls rewrite for every node that serves the instance.
 func rewriteAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
 	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
@@ -133,10 +132,10 @@ func rewriteAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, render func(
 	return nil
 }
 
-// rewrite makes a record that is served anew; its documents and its maintenance
-// events are not render's business. Without a record it does nothing.
+// rewrite replaces the served record with the result of render. The documents and maintenance
+// events are not taken from render. If there is no record, rewrite does nothing.
 func rewrite(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
-	// Whoever publishes or retracts on the node locks its row first.
+	// Lock the node's row first, like Publish and Retract do.
 	if err := exec(ctx, tx, `UPDATE feed_node SET revision = revision WHERE node = $1`, node); err != nil {
 		return 0, false, err
 	}
@@ -166,8 +165,8 @@ func rewrite(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, re
 	return revision, true, exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`, revision, string(record), node, id)
 }
 
-// setPassword keeps the password that a guest posted, encrypted with its own
-// key; the first stays (OpenStack answers 409 to a second).
+// setPassword stores the password that a guest posted, encrypted with the guest's own key. Only the
+// first one is stored (OpenStack answers 409 to a second).
 func setPassword(ctx context.Context, tx *Tx, id seedbed.InstanceID, password string) error {
 	if password = clean(password, maxFields); password == "" {
 		return nil
@@ -183,8 +182,8 @@ func setPassword(ctx context.Context, tx *Tx, id seedbed.InstanceID, password st
 	})
 }
 
-// touchNodes gives every node of the feed a new revision, so that each reads
-// what is the same for all: the networks and the site.
+// touchNodes gives every node of the feed a new revision, so that each reads again what all nodes
+// share: the networks and the site.
 func touchNodes(ctx context.Context, tx *Tx) error {
 	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed_node ORDER BY node`)
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"seedbed"
 )
 
-// The settings that the store makes for itself, once per database.
+// The settings that the store creates itself, once per database.
 const (
-	// settingGeneration tells a follower of the feed that the database was replaced.
+	// settingGeneration shows a follower of the feed that the database was replaced.
 	settingGeneration = "feed.generation"
-	// settingTokenKey is the key of IMDSv2 session tokens, which goes out with the feed.
+	// settingTokenKey is the key of IMDSv2 session tokens. The feed carries it to the nodes.
 	settingTokenKey = "metadata.token_key"
 )
 
-// The bounds of a setting, in bytes.
+// The limits of a setting, in bytes.
 const (
 	maxSettingKey = 128
 	maxSetting    = 64 << 10
 )
 
-// seed makes the store's own settings.
+// seed creates the store's own settings.
 func (db *DB) seed(ctx context.Context) error {
 	for key, size := range map[string]int{settingGeneration: 16, settingTokenKey: 32} {
 		_, err := db.SettingOnce(ctx, key, func() []byte {
@@ -37,9 +37,9 @@ func (db *DB) seed(ctx context.Context) error {
 	return db.always(ctx)
 }
 
-// SettingOnce returns the value that is kept under key. When there is none it
-// keeps what fresh returns, 1 byte to 64 KiB; of several callers that come at
-// once, one decides and all get its value.
+// SettingOnce returns the value stored under key. If there is none, it stores the result of fresh,
+// which must have 1 byte to 64 KiB. If several callers do so at the same time, one value is stored
+// and all of them get it.
 func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) ([]byte, error) {
 	if key == "" || len(key) > maxSettingKey {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a setting's key has 1 to %d bytes, not %d", maxSettingKey, len(key))
@@ -64,7 +64,7 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 	return kept, err
 }
 
-// setting is what is kept under key, or nil.
+// setting returns the value stored under key, or nil.
 func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 	return one(ctx, tx, func(r Row) (b []byte, err error) {
 		err = r.Scan(toBlob{&b})
@@ -72,13 +72,13 @@ func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 	}, nil, `SELECT value FROM setting WHERE key = $1`, key)
 }
 
-// generation is the database's own random name.
+// generation returns the random ID of this database.
 func generation(ctx context.Context, tx *Tx) (string, error) {
 	b, err := setting(ctx, tx, settingGeneration)
 	return hex.EncodeToString(b), err
 }
 
-// orUnchanged ends a transaction that has nothing to write, if err is nil.
+// orUnchanged returns err, or errUnchanged if err is nil.
 func orUnchanged(err error) error {
 	if err == nil {
 		return errUnchanged

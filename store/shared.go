@@ -12,49 +12,49 @@ import (
 	"seedbed/store/groupcommit"
 )
 
-// Batch is a transaction of one or several writes, with what they have read for all.
+// Batch is a transaction of one or several writes, with the rows that were read for all of them.
 type Batch struct {
 	*Tx
-	// shared is set while the writes of several share the transaction, or try to. What is
-	// refused by a key is then not looked for first, and a job that
-	// somebody has locked is not waited for: the write goes apart, where it is.
+	// shared is set while several writes share the transaction, or try to. A write then does not
+	// look for what a key refuses, and does not wait for a locked job: it moves to a transaction of
+	// its own, where it does both.
 	shared  bool
 	dialect *dialect
 
 	jobs     map[seedbed.JobID]*heldJob
-	networks map[string]seedbed.Network // those locked, by name
+	networks map[string]seedbed.Network // the locked ones, by name
 	images   map[string]seedbed.Image
-	free     map[string][]netip.Addr // addresses that are known to be free, by network
+	free     map[string][]netip.Addr // addresses known to be free, by network
 }
 
-// alone is the batch of a write that shares its transaction with no other.
+// alone returns the batch of a write that has the transaction for itself.
 func alone(tx *Tx) *Batch { return &Batch{Tx: tx} }
 
-// write is what a caller writes in a batch.
+// write is the write of one caller in a batch.
 type write struct {
-	// job is the job that it is about, if any: the batch reads all of its jobs at once.
+	// job is the job that the write is about, if any. The batch reads all of its jobs at once.
 	job *seedbed.JobRef
-	// fn writes it, and returns the events that go with it.
+	// fn writes, and returns the events of the write.
 	fn func(context.Context, *Batch) ([]notice, error)
 }
 
 const (
-	// sharedMost bounds the writes that share a transaction.
+	// sharedMost is the largest number of writes that share a transaction.
 	sharedMost = 64
-	// sharedLimit bounds one transaction for many, whose callers' deadlines do not count.
+	// sharedLimit bounds a shared transaction, which ignores the deadlines of its callers.
 	sharedLimit = 20 * time.Second
 )
 
-// errApart ends a write that cannot share a transaction.
+// errApart means that a write cannot share a transaction.
 var errApart = errors.New("the write needs a transaction of its own")
 
-// together is update for a write that may share its transaction with others.
-// Package groupcommit explains how. fn must write no rows that memo remembers.
+// together is update for a write that may share its transaction with others; package groupcommit
+// explains how. fn must not write rows that memo caches.
 func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *Batch) ([]notice, error)) error {
 	return db.join(ctx, db.shared, what, write{fn: fn})
 }
 
-// ofHolder is together for what the holder of a job writes into the job's own rows.
+// ofHolder is together for writes of a job's owner to the job's own rows.
 func (db *DB) ofHolder(ctx context.Context, what string, ref seedbed.JobRef, fn func(context.Context, *Batch) ([]notice, error)) error {
 	return db.join(ctx, db.steps, what, write{&ref, fn})
 }
@@ -67,9 +67,9 @@ func (db *DB) join(ctx context.Context, q *groupcommit.Queue[write], what string
 	return db.fail(ctx, what, err)
 }
 
-// share is ofHolder for what also writes rows that others lock. Where several
-// transactions write at a time it has one of its own, so that
-// no job waits for the rows of another.
+// share is ofHolder for writes that also touch rows which other transactions lock. In a database
+// with several writers it uses a transaction of its own, so that no job waits for the rows of
+// another.
 func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *Batch) ([]notice, error)) error {
 	if !db.dialect.server {
 		return db.join(ctx, db.steps, what, write{fn: fn})
@@ -83,9 +83,9 @@ func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *
 	})
 }
 
-// own is update for what the holder of a job writes into rows that no process
-// remembers. It is announced after the transaction and not by it: PostgreSQL lets
-// those that announce commit one after the other, each with a flush of its own.
+// own is update for writes of a job's owner to rows that are not cached. The write is announced
+// after its transaction, not in it, because PostgreSQL commits announcing transactions one after
+// the other, each with its own flush.
 func (db *DB) own(ctx context.Context, what string, fn func(*Tx) error) error {
 	changed, err := db.change(ctx, what, fn)
 	if changed {
@@ -95,14 +95,14 @@ func (db *DB) own(ctx context.Context, what string, fn func(*Tx) error) error {
 	return err
 }
 
-// refusal is the error of a shared transaction that may be one write's fault.
-// It hides its cause, so that the transaction is not tried again as it is.
+// refusal is the error of a shared transaction that one of its writes may have caused. It hides its
+// cause, so that the same transaction is not tried again.
 type refusal struct{ err error }
 
 func (r refusal) Error() string { return r.err.Error() }
 
-// commitShared commits writes in one transaction (groupcommit.Commit). Unless forget is
-// set it leaves what memo remembers.
+// commitShared returns the groupcommit.Commit that commits writes in one transaction. It
+// invalidates the values cached in memo only if forget is set.
 func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 	return func(ctx context.Context, batch []*groupcommit.Write[write], apart bool) groupcommit.Result {
 		err := db.transact(ctx, db.write, db.dialect.writing, func(tx *Tx) error {
@@ -120,7 +120,7 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 			return err
 		})
 		if forget {
-			db.memo.writes.Add(1) // even after an error, which may have come with the commit
+			db.memo.writes.Add(1) // even after an error, because the commit may have succeeded
 		}
 		if r := (refusal{}); errors.As(err, &r) {
 			return groupcommit.Refused
@@ -130,7 +130,7 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 			db.wake()
 			db.announceSoon()
 		case errors.Is(err, errUnchanged):
-		case !apart && db.mayBeOnes(ctx, err): // it came with the commit
+		case !apart && db.mayBeOnes(ctx, err): // the commit failed
 			return groupcommit.Refused
 		default:
 			for _, w := range batch {
@@ -141,7 +141,7 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 	}
 }
 
-// writeAll runs the writes of a batch, and reports whether any has written something.
+// writeAll runs the writes of a batch, and reports whether any of them has written something.
 func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) (changed bool, err error) {
 	if b.shared {
 		if err := b.readJobs(ctx, batch); err != nil {
@@ -152,7 +152,7 @@ func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) 
 	for _, w := range batch {
 		w.Apart = false
 		if w.Err = w.Ctx.Err(); w.Err != nil {
-			continue // nobody waits for it
+			continue // its caller has given up
 		}
 		before := b.mark()
 		more, err := guarded(ctx, b, w.Do.fn)
@@ -172,8 +172,8 @@ func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) 
 	return changed, emit(ctx, b.Tx, events...)
 }
 
-// guarded runs one write. A panic in it is that write's error: its caller is not the
-// one whose goroutine it runs in, and the others of the batch have no part in it.
+// guarded runs one write and turns a panic into that write's error. The write runs in the goroutine
+// of another caller, and must not affect the rest of the batch.
 func guarded(ctx context.Context, b *Batch, fn func(context.Context, *Batch) ([]notice, error)) (events []notice, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -183,8 +183,8 @@ func guarded(ctx context.Context, b *Batch, fn func(context.Context, *Batch) ([]
 	return fn(ctx, b)
 }
 
-// mayBeOnes reports whether a shared transaction failed because of one of its
-// writes, and not because the database cannot be used.
+// mayBeOnes reports whether one of the writes may have made a shared transaction fail, as opposed
+// to a database that cannot be used.
 func (db *DB) mayBeOnes(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || db.closed.Load() || errors.Is(err, errAgain) {
 		return false

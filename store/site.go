@@ -8,10 +8,10 @@ import (
 	"seedbed"
 )
 
-// settingSite is what SetSite was told last.
+// settingSite is the setting that SetSite stores.
 const settingSite = "metadata.site"
 
-// SetSite makes s what every guest of the installation is told with its feed.
+// SetSite sets what the feed tells every guest of the installation.
 func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -33,7 +33,7 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 	})
 }
 
-// Site returns what SetSite was told last; the zero value before.
+// Site returns the last value of SetSite, or the zero value.
 func (db *DB) Site(ctx context.Context) (s seedbed.Site, err error) {
 	err = db.view(ctx, "read site", func(tx *Tx) error {
 		s, err = site(ctx, tx)

@@ -6,19 +6,19 @@ import (
 	"seedbed"
 )
 
-// maxStages bounds a job's journal.
+// maxStages is the largest number of stages in a job's journal.
 const maxStages = 64
 
-// Step writes one stage boundary of a running job: the end of s.Done, the
-// intent of s.Next, and what goes with it. Its events come before both. It may be repeated. A stage that was
-// not intended cannot be done, and a job that is undoing makes no step: ErrConflict.
+// Step writes one stage boundary of a running job: the end of s.Done, the intent of s.Next, and the
+// changes that belong to them. Its events come before both. It may be repeated. It returns
+// ErrConflict if s.Done was not intended, or if the job is undoing.
 func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) error {
 	for i := range s.Events {
 		if err := whole(&s.Events[i]); err != nil {
 			return err
 		}
 	}
-	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that others remember
+	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that caches hold
 		return db.update(ctx, "write stage", func(tx *Tx) error {
 			events, err := step(ctx, alone(tx), ref, s)
 			if err != nil {
@@ -34,7 +34,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 	return db.ofHolder(ctx, "write stage", ref, fn)
 }
 
-// step is Step in its transaction, with what there is to tell of it.
+// step is Step in its transaction. It returns the events to send.
 func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]notice, error) {
 	tx := b.Tx
 	held, err := b.hold(ctx, ref)
@@ -117,9 +117,8 @@ func countDone(ctx context.Context, tx *Tx, id seedbed.JobID) error {
 	return exec(ctx, tx, `UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2) WHERE id = $1`, id, seedbed.StageDone)
 }
 
-// Undo turns a running job round, and keeps cause as its error and as that of
-// the stage in hand. On a job that is undoing already it changes nothing: the
-// first cause is the one that counts.
+// Undo changes a running job to undoing, and stores cause as the error of the job and of its
+// current stage. It does nothing if the job is undoing already, because the first cause counts.
 func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
 	return db.update(ctx, "undo job", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
@@ -142,9 +141,9 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 	})
 }
 
-// Undone records what came of undoing a stage: with an empty problem nothing of
-// it is left, else problem says why something is, and left what, if that is known. The
-// stage in hand becomes the last one that is still to be undone. It may be repeated.
+// Undone records the result of undoing a stage. If problem is empty, nothing of the stage is left.
+// Otherwise problem is why something is left, and left is what, if that is known. The job's current
+// stage becomes the last one that is still to be undone. Undone may be repeated.
 func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error {
 	return db.update(ctx, "write undone stage", func(tx *Tx) error {
 		j, err := hold(ctx, tx, ref)
@@ -183,7 +182,7 @@ func scanStage(r Row) (s seedbed.Stage, err error) {
 	return s, err
 }
 
-// Stages returns the journal of a job in the order in which it was begun.
+// Stages returns the journal of a job in the order in which its stages started.
 func (db *DB) Stages(ctx context.Context, id seedbed.JobID) (all []seedbed.Stage, err error) {
 	err = db.view(ctx, "list stages", func(tx *Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {

@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// strayWhy is why a stray stays.
+// strayWhy is the reason that is shown for a stray.
 const strayWhy = "it carries Seedbed's tag, and nothing is known of its instance or job: nothing takes it away by itself"
 
-// NoteStrays records what was seen on nodes that carries our tag and is of no
-// instance or image that is known; what was recorded of them and is not found is forgotten.
+// NoteStrays records the resources on nodes that carry our tag but belong to no known instance or
+// image. Recorded strays of these nodes that are no longer found are deleted.
 func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error {
 	type place struct {
 		node, pool, name string
@@ -56,8 +56,8 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 	})
 }
 
-// Strays are what was recorded so at least twice in a row: what is seen once may
-// just have been removed. Those that have been there for the longest come first.
+// Strays returns the strays that were found at least twice in a row, the oldest first. A resource
+// that was found only once may just have been removed.
 func (db *DB) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = db.view(ctx, "list strays", func(tx *Tx) error {
 		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {

@@ -32,7 +32,7 @@ func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbe
 	return t, err
 }
 
-// NetworkTemplates returns the network templates whose names match, by name.
+// NetworkTemplates returns the network templates whose names match, sorted by name.
 func (db *DB) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.NetworkTemplate, err error) {
 	err = db.view(ctx, "list network templates", func(tx *Tx) error {
 		all, err = networkTemplates(ctx, tx, m)
@@ -62,9 +62,9 @@ func networkTemplates(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedb
 	return all, nil
 }
 
-// AddTemplateNetwork adds a NIC to a network template, after those that it has.
-// The VNI is the name of a network, else ErrInvalid. A second NIC on the same
-// network gives ErrExists unless again is set.
+// AddTemplateNetwork adds a NIC to a network template, after its other NICs. vni must be the name
+// of a network, or the error is ErrInvalid. A second NIC on the same network is ErrExists unless
+// again is set.
 func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
 	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
@@ -95,7 +95,7 @@ func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, agai
 	})
 }
 
-// RemoveTemplateNetwork removes every NIC of a network template that is on that network.
+// RemoveTemplateNetwork removes every NIC on that network from a network template.
 func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
 	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
@@ -110,8 +110,8 @@ func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) e
 	})
 }
 
-// DeleteNetworkTemplate removes a network template with its networks; ErrInUse
-// names the profiles that use it.
+// DeleteNetworkTemplate removes a network template with its networks. If profiles use it,
+// DeleteNetworkTemplate returns an ErrInUse that names them.
 func (db *DB) DeleteNetworkTemplate(ctx context.Context, name string) error {
 	return db.deleteObject(ctx, kindNetwork, "network_template", "network_template", name)
 }

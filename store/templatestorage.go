@@ -33,7 +33,7 @@ func (db *DB) CreateStorageTemplate(ctx context.Context, name string) (t seedbed
 	return t, err
 }
 
-// StorageTemplates returns the storage templates whose names match, by name.
+// StorageTemplates returns the storage templates whose names match, sorted by name.
 func (db *DB) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.StorageTemplate, err error) {
 	err = db.view(ctx, "list storage templates", func(tx *Tx) error {
 		all, err = storageTemplates(ctx, tx, m)
@@ -96,8 +96,8 @@ func checkDisk(d seedbed.TemplateDisk) error {
 	return nil
 }
 
-// AddTemplateDisk adds a disk to a storage template. Its source must be an image
-// of its pool: else ErrInvalid.
+// AddTemplateDisk adds a disk to a storage template. Its source, if any, must be an image in its
+// pool, or the error is ErrInvalid.
 func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error {
 	if err := checkDisk(d); err != nil {
 		return err
@@ -131,7 +131,8 @@ func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.Te
 	})
 }
 
-// orInvalid is err if it is a failure of the database itself, else ErrInvalid with that message.
+// orInvalid returns err if the database itself failed, and otherwise an ErrInvalid with that
+// message.
 func orInvalid(err error, format string, args ...any) error {
 	if err != nil && seedbed.KindName(err) != "invalid" {
 		return err
@@ -154,8 +155,8 @@ func (db *DB) RemoveTemplateDisk(ctx context.Context, template, name string) err
 	})
 }
 
-// DeleteStorageTemplate removes a storage template with its disks; ErrInUse
-// names the profiles that use it.
+// DeleteStorageTemplate removes a storage template with its disks. If profiles use it,
+// DeleteStorageTemplate returns an ErrInUse that names them.
 func (db *DB) DeleteStorageTemplate(ctx context.Context, name string) error {
 	return db.deleteObject(ctx, kindStorage, "storage_template", "storage", name)
 }

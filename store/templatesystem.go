@@ -14,7 +14,8 @@ import (
 
 const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
 
-// systemRead are the columns of a template that is read: with the OVA image that it came with.
+// systemRead lists the columns to read of a system template, including the OVA image that it came
+// with.
 const systemRead = `id, ` + systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
 
 func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
@@ -28,13 +29,13 @@ func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
 	return t, err
 }
 
-// systemValues are a template's own columns, in their order.
+// systemValues returns the values of a system template's own columns, in their order.
 func systemValues(t seedbed.SystemTemplate) []any {
 	return []any{t.Name, t.VCPUs, t.Memory, flag(t.Serial), flag(t.VNC), t.VNCBind, asJSON{orEmpty(t.NodeLimit)}, t.NodeSelector,
 		flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, flag(t.DiskCopy)}
 }
 
-// The words that a system template takes.
+// The values that fields of a system template accept.
 var (
 	nodeSelectors    = []string{"", "mem", "memprov", "vcpus", "vms", "load"}
 	migrationMethods = []string{"", "none", "live", "shutdown"}
@@ -74,7 +75,7 @@ func checkSystem(t seedbed.SystemTemplate) error {
 	return nil
 }
 
-// CreateSystemTemplate adds a system template, and returns it as it is kept.
+// CreateSystemTemplate adds a system template and returns it as stored.
 func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error) {
 	if err := checkSystem(t); err != nil {
 		return seedbed.SystemTemplate{}, err
@@ -88,7 +89,7 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 	return t, nil
 }
 
-// SystemTemplates returns the system templates whose names match, by name.
+// SystemTemplates returns the system templates whose names match, sorted by name.
 func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
 	err = db.view(ctx, "list system templates", func(tx *Tx) error {
 		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
@@ -97,9 +98,9 @@ func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []s
 	return all, err
 }
 
-// ChangeSystemTemplate changes anything but the name of a system template in
-// change, which may be called more than once. Machines that were made from it
-// stay as they are. Errors: ErrNotFound, ErrInvalid.
+// ChangeSystemTemplate changes a system template by calling change, possibly more than once. change
+// may set anything except the name. Instances that were made from the template do not change.
+// ChangeSystemTemplate returns ErrNotFound or ErrInvalid.
 func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
 	err = db.update(ctx, "change "+kindSystem+" "+clean(name, 80), func(tx *Tx) error {
 		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
@@ -124,7 +125,8 @@ func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func
 	return t, err
 }
 
-// DeleteSystemTemplate removes a system template; ErrInUse names the profiles that use it.
+// DeleteSystemTemplate removes a system template. If profiles use it, it returns an ErrInUse that
+// names them.
 func (db *DB) DeleteSystemTemplate(ctx context.Context, name string) error {
 	return db.deleteObject(ctx, kindSystem, "system_template", "system", name)
 }

@@ -15,8 +15,8 @@ func scanToken(r Row) (t seedbed.Token, err error) {
 	return t, err
 }
 
-// CreateToken keeps a token with the digest of its secret, and returns it with
-// its time of creation. A name that is taken is ErrExists.
+// CreateToken stores a token with the digest of its secret, and returns it with its time of
+// creation. It returns ErrExists if the name is taken.
 func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error) {
 	if err := seedbed.CheckName("token", t.Name); err != nil {
 		return seedbed.Token{}, err
@@ -48,11 +48,11 @@ func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size
 	return t, nil
 }
 
-// usedEvery is how exactly the last use of a token is kept: not each request is a write.
+// usedEvery is the precision of a token's last use. It avoids a write for each request.
 const usedEvery = time.Minute
 
-// TokenOf returns the token whose secret has that digest, expired or not, and
-// notes that it was used. ErrNotFound: there is none, or it was revoked.
+// TokenOf returns the token whose secret has that digest, expired or not, and records its use. It
+// returns ErrNotFound if there is no such token or it was revoked.
 func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
 	t, err = memoized(ctx, db, memoKey{"token", string(sum[:])}, func() (t seedbed.Token, err error) {
@@ -71,7 +71,7 @@ func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Tok
 	return t, err
 }
 
-// Tokens returns all tokens by name.
+// Tokens returns all tokens sorted by name.
 func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
 	err = db.view(ctx, "list tokens", func(tx *Tx) error {
 		all, err = list(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token ORDER BY name`)
@@ -80,8 +80,8 @@ func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
 	return all, err
 }
 
-// SetTokenQuota bounds what a token's instances may have from now on; those that
-// there are stay, whatever they have.
+// SetTokenQuota sets what a token's instances may have from now on. Existing instances stay, even
+// if they exceed it.
 func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
 	if err := q.Check(); err != nil {
 		return t, within("token "+clean(name, 80), err)
@@ -98,7 +98,7 @@ func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuo
 	return t, err
 }
 
-// DeleteToken revokes a token: whoever holds it is refused from now on.
+// DeleteToken revokes a token. Its holder is refused from now on.
 func (db *DB) DeleteToken(ctx context.Context, name string) error {
 	return db.update(ctx, "revoke token "+clean(name, 80), func(tx *Tx) error {
 		n, err := affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)

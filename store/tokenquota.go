@@ -8,9 +8,9 @@ import (
 	"seedbed"
 )
 
-// holdToken notes by which token a new instance is made, and refuses it with
-// ErrForbidden where the token has no room for it. With a quota the token's row is
-// locked, so that those who create at the same time count each other.
+// holdToken records the token that a new instance is made with, and returns ErrForbidden if the
+// instance exceeds the token's quota. If there is a quota, the token's row is locked, so that
+// concurrent creates count each other.
 func holdToken(ctx context.Context, tx *Tx, asker *seedbed.Change, a *seedbed.Acceptance) error {
 	if a.Job.Kind != seedbed.JobCreate || a.Delivery != nil || asker == nil {
 		return nil
@@ -22,8 +22,8 @@ func holdToken(ctx context.Context, tx *Tx, asker *seedbed.Change, a *seedbed.Ac
 	return holdTokenQuota(ctx, tx, asker.Token, *a.Instance)
 }
 
-// holdTokenQuota refuses an instance for which its token has no room, besides
-// what the token's other instances have.
+// holdTokenQuota returns ErrForbidden if an instance, together with the token's other instances,
+// exceeds the token's quota.
 func holdTokenQuota(ctx context.Context, tx *Tx, token string, i seedbed.Instance) error {
 	most, has, err := tokenUse(ctx, tx, token, i.ID)
 	if err != nil || most == (seedbed.TokenQuota{}) {
@@ -32,8 +32,8 @@ func holdTokenQuota(ctx context.Context, tx *Tx, token string, i seedbed.Instanc
 	return overQuota(token, most, has, seedbed.TokenQuota{Instances: 1, VCPUs: int64(i.VCPUs), Memory: i.Memory, Disk: disksOf(i)})
 }
 
-// holdTokenDisk refuses a volume more for an instance, whose others i has, when its
-// token has no room for it. What else the instance takes was looked at when its job was accepted.
+// holdTokenDisk returns ErrForbidden if one more volume for the instance i exceeds its token's
+// quota for disks. The other resources were checked when the job was accepted.
 func holdTokenDisk(ctx context.Context, tx *Tx, i seedbed.Instance, v seedbed.Volume) error {
 	token, err := tokenOf(ctx, tx, i.ID)
 	if err != nil {
@@ -50,7 +50,7 @@ func holdTokenDisk(ctx context.Context, tx *Tx, i seedbed.Instance, v seedbed.Vo
 	return within(fmt.Sprintf("volume %s of instance %q", v.Name, i.Name), err)
 }
 
-// tokenOf is by which token an instance was made; empty without one.
+// tokenOf returns the name of the token that an instance was made with, or the empty string.
 func tokenOf(ctx context.Context, tx *Tx, id seedbed.InstanceID) (string, error) {
 	return one(ctx, tx, value[string], nil, `SELECT token FROM instance WHERE id = $1`, id)
 }
@@ -62,14 +62,14 @@ func disksOf(i seedbed.Instance) (sum seedbed.Bytes) {
 	return sum
 }
 
-// tokenUse is a token's quota, and what its instances but one have or were
-// promised. Its row is locked. Without a quota both are nothing.
+// tokenUse returns a token's quota, and what its instances except the instance but have or were
+// promised. It locks the token's row. Both are zero if the token has no quota.
 func tokenUse(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
 	if token == "" {
 		return most, has, nil
 	}
 	t, err := lockOne(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
-	if err != nil || t.Quota == most { // or it was revoked meanwhile
+	if err != nil || t.Quota == most { // no quota, or the token was revoked
 		return most, has, err
 	}
 	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(vcpus), 0) AS bigint), CAST(COALESCE(SUM(memory), 0) AS bigint) FROM instance WHERE token = $1 AND token <> '' AND id <> $2`,
@@ -87,7 +87,7 @@ func tokenUse(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID)
 	return t.Quota, has, addGrowth(ctx, tx, token, but, &has)
 }
 
-// overQuota says, with all numbers, what is too much; nil when nothing is.
+// overQuota returns an error that lists all exceeded limits with their numbers, or nil.
 func overQuota(token string, most, has, wants seedbed.TokenQuota) error {
 	var over []string
 	for _, q := range []struct {

@@ -10,11 +10,11 @@ import (
 	"seedbed"
 )
 
-// errUnchanged ends a transaction in which there was nothing to write. It is
-// rolled back, nobody is woken, and the method succeeds.
+// errUnchanged ends a transaction that has nothing to write. The transaction is rolled back, no one
+// is woken, and the method succeeds.
 var errUnchanged = errors.New("unchanged")
 
-// update runs fn in a writing transaction and wakes those who wait for a write.
+// update runs fn in a writing transaction, and wakes the goroutines that wait for a write.
 func (db *DB) update(ctx context.Context, what string, fn func(*Tx) error) error {
 	if tx := batchOf(ctx); tx != nil {
 		return db.inBatch(ctx, tx, what, fn)
@@ -32,12 +32,11 @@ func (db *DB) update(ctx context.Context, what string, fn func(*Tx) error) error
 	return err
 }
 
-// change runs fn in a writing transaction, tells whether it was committed, and
-// wakes nobody.
+// change runs fn in a writing transaction and reports whether it was committed. It wakes no one.
 func (db *DB) change(ctx context.Context, what string, fn func(*Tx) error) (changed bool, err error) {
 	err = db.transact(ctx, db.write, db.dialect.writing, fn)
 	if !errors.Is(err, errUnchanged) {
-		db.memo.writes.Add(1) // even after an error, which may have come with the commit
+		db.memo.writes.Add(1) // even after an error, because the commit may have succeeded
 	}
 	switch {
 	case err == nil:
@@ -48,7 +47,7 @@ func (db *DB) change(ctx context.Context, what string, fn func(*Tx) error) (chan
 	return false, db.fail(ctx, what, err)
 }
 
-// view runs fn in a transaction that only reads, and sees one state throughout.
+// view runs fn in a read-only transaction that sees one state of the database.
 func (db *DB) view(ctx context.Context, what string, fn func(*Tx) error) error {
 	if tx := batchOf(ctx); tx != nil {
 		return fn(tx)
@@ -59,8 +58,8 @@ func (db *DB) view(ctx context.Context, what string, fn func(*Tx) error) error {
 	return nil
 }
 
-// announce tells the other processes that use the database, at the commit, that
-// something was written.
+// announce notifies the other processes that use the database, at the commit, that something was
+// written.
 func (db *DB) announce(ctx context.Context, tx *Tx) error {
 	if db.dialect.announce == "" {
 		return nil
@@ -68,9 +67,9 @@ func (db *DB) announce(ctx context.Context, tx *Tx) error {
 	return exec(ctx, tx, db.dialect.announce, db.name)
 }
 
-// transact runs fn in a transaction, and runs it again when others were in its
-// way or the connection broke before the commit. What fn leaves outside must
-// not depend on how often it ran.
+// transact runs fn in a transaction. It runs fn again if the transaction conflicted with others, or
+// if the connection broke before the commit. The effects of fn outside the transaction must not
+// depend on how often it ran.
 func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*Tx) error) error {
 	if db.dialect.limit > 0 {
 		var cancel context.CancelFunc
@@ -82,7 +81,7 @@ func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, f
 		if err == nil || n >= db.dialect.tries || ctx.Err() != nil || !db.again(err, committing, n) {
 			return err
 		}
-		// The time is random, so that those who met do not meet again.
+		// The delay is random, so that transactions that conflicted do not conflict again.
 		select {
 		case <-time.After(time.Duration(rand.Int64N(int64(time.Millisecond) << min(n, 8)))):
 		case <-ctx.Done():
@@ -91,8 +90,8 @@ func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, f
 	}
 }
 
-// attempt runs fn in a transaction once. An error that came while committing
-// can mean that it was committed.
+// attempt runs fn in a transaction once. After an error with committing set, the transaction may
+// have been committed.
 func (db *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*Tx) error) (committing bool, err error) {
 	tx, end, err := db.begin(ctx, pool, opts)
 	if err != nil {
@@ -108,7 +107,7 @@ func (db *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn
 	return true, tx.Commit()
 }
 
-// begin begins a transaction. end rolls it back unless it was committed.
+// begin starts a transaction. end rolls it back unless it was committed.
 func (db *DB) begin(ctx context.Context, pool *sql.DB, opts *sql.TxOptions) (_ *Tx, end func(), err error) {
 	if !db.dialect.server {
 		tx, err := pool.BeginTx(ctx, opts)
@@ -129,7 +128,7 @@ func (db *DB) begin(ctx context.Context, pool *sql.DB, opts *sql.TxOptions) (_ *
 	return &Tx{Tx: tx, conn: conn}, func() { tx.Rollback(); conn.Close() }, nil
 }
 
-// again tells whether what failed for the nth time may be tried again.
+// again reports whether a transaction that failed for the nth time may run again.
 func (db *DB) again(err error, committing bool, n int) bool {
 	if e := (*seedbed.Error)(nil); errors.As(err, &e) || errors.Is(err, errUnchanged) || db.closed.Load() {
 		return false
@@ -143,17 +142,17 @@ func (db *DB) again(err error, committing bool, n int) bool {
 	case causeUnavailable:
 		return !committing
 	case causeUnique, causeForeignKey:
-		// Another wrote between two statements. What no other did fails again.
+		// Another transaction may have written between two statements. Otherwise it fails again.
 		return n < 3
 	}
 	return false
 }
 
-// Row is the answer to a query for one row, to be scanned.
+// Row is the result of a query for one row.
 type Row interface{ Scan(dest ...any) error }
 
-// one reads the only row of a query; missing is what to return when there is
-// none, nor can be, since the query names it by a text that no row can hold.
+// one reads the only row of a query. It returns missing if there is no row, or if an argument
+// cannot be stored in a text column.
 func one[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing error, query string, args ...any) (T, error) {
 	v, err := scan(tx.QueryRowContext(ctx, query, args...))
 	if errors.Is(err, sql.ErrNoRows) || missing != nil && unstorable(err) {
@@ -162,14 +161,14 @@ func one[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing 
 	return v, err
 }
 
-// lockOne is one for an UPDATE … RETURNING that changes nothing: it locks the row.
+// lockOne is one for an UPDATE … RETURNING that only locks the row and changes nothing.
 func lockOne[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing error, query string, args ...any) (T, error) {
 	v, err := one(ctx, tx, scan, missing, query, args...)
 	tx.direct--
 	return v, err
 }
 
-// list reads every row of a query. It is never nil, so that its JSON is a list.
+// list reads every row of a query. The result is never nil, so that its JSON is a list.
 func list[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -198,7 +197,7 @@ func exec(ctx context.Context, tx *Tx, query string, args ...any) error {
 	return err
 }
 
-// affect runs a statement and tells how many rows it touched.
+// affect runs a statement and returns how many rows it affected.
 func affect(ctx context.Context, tx *Tx, query string, args ...any) (int, error) {
 	r, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -208,7 +207,7 @@ func affect(ctx context.Context, tx *Tx, query string, args ...any) (int, error)
 	return int(n), err
 }
 
-// bound keeps a caller's limit between 1 and most; without one it is most.
+// bound returns limit if it is between 1 and most, and otherwise most.
 func bound(limit, most int) int {
 	if limit < 1 || limit > most {
 		return most

@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// sheet is a named text of one of two tables: user-data or a script.
+// sheet is a named text in one of two tables: a user-data document or a script.
 type sheet struct {
 	seedbed.Stored
 	name, content string
@@ -17,8 +17,8 @@ func scanDocument(r Row) (d sheet, err error) {
 	return d, err
 }
 
-// shelf is one of the tables that hold documents.
-// column is where a profile names one.
+// shelf is one of the tables that hold sheets. column is the column in which a profile refers to
+// one.
 type shelf struct{ kind, table, column, into string }
 
 var (
@@ -26,7 +26,7 @@ var (
 	scriptShelf   = shelf{kindScript, "script", "script", intoScript}
 )
 
-// always has every database hold the documents that are always there.
+// always creates the built-in empty user-data document and script.
 func (db *DB) always(ctx context.Context) error {
 	return db.update(ctx, "keep what is always there", func(tx *Tx) error {
 		changed := 0
@@ -45,7 +45,7 @@ func (db *DB) always(ctx context.Context) error {
 	})
 }
 
-// create adds a document.
+// create adds a sheet.
 func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet, error) {
 	if err := seedbed.CheckName(s.kind, name); err != nil {
 		return sheet{}, err
@@ -67,7 +67,7 @@ func (s shelf) list(ctx context.Context, db *DB, m seedbed.NameMatch) (all []she
 	return all, err
 }
 
-// set gives a document another content.
+// set replaces the content of a sheet.
 func (s shelf) set(ctx context.Context, db *DB, name, content string) error {
 	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s shelf) remove(ctx context.Context, db *DB, name string) error {
 	return db.deleteObject(ctx, s.kind, s.table, s.column, name)
 }
 
-// fixed refuses to change what is always there.
+// fixed returns ErrConflict, for changes of a built-in sheet.
 func (s shelf) fixed() error {
 	return seedbed.Errorf(seedbed.ErrConflict, "the %s %q is always there and holds nothing: make another", s.kind, seedbed.Empty)
 }
@@ -105,7 +105,7 @@ func (db *DB) CreateUserData(ctx context.Context, name, data string) (seedbed.Us
 	return d.userData(), err
 }
 
-// UserDataDocuments returns the documents whose names match, by name.
+// UserDataDocuments returns the user-data documents whose names match, sorted by name.
 func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error) {
 	found, err := userDataShelf.list(ctx, db, m)
 	all := make([]seedbed.UserDataDocument, len(found))
@@ -115,14 +115,16 @@ func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]see
 	return all, err
 }
 
-// SetUserData gives a document another content. Machines that were made with it
-// keep what they have, unless their user-data follows. The one called empty stays as it is: ErrConflict.
+// SetUserData replaces the content of a user-data document. Instances that were made with it keep
+// their user-data, unless it follows the document. The built-in document "empty" cannot be changed:
+// ErrConflict.
 func (db *DB) SetUserData(ctx context.Context, name, data string) error {
 	defer db.revised.ring()
 	return userDataShelf.set(ctx, db, name, data)
 }
 
-// DeleteUserData removes a document; ErrInUse names the profiles that use it.
+// DeleteUserData removes a user-data document. If profiles use it, DeleteUserData returns an
+// ErrInUse that names them.
 func (db *DB) DeleteUserData(ctx context.Context, name string) error {
 	return userDataShelf.remove(ctx, db, name)
 }

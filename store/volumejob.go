@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// checkVolumeJob looks at a job on the volumes of an instance that is there, or
-// on an image that is; ok is false for a job of another kind.
+// checkVolumeJob validates a job on the volumes of an existing instance, or on an existing image.
+// ok is false for a job of another kind.
 func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	switch j.Kind {
 	case seedbed.JobFlatten, seedbed.JobForget, seedbed.JobResize:
@@ -32,12 +32,12 @@ func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	return true, err
 }
 
-// acceptVolumeJob completes the row of a job that checkVolumeJob knows.
+// acceptVolumeJob completes the row of a job that checkVolumeJob accepts.
 func acceptVolumeJob(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	if j.Kind == seedbed.JobImageRemove {
 		return acceptImageRemove(ctx, tx, j)
 	}
-	// The row is locked, so that of two jobs one sees the other.
+	// Lock the row, so that concurrent jobs see each other.
 	touched, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
 	if err == nil && touched == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
@@ -58,12 +58,12 @@ func acceptVolumeJob(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	return nil
 }
 
-// idle refuses with ErrInUse an instance that a job works on.
+// idle returns ErrInUse if a job works on the instance.
 func idle(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	return idleBut(ctx, tx, id, "")
 }
 
-// idleBut is idle for what may meet one other job.
+// idleBut is idle that ignores the job but.
 func idleBut(ctx context.Context, tx *Tx, id seedbed.InstanceID, but seedbed.JobID) error {
 	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+live+` ORDER BY created LIMIT 1`, id, but)
 	if err != nil || other.ID == "" {
@@ -80,7 +80,7 @@ func orCancel(j seedbed.Job) string {
 	return ", or cancel it"
 }
 
-// acceptImageRemove takes an image that nothing uses out of use.
+// acceptImageRemove starts the removal of an image that nothing uses.
 func acceptImageRemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	touched, err := affect(ctx, tx, `UPDATE image SET state = state WHERE name = $1 AND dropped = 0`, j.Subject)
 	if err == nil && touched == 0 {
@@ -107,8 +107,9 @@ func acceptImageRemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2`, seedbed.ImageRemoving, j.Subject)
 }
 
-// unusedImage refuses with ErrInUse an image that profiles or storage templates name, volumes are clones of or,
-// alone, an OVA image has as a disk, and tells which.
+// unusedImage returns ErrInUse, and says by what, if profiles or storage templates refer to the
+// image or volumes are clones of it. With alone, it also does so if the image is a disk of an OVA
+// image.
 func unusedImage(ctx context.Context, tx *Tx, name string, alone bool) error {
 	var users []string
 	if ova, err := one(ctx, tx, value[string], nil, `SELECT ova FROM ova_volume WHERE image = $1`, name); err != nil {
@@ -150,7 +151,7 @@ func unusedImage(ctx context.Context, tx *Tx, name string, alone bool) error {
 	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, or flatten the instances (seedbed vm flatten)", name, strings.Join(users, " and "))
 }
 
-// flattened notes that no volume of the job's instance is a clone any more.
+// flattened records that the volumes of the job's instance are no longer clones.
 func flattened(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	if j.Kind != seedbed.JobFlatten && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s flattens nothing: it is a %s job", j.ID.Short(), j.Kind)
@@ -158,7 +159,7 @@ func flattened(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	return exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)
 }
 
-// settleImage gives the image of a job that did not remove it its state.
+// settleImage sets the state of an image that its removal job did not remove.
 func settleImage(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.ImageState) error {
 	if j.Kind != seedbed.JobImageRemove {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
@@ -166,7 +167,8 @@ func settleImage(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.ImageSta
 	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, j.Subject)
 }
 
-// InstanceNames are the names that instances have or had, as far as their jobs are still known.
+// InstanceNames returns the names that instances have or had, as far as their jobs are still
+// stored.
 func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	names := make(map[seedbed.InstanceID]string, len(ids))

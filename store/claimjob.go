@@ -53,9 +53,10 @@ func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (
 
 // ClaimNext claims a job for an owner and the duration of a lease, under the next epoch. The job is
 // queued or its lease has expired; among those, it is the oldest of the highest priority. ClaimNext
-// leaves out jobs of a kind that c does not list, jobs that wait for another job, and jobs whose
-// node or pool is at its limit. A queued job becomes running, and a cancelled one undoing. Attempts
-// grows when a job is taken over. ClaimNext returns nil if there is no job to claim.
+// leaves out jobs of a kind that c does not list (if it lists any), jobs that wait for another job,
+// and jobs whose node or pool is at its limit. A queued job becomes running, and a cancelled one
+// undoing. Attempts grows when a job is taken over. ClaimNext returns nil if there is no job to
+// claim.
 func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, error) {
 	if c.Owner == "" || c.Lease <= 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "claiming a job needs an owner and a lease, not %q and %s", c.Owner, c.Lease)

@@ -11,7 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// filter tells which of an instance's events are wanted.
+// filter selects events of an instance.
 type filter struct {
 	kind, path string
 	status     string // "404", or "4xx"
@@ -20,7 +20,7 @@ type filter struct {
 
 var guestKinds = []string{seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport, seedbed.GuestPassword}
 
-// filterOf reads the query's filter.
+// filterOf reads the filter from the query. It returns ErrInvalid for a value that cannot match.
 func filterOf(c *fiber.Ctx) (f filter, err error) {
 	f = filter{kind: c.Query("kind"), path: c.Query("path"), status: c.Query("status")}
 	if f.kind != "" && !slices.Contains(guestKinds, f.kind) {
@@ -44,7 +44,7 @@ func filterOf(c *fiber.Ctx) (f filter, err error) {
 	return f, nil
 }
 
-// none tells whether every event is wanted.
+// none reports whether f selects every event.
 func (f filter) none() bool { return f == filter{} }
 
 func (f filter) takes(e seedbed.GuestEvent) bool {
@@ -59,7 +59,7 @@ func (f filter) takes(e seedbed.GuestEvent) bool {
 	return true
 }
 
-// apply is the first n that are wanted.
+// apply returns the first n events that f selects.
 func (f filter) apply(all []seedbed.GuestEvent, n int) []seedbed.GuestEvent {
 	kept := []seedbed.GuestEvent{}
 	for _, e := range all {

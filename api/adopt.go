@@ -9,22 +9,23 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Adoptions makes jobs that change whose machines are, durable before it returns.
+// Adoptions makes jobs that start or stop managing domains. A job is durable before the method
+// returns.
 type Adoptions interface {
 	// Adopt takes a domain and its disks under management.
 	Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest) (seedbed.Receipt, error)
-	// Forget lets go of an instance, whose domain and disks stay.
+	// Forget stops managing an instance. Its domain and disks stay.
 	Forget(ctx context.Context, instance string) (seedbed.Receipt, error)
 }
 
-// Strangers are the domains that are nobody's instances, on the workers: those of
-// one node or, without its name, of all.
+// Strangers lists the domains on the workers that belong to no instance. An empty node means all
+// nodes.
 type Strangers interface {
 	ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error)
 	ForeignDomain(ctx context.Context, node, name string) (seedbed.ForeignDomain, error)
 }
 
-// domains are those that could be adopted, in short.
+// domains lists the domains that can be adopted, in short form.
 func (r *router) domains(ctx context.Context, c *fiber.Ctx) error {
 	node, err := nodeQuery(c)
 	if err != nil {
@@ -37,8 +38,8 @@ func (r *router) domains(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, all)
 }
 
-// foreign is the domain that the path names. Others' domains have names that no
-// instance could have, so that only their length is looked at.
+// foreign returns the domain that the path names. A foreign domain may have a name that no instance
+// could have, so only the length of the name is checked.
 func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDomain, error) {
 	n := c.Params("name")
 	if len(n) > 255 {
@@ -51,7 +52,7 @@ func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDoma
 	return r.Strangers.ForeignDomain(ctx, node, strings.Clone(n))
 }
 
-// nodeQuery is the node that the query names; empty for all.
+// nodeQuery returns the node that the query names, or an empty string for all nodes.
 func nodeQuery(c *fiber.Ctx) (string, error) {
 	node := strings.Clone(c.Query("node"))
 	if node == "" {
@@ -68,7 +69,7 @@ func (r *router) domain(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, f)
 }
 
-// adopt starts the job that takes the domain over. The body may be left out.
+// adopt starts the job that adopts the domain. The body is optional.
 func (r *router) adopt(ctx context.Context, c *fiber.Ctx) error {
 	var req seedbed.AdoptRequest
 	if c.Context().Request.Header.ContentLength() != 0 {

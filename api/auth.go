@@ -16,9 +16,9 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// authenticate lets a request pass that holds a token, as "Authorization:
-// Bearer T" or "X-Api-Key: T", or has a session, before anything else of it is
-// looked at. What is unguarded tells nothing worth hiding.
+// authenticate admits a request that holds a token ("Authorization: Bearer T" or "X-Api-Key: T") or
+// has a session. It runs before anything else of the request is read. Unguarded paths reveal
+// nothing secret.
 func (r *router) authenticate(c *fiber.Ctx) error {
 	if unguarded(c.Method(), c.Path()) {
 		c.Locals(callerKey, caller{role: seedbed.RoleViewer})
@@ -43,7 +43,7 @@ func (r *router) authenticate(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		// Of two tokens the lesser counts.
+		// If two tokens were sent, the one with the lesser role counts.
 		if who == nil || !t.Role.Allows(who.role) {
 			who, given = &caller{name: "token " + t.Name, role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret))}, true
 		}
@@ -61,7 +61,7 @@ func (r *router) authenticate(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// bearer is the token of an Authorization header; empty for one of another scheme.
+// bearer returns the token of an Authorization header, or an empty string for another scheme.
 func bearer(header string) string {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -81,8 +81,8 @@ func (r *router) unauthenticated(c *fiber.Ctx, given bool, peer string) error {
 	return seedbed.Errorf(seedbed.ErrUnauthenticated, "want a token of the API, as Authorization: Bearer or X-Api-Key")
 }
 
-// holder is the token whose secret that is: the configured one, or one that was
-// made. ErrNotFound: there is none, or it has expired.
+// holder returns the token with that secret: the configured one, or one that was created. It
+// returns ErrNotFound if the token does not exist or has expired.
 func (r *router) holder(secret string) (seedbed.Token, error) {
 	if secret == "" {
 		return seedbed.Token{}, seedbed.Errorf(seedbed.ErrNotFound, "an empty token is none")
@@ -90,9 +90,10 @@ func (r *router) holder(secret string) (seedbed.Token, error) {
 	return r.tokenOf(sha256.Sum256([]byte(secret)))
 }
 
-// tokenOf is holder by the digest of the secret.
+// tokenOf is like holder, but takes the digest of the secret.
 func (r *router) tokenOf(sum [sha256.Size]byte) (seedbed.Token, error) {
-	// The digests are compared in a time that tells nothing, not even of the length.
+	// The comparison of digests takes constant time, so that it reveals nothing, not even the
+	// length.
 	if subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 {
 		return seedbed.Token{Name: "admin", Role: seedbed.RoleAdmin}, nil
 	}
@@ -105,8 +106,8 @@ func (r *router) tokenOf(sum [sha256.Size]byte) (seedbed.Token, error) {
 	return t, err
 }
 
-// guesses slows who tries tokens: after a burst, wrong ones are answered late,
-// and at once, but with 429, when too many are waiting already. Right ones never wait.
+// guesses slows down callers who try tokens. After a burst, wrong tokens are answered late. When
+// too many callers already wait, they are answered at once with 429. Right tokens never wait.
 type guesses struct {
 	mu      sync.Mutex
 	bucket  *rate.Limiter
@@ -119,7 +120,7 @@ const (
 	guessWaiting = 16
 )
 
-// wait returns after the guess has cost its time; false when too many wait.
+// wait blocks for the time that a wrong guess costs. It returns false when too many callers wait.
 func (g *guesses) wait(stopping <-chan struct{}) bool {
 	g.mu.Lock()
 	if g.bucket == nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Catalogues are what machines are composed from, as a whole.
+// Catalogues reads and writes the whole catalogue.
 type Catalogues interface {
 	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
-	// TakeOver takes one over in one transaction; with a conflict it writes nothing.
+	// TakeOver imports a catalogue in one transaction. It writes nothing if there is a conflict.
 	TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (seedbed.CatalogueReport, error)
 }
 
@@ -37,7 +37,7 @@ func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	return c.Send(body)
 }
 
-// switched reads a parameter of the query that is true or false.
+// switched reads a Boolean parameter of the query. An absent one is false.
 func switched(c *fiber.Ctx, name string) (bool, error) {
 	on, err := strconv.ParseBool(cmp.Or(c.Query(name), "false"))
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	noteAsked(c, summary) // in place of all that was sent: each object has its own entry
+	noteAsked(c, summary) // instead of the whole body: each object has its own entry
 	report, err := r.Store.TakeOver(ctx, asked, how)
 	if err != nil {
 		return err

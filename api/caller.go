@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callerKey is where a request's caller travels with it.
+// callerKey is the key of the caller among a request's locals.
 const callerKey = "seedbed.caller"
 
-// caller is who asks.
+// caller is who sent a request.
 type caller struct {
 	// name is "token NAME", or "uid N" of the control socket.
 	name string
 	role seedbed.Role
 	// peer is the address; empty on the control socket.
 	peer string
-	// token is the name of the token that was shown, and quota the token's.
+	// token is the name of the token that was presented. quota is that token's quota.
 	token string
 	quota seedbed.TokenQuota
 	// sum is the digest of the token's secret; zero on the control socket.
@@ -35,13 +35,15 @@ func callerOf(c *fiber.Ctx) caller {
 	return who
 }
 
-// local lets whoever could open the control socket do all.
+// local makes the caller an admin: the control socket's file mode has already decided who may
+// connect.
 func (r *router) local(c *fiber.Ctx) error {
 	c.Locals(callerKey, caller{name: "uid " + peerUID(c.Context()), role: seedbed.RoleAdmin})
 	return c.Next()
 }
 
-// peerUID is the user at the other end of a unix socket (unix(7), SO_PEERCRED).
+// peerUID returns the user ID of the process at the other end of a Unix socket (unix(7),
+// SO_PEERCRED).
 func peerUID(ctx *fasthttp.RequestCtx) string {
 	conn, ok := ctx.Conn().(*net.UnixConn)
 	if !ok {
@@ -60,7 +62,7 @@ func peerUID(ctx *fasthttp.RequestCtx) string {
 	return uid
 }
 
-// authorize refuses a request whose caller's role is less than what it needs.
+// authorize refuses a request whose caller has a lesser role than need.
 func authorize(c *fiber.Ctx, need seedbed.Role) error {
 	if who := callerOf(c); !who.role.Allows(need) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and this takes %s", who.name, who.role, need)
@@ -68,7 +70,7 @@ func authorize(c *fiber.Ctx, need seedbed.Role) error {
 	return nil
 }
 
-// authorizePVC does so for PVC's paths, which have no table.
+// authorizePVC is like authorize for PVC's paths, whose roles are not in the route table.
 func (r *router) authorizePVC(c *fiber.Ctx) error {
 	if compatible(c.Path()) {
 		if err := authorize(c, neededPVC(c.Method(), c.Path())); err != nil {
@@ -78,8 +80,8 @@ func (r *router) authorizePVC(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// neededPVC is the least role for a request of PVC's. Documents, scripts, metadata
-// and consoles may hold secrets.
+// neededPVC returns the least role for a request of PVC's API. Documents, scripts, metadata and
+// consoles may hold secrets.
 func neededPVC(method, path string) seedbed.Role {
 	switch {
 	case unguarded(method, path):

@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// list answers what f reads.
+// list answers the objects that f reads.
 func list[T any](ctx context.Context, c *fiber.Ctx, f func(context.Context) ([]T, error)) error {
 	all, err := f(ctx)
 	if err != nil {
@@ -19,7 +19,7 @@ func list[T any](ctx context.Context, c *fiber.Ctx, f func(context.Context) ([]T
 	return reply(c, fiber.StatusOK, all)
 }
 
-// show answers the object that the path names, with an ETag if tag gives one.
+// show answers the object that the path names. It sets an ETag if tag is given.
 func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag ...func(T) string) error {
 	n, err := name(c, kind)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// changeKey is where the record of a request that changes something travels with it.
+// changeKey is the key of the audit record among the locals of a request that changes something.
 const changeKey = "seedbed.change"
 
-// changing is ctx for the work of a request: one that may change something
-// brings along who asks, and what was there before, for the audit log.
+// changing returns ctx for the work of a request. If the request may change something, the context
+// also carries, for the audit log, the caller and the object's previous state.
 func (r *router) changing(ctx context.Context, c *fiber.Ctx) context.Context {
 	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
 		return ctx
@@ -28,7 +28,7 @@ func (r *router) changing(ctx context.Context, c *fiber.Ctx) context.Context {
 	return seedbed.WithChange(ctx, change)
 }
 
-// noteAsked keeps what a request asked for, for the audit log.
+// noteAsked stores the request's input for the audit log.
 func noteAsked(c *fiber.Ctx, body []byte) {
 	change, ok := c.Locals(changeKey).(*seedbed.Change)
 	if !ok {
@@ -40,8 +40,8 @@ func noteAsked(c *fiber.Ctx, body []byte) {
 	}
 }
 
-// withholdSecrets takes from what the audit log keeps of a request those params
-// that the profile declares as secrets; all of them, where it cannot be read.
+// withholdSecrets removes from the audit log's copy of a request the parameters that the profile
+// declares as secrets. If the profile cannot be read, it removes all parameters.
 func (r *router) withholdSecrets(ctx context.Context, c *fiber.Ctx, profile string, params map[string]any) {
 	change, ok := c.Locals(changeKey).(*seedbed.Change)
 	if !ok || len(params) == 0 || change.Asked == nil {
@@ -49,7 +49,7 @@ func (r *router) withholdSecrets(ctx context.Context, c *fiber.Ctx, profile stri
 	}
 	p, err := r.Store.Profile(ctx, profile)
 	secret := map[string]bool{}
-	open := err != nil || p.Script != "" // and what is not declared is an argument, which may be a password
+	open := err != nil || p.Script != "" // an undeclared parameter of a script is an argument, which may be a password
 	for _, declared := range p.Params {
 		secret[declared.Name] = declared.Type == seedbed.ParamSecret
 	}
@@ -66,7 +66,8 @@ func (r *router) withholdSecrets(ctx context.Context, c *fiber.Ctx, profile stri
 	change.Asked = encode(asked)
 }
 
-// shown is the object that a path is about, as the API shows it; nil when there is none.
+// shown returns the object that a path is about, as the API shows it. It returns nil if the object
+// does not exist.
 func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 	parts := strings.Split(strings.TrimPrefix(path, prefix+"/"), "/")
 	if len(parts) < 2 {
@@ -97,7 +98,7 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 		return nil
 	}
 	if err != nil || v == nil {
-		return nil // what is wrong with the request its handler says
+		return nil // the handler reports what is wrong with the request
 	}
 	b, err := json.Marshal(v)
 	if err != nil || json.Unmarshal(b, &v) != nil {
@@ -106,7 +107,7 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 	return encode(v)
 }
 
-// shownToken is what is said of a token; nil when there is none of that name.
+// shownToken returns a token as the API shows it, or nil if there is none of that name.
 func (r *router) shownToken(ctx context.Context, name string) (any, error) {
 	all, err := r.Store.Tokens(ctx)
 	at := slices.IndexFunc(all, func(t seedbed.Token) bool { return t.Name == name })
@@ -116,14 +117,14 @@ func (r *router) shownToken(ctx context.Context, name string) (any, error) {
 	return all[at], nil
 }
 
-// withheld are the members whose values the audit log does not keep: secrets,
-// and documents that may hold some.
+// withheld holds the JSON members whose values the audit log does not keep: secrets, and documents
+// that may hold secrets.
 var withheld = map[string]bool{
 	"secret": true, "key": true, "password": true, "token": true, "user_data": true, "vendor_data": true, "payload": true, "headers": true,
 	"arguments": true,
 }
 
-// encode is v as JSON without what is withheld.
+// encode returns v as JSON without the values of withheld members.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(redacted(v))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// The bounds of what may be asked for, besides those of package seedbed.
+// These bounds of requests are in addition to those of package seedbed.
 const (
 	minDisk    = seedbed.MiB
 	maxSSHKeys = 100
@@ -41,7 +41,7 @@ func checkImage(req wire.ImageRequest) error {
 	return nil
 }
 
-// checkProfile sets the defaults of p, and refuses what no host could run.
+// checkProfile sets the defaults of p, and returns ErrInvalid for a profile that no node could run.
 func (s *Server) checkProfile(ctx context.Context, p *seedbed.Profile) (err error) {
 	if p.Ready, err = seedbed.ParseReady(string(p.Ready)); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Server) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 		p.Network = s.DefaultNetwork
 	}
 	if len(p.UserData) == 0 {
-		p.UserData = nil // the guest is to get 404, not an empty document
+		p.UserData = nil // the guest must get 404, not an empty document
 	}
 	if len(p.VendorData) == 0 {
 		p.VendorData = nil
@@ -84,7 +84,7 @@ func (s *Server) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 		}
 	}
 	var err error
-	// What is not said here a template or an expression says.
+	// A value that is not set here comes from a template or an expression.
 	if p.VCPUs != 0 || p.System == "" && p.Expressions["vcpus"]+p.Expressions["system_template"] == "" {
 		err = seedbed.CheckVCPUs(p.VCPUs)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// answers is the JSON that encoding/json reads and writes, but for lists: an
-// empty one is [] and never null.
+// answers are the options of encoding/json's version 1, except that an empty list is [] and never
+// null.
 var answers = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false))
 
 // reply answers v as JSON.
@@ -31,21 +31,21 @@ func reply(c *fiber.Ctx, status int, v any) error {
 	return c.Status(status).Send(body)
 }
 
-// created answers 201 with the place of v.
+// created answers 201 with the location of v.
 func created(c *fiber.Ctx, place string, v any) error {
 	c.Set(fiber.HeaderLocation, prefix+place)
 	return reply(c, fiber.StatusCreated, v)
 }
 
-// accepted answers 202 with the place of the job.
+// accepted answers 202 with the location of the job.
 func accepted(c *fiber.Ctx, r seedbed.Receipt) error {
 	c.Set(fiber.HeaderLocation, prefix+"/jobs/"+string(r.Job))
 	return reply(c, fiber.StatusAccepted, r)
 }
 
-// receive reads the body into v: one JSON object with known members, each at
-// most once and spelled exactly. It must be declared as JSON, which no page of
-// another site can do unasked. It has at most that many bytes.
+// receive reads the body into v. The body must be one JSON object with known members, each at most
+// once and spelled exactly. Its Content-Type must be JSON, which a page of another site cannot send
+// without the browser asking first. most bounds its size in bytes.
 func receive(c *fiber.Ctx, v any, most ...int) error {
 	header := httpserve.FieldsOf(c.Context())
 	if header.Get("content-encoding") != "" {

@@ -9,12 +9,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Received is the history of webhooks.
+// Received is the history of received webhooks.
 type Received interface {
-	// Deliveries gives at most limit deliveries, newest first, without payloads.
+	// Deliveries returns at most limit deliveries, newest first, without payloads.
 	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
 	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
-	// Delivery gives one, with its payload if that was kept.
+	// Delivery returns one delivery, with its payload if that was kept.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 }
 
@@ -26,7 +26,7 @@ func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) error {
 	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.Deliveries(ctx, n) })
 }
 
-// hookDeliveries lists what came to a hook, which may be gone by now.
+// hookDeliveries lists the deliveries to a hook. The hook may have been removed since.
 func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) error {
 	n, err := limit(c, defaultLimit)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) error {
 
 const maxDeliveryID = 256
 
-// deliveryOf reads the path's hook and id.
+// deliveryOf reads the hook and the delivery ID from the path.
 func deliveryOf(c *fiber.Ctx) (hook, id string, err error) {
 	if hook, err = name(c, "hook"); err != nil {
 		return "", "", err

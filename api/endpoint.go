@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Endpoints are the receivers of Seedbed's own webhooks.
+// Endpoints stores the receivers of Seedbed's own webhooks.
 type Endpoints interface {
 	CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error)
 	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
@@ -20,17 +20,18 @@ type Endpoints interface {
 	DeleteEndpoint(ctx context.Context, name string) error
 }
 
-// EndpointChanges are what may change of an endpoint.
+// EndpointChanges changes endpoints.
 type EndpointChanges interface {
-	// ChangeEndpoint changes one; what is on its way stays, in its order.
+	// ChangeEndpoint changes an endpoint. Deliveries in the outbox stay, in their order.
 	ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error)
-	// RotateEndpointKeys adds keys; those before them sign for the overlap still.
+	// RotateEndpointKeys adds keys. The previous keys also sign until overlap has passed.
 	RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (seedbed.Endpoint, error)
 }
 
-// Outbox is what is on its way to endpoints.
+// Outbox reads the deliveries to endpoints, and sends them again.
 type Outbox interface {
-	// OutgoingDeliveries gives at most limit, newest first; an empty state means all.
+	// OutgoingDeliveries returns at most limit deliveries, newest first. An empty state means all
+	// states.
 	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
 	Resend(ctx context.Context, endpoint, id string) (seedbed.Outgoing, error)
 	Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (int, error)
@@ -38,7 +39,7 @@ type Outbox interface {
 
 // Deliveries tests endpoints.
 type Deliveries interface {
-	// Test sends one event at once and tells what came of it.
+	// Test sends one event at once and returns the result.
 	Test(ctx context.Context, endpoint string) (seedbed.Attempt, error)
 }
 
@@ -78,12 +79,14 @@ func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	return created(c, "/endpoints/"+e.Name, wire.NewEndpoint{Endpoint: e, Secret: secret})
 }
 
-// endpointKeys are new keys, one of each version, and the secret of that which has one.
+// endpointKeys returns new keys, one for each version, and the shared secret of the version that
+// has one.
 func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.EndpointKey, secret string, err error) {
 	if len(versions) == 0 {
 		versions = []string{seedbed.SignV1}
 	}
-	// What is given is the key of the one version or, of two, of the one that it is a key for.
+	// A given secret is the key of the only version. With two versions its prefix says which one
+	// takes it.
 	takes := versions[0]
 	if len(versions) > 1 {
 		takes = seedbed.SignV1
@@ -108,7 +111,7 @@ func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.E
 	return keys, secret, nil
 }
 
-// privatePrefix is what the private keys of v1a begin with.
+// privatePrefix is the prefix of v1a's private keys.
 const privatePrefix = "whsk_"
 
 func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {

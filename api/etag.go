@@ -13,20 +13,20 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// instanceTag is the entity tag of an instance (RFC 9110 8.8.3): its revision,
-// and which of those that had its name it is.
+// instanceTag returns the entity tag of an instance (RFC 9110 8.8.3). It holds the revision and the
+// ID, since a later instance may have the same name.
 func instanceTag(i seedbed.Instance) string { return revisionTag(i.Revision, i.ID) }
 
-// profileTag is the entity tag of a profile.
+// profileTag returns the entity tag of a profile.
 func profileTag(p seedbed.Profile) string { return revisionTag(p.Revision, p.Created.UnixMicro()) }
 
 func revisionTag(revision int64, of any) string { return fmt.Sprintf(`"%d-%v"`, revision, of) }
 
-// contentTag is the entity tag of what has no revision: a digest of the answer.
+// contentTag returns the entity tag of an object without a revision: a digest of the answer.
 func contentTag[T any](v T) string {
 	body, err := json.Marshal(v, answers, json.Deterministic(true))
 	if err != nil {
-		panic(err) // what is answered always marshals
+		panic(err) // answers always marshal
 	}
 	return fmt.Sprintf(`"%x"`, sha256.Sum256(body))[:33] + `"`
 }
@@ -37,8 +37,8 @@ func tagged(c *fiber.Ctx, tag string, v any) error {
 	return reply(c, fiber.StatusOK, v)
 }
 
-// matches refuses, with 412, a change of something that is not as the caller
-// knows it, if the caller says how that is (If-Match, RFC 9110 13.1.1).
+// matches refuses a change with 412 if the request has an If-Match header (RFC 9110 13.1.1) that
+// does not match the tag.
 func matches(c *fiber.Ctx, tag string) error {
 	want := httpserve.FieldsOf(c.Context()).Get("if-match")
 	if want == "" || strings.TrimSpace(want) == "*" {
@@ -53,9 +53,8 @@ func matches(c *fiber.Ctx, tag string) error {
 		Detail: "it was changed since: its ETag is " + tag + " now, and If-Match says " + seedbed.Clip(want) + ": read it again, and change that"}
 }
 
-// unchanged is matches for what the path names, where a change cannot be
-// decided together with the look at what is there: a deletion leaves nothing to
-// mix up.
+// unchanged calls matches for the object that the path names. It is for changes that cannot check
+// the tag in their own transaction, such as a deletion, which cannot overwrite a change.
 func unchanged[T any](ctx context.Context, c *fiber.Ctx, kind string, read func(context.Context, string) (T, error), tag func(T) string) error {
 	if httpserve.FieldsOf(c.Context()).Get("if-match") == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Hooks are the receivers of signed webhooks.
+// Hooks stores the receivers of signed webhooks.
 type Hooks interface {
 	CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
 	Hook(ctx context.Context, name string) (seedbed.Hook, error)
@@ -18,32 +18,33 @@ type Hooks interface {
 	DeleteHook(ctx context.Context, name string) error
 }
 
-// HookChanges are what may change of a hook. What the configuration declares
-// gives ErrConflict.
+// HookChanges changes hooks. Its methods return ErrConflict for a hook that the configuration
+// declares.
 type HookChanges interface {
-	// UpdateHook changes everything but scheme and keys; ErrConflict when the
-	// hook was changed since h.Changed.
+	// UpdateHook changes everything except scheme and keys. It returns ErrConflict if the hook was
+	// changed after h.Changed.
 	UpdateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
-	// RotateHook adds a key; those before it count for the overlap still.
+	// RotateHook adds a key. The previous keys are accepted until overlap has passed.
 	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
-	// RemoveHookKey takes a key away, if check lets the hook be without it.
+	// RemoveHookKey removes a key if check accepts the hook without it.
 	RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error)
 }
 
-// Receiving is what the receiver of webhooks knows of hooks. All of it is required.
+// Receiving holds the functions of the webhook receiver that the API needs. All are required.
 type Receiving struct {
-	// Check refuses, with ErrInvalid, a hook that could not work or would be open to anybody.
+	// Check returns ErrInvalid for a hook that could not work or would accept unauthenticated
+	// deliveries.
 	Check func(h seedbed.Hook) error
-	// CheckKeys is the part of it that tells whether the keys are enough.
+	// CheckKeys is the part of Check that checks whether the keys are enough.
 	CheckKeys func(h seedbed.Hook) error
-	// NewKey draws a secret for a scheme, with the text that people copy; ErrInvalid
-	// where the sender draws it.
+	// NewKey generates a secret for a scheme, and the text that operators copy. It returns
+	// ErrInvalid if the sender generates the secret.
 	NewKey func(h seedbed.HookSettings) (key []byte, secret string, err error)
-	// ParseKey reads a secret as people copy it.
+	// ParseKey reads a secret in the form that operators copy.
 	ParseKey func(h seedbed.HookSettings, secret string) ([]byte, error)
-	// Try tells what a hook would make of a delivery.
+	// Try reports what a hook would do with a delivery.
 	Try func(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (seedbed.Trial, error)
-	// Redeliver puts a delivery of the history through again.
+	// Redeliver processes a delivery of the history again.
 	Redeliver func(ctx context.Context, hook, id string) (seedbed.Redelivery, error)
 }
 
@@ -86,7 +87,7 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	return created(c, "/hooks/"+h.Name, wire.NewHook{Hook: h, Secret: secret})
 }
 
-// hookOf is the hook that the path names.
+// hookOf returns the hook that the path names.
 func (r *router) hookOf(ctx context.Context, c *fiber.Ctx) (seedbed.Hook, error) {
 	n, err := name(c, "hook")
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *router) hookOf(ctx context.Context, c *fiber.Ctx) (seedbed.Hook, error)
 	return r.Store.Hook(ctx, n)
 }
 
-// changeHook changes what the body mentions, and leaves the rest.
+// changeHook changes the fields that the body has, and leaves the rest.
 func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	h, err := r.hookOf(ctx, c)
 	if err != nil {

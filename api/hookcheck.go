@@ -13,12 +13,13 @@ import (
 const (
 	defaultTolerance = 5 * time.Minute
 	minTolerance     = time.Second
-	// maxTolerance is far less than half the time that deliveries are kept, so
-	// that a replay within it is always recognised.
+	// maxTolerance is far less than half the time for which deliveries are kept, so that a replay
+	// within it is always recognised.
 	maxTolerance = 24 * time.Hour
 )
 
-// hookRequest is what would make h, of which nothing is shared: a decoder writes into it.
+// hookRequest returns the request that would create h. It shares no memory with h, because a
+// decoder writes into it.
 func hookRequest(h seedbed.Hook) wire.HookRequest {
 	r := wire.HookRequest{
 		Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance,
@@ -31,8 +32,8 @@ func hookRequest(h seedbed.Hook) wire.HookRequest {
 	return r
 }
 
-// keyed reports whether the new hook is to have a key: one without a token of
-// Alertmanager's tells its senders by their certificates.
+// keyed reports whether a new hook gets a key. An Alertmanager hook without a token identifies its
+// senders by their certificates instead.
 func keyed(r wire.HookRequest) bool {
 	switch r.Scheme {
 	case seedbed.SchemeNone:
@@ -43,8 +44,8 @@ func keyed(r wire.HookRequest) bool {
 	return true
 }
 
-// hookOfRequest sets the defaults of what is asked for, and refuses what no hook may have. What the
-// scheme asks for is checked with the keys.
+// hookOfRequest returns the hook that r describes, with defaults set. It returns ErrInvalid for a
+// hook that no scheme allows. The scheme's own rules are checked together with the keys.
 func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
 	h := seedbed.Hook{Name: r.Name, HookSettings: r.HookSettings, Profiles: r.Profiles, Actions: r.Actions, Tolerance: r.Tolerance}
 	h.Scheme = cmp.Or(h.Scheme, seedbed.SchemeStandard)

@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// hookKey is the key that is asked for, with its text if that was drawn.
+// hookKey returns the requested key, and the text of its secret if that was generated.
 func (r *router) hookKey(h seedbed.HookSettings, req wire.HookKey) (key seedbed.HookKey, secret string, err error) {
 	key = seedbed.HookKey{ID: req.ID, NotBefore: req.NotBefore.UTC(), NotAfter: req.NotAfter.UTC()}
 	if key.ID == "" {
@@ -58,8 +58,8 @@ func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, wire.NewHook{Hook: h, Secret: secret})
 }
 
-// removeHookKey ends a key at once. A hook that would then be of no use, or open
-// to anybody, keeps it.
+// removeHookKey removes a key at once. It refuses if the hook would then be unusable or accept
+// unauthenticated deliveries.
 func (r *router) removeHookKey(ctx context.Context, c *fiber.Ctx) error {
 	if err := unchanged(ctx, c, "hook", r.Store.Hook, contentTag); err != nil {
 		return err

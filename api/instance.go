@@ -14,7 +14,7 @@ const (
 	defaultTail = 64 * seedbed.KiB
 	maxTail     = seedbed.MiB
 	defaultPath = "/latest/meta-data/"
-	// keptEvents is more than is kept of any instance.
+	// keptEvents exceeds the number of events that are kept of any instance.
 	keptEvents = 100000
 )
 
@@ -37,7 +37,7 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 	return accepted(c, receipt)
 }
 
-// named is the instance that the path names.
+// named returns the instance that the path names.
 func (r *router) named(ctx context.Context, c *fiber.Ctx) (seedbed.Instance, error) {
 	n := c.Params("name")
 	if err := seedbed.CheckInstanceName(n); err != nil {
@@ -129,8 +129,8 @@ func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
 	return guestBytes(c, contentType, body)
 }
 
-// guestBytes answers what came from a guest or goes to one. It is hostile: no
-// browser is to guess at it, or run it.
+// guestBytes answers bytes that came from a guest or are served to one. They are untrusted: a
+// browser must neither guess their type nor run them.
 func guestBytes(c *fiber.Ctx, contentType string, b []byte) error {
 	c.Set(fiber.HeaderContentType, contentType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")

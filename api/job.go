@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	// maxWait is the longest that an answer is held back for events.
+	// maxWait is the longest time for which an answer waits for events.
 	maxWait = 30 * time.Second
-	// pollInterval is how often events are looked for without a hint: a write of another process gives none.
+	// pollInterval is how often events are read without a hint. Writes of other processes give no
+	// hint.
 	pollInterval = time.Second
 	eventPage    = 500
 )
 
-// jobForm is a job's ID or at least its first eight characters.
+// jobForm matches a job's ID or at least its first eight characters.
 var jobForm = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 
 const jobLength = 36
 
-// asked is the job that the path names.
+// asked returns the job that the path names.
 func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	id := c.Params("id")
 	if !jobForm.MatchString(id) {
@@ -85,7 +86,7 @@ func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, page)
 }
 
-// await reads the events after seq, and with none to give holds the answer back.
+// await returns the events after seq. If there are none, it waits for them, at most for hold.
 func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold time.Duration) (page wire.EventPage, err error) {
 	err = r.holdBack(ctx, hold, func() (bool, error) {
 		page, err = r.page(ctx, id, seq)
@@ -94,9 +95,8 @@ func (r *router) await(ctx context.Context, id seedbed.JobID, seq int64, hold ti
 	return page, err
 }
 
-// holdBack looks until there is something to give. Then, when hold is over, or
-// when the server is to stop, it returns. With too many waiting already, it does
-// not wait.
+// holdBack calls look until it returns true, hold has passed, or the server stops. If too many
+// requests wait already, it calls look only once.
 func (r *router) holdBack(ctx context.Context, hold time.Duration, look func() (bool, error)) error {
 	select {
 	case r.waits <- struct{}{}:
@@ -109,7 +109,7 @@ func (r *router) holdBack(ctx context.Context, hold time.Duration, look func() (
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
-		hint := r.Store.Hint() // before reading, or a write in between would be missed
+		hint := r.Store.Hint() // taken before reading, so that no write in between is missed
 		if done, err := look(); err != nil || done || hold == 0 {
 			return err
 		}

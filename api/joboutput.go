@@ -10,10 +10,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// outputLines is how many lines of output an answer has at most.
+// outputLines is the most lines of output in one answer.
 const outputLines = 1000
 
-// jobOutput answers the lines after a given one, held back as events are.
+// jobOutput answers the lines after a given number. Like the answer with events, it can wait for
+// new lines.
 func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
 	n, err := after(c)
 	if err != nil {
@@ -47,7 +48,7 @@ func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, page)
 }
 
-// withJobOptions is ctx with how the job that a request asks for is to be run.
+// withJobOptions returns ctx with the request's options for its job.
 func (r *router) withJobOptions(ctx context.Context, c *fiber.Ctx) (context.Context, error) {
 	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
 		return ctx, nil

@@ -13,23 +13,23 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Nodes are the hypervisors, and what they have.
+// Nodes reads nodes, and what they hold.
 type Nodes interface {
 	Node(ctx context.Context, name string) (seedbed.Node, error)
 	Nodes(ctx context.Context) ([]seedbed.Node, error)
 	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
 }
 
-// NodeChanges are what may change of them.
+// NodeChanges changes nodes.
 type NodeChanges interface {
 	AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
-	// ChangeNode makes a node what change says of its worker and whether it is cordoned.
+	// ChangeNode applies change to a node's worker address and its cordon.
 	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
-	// RemoveNode forgets a node; ErrInUse with what it still has.
+	// RemoveNode removes a node. It returns ErrInUse, naming what uses it.
 	RemoveNode(ctx context.Context, name string) error
 }
 
-// nodeSettings are what callers decide of a node.
+// nodeSettings are the fields of a node that callers set.
 type nodeSettings struct {
 	Name     string    `json:"name"`
 	Worker   string    `json:"worker"`
@@ -37,12 +37,13 @@ type nodeSettings struct {
 	Created  time.Time `json:"created"`
 }
 
-// nodeTag is the entity tag of a node: of what callers decide, not of what its worker says.
+// nodeTag returns the entity tag of a node. It covers what callers set, not what the worker
+// reports.
 func nodeTag(n seedbed.Node) string {
 	return contentTag(nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created})
 }
 
-// shownNodeSettings is a node as the audit log keeps it.
+// shownNodeSettings returns a node in the form that the audit log keeps.
 func (r *router) shownNodeSettings(ctx context.Context, name string) (any, error) {
 	n, err := r.Store.Node(ctx, name)
 	if err != nil {
@@ -51,7 +52,7 @@ func (r *router) shownNodeSettings(ctx context.Context, name string) (any, error
 	return nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created}, nil
 }
 
-// statuses are all nodes by name, and those that are none any more and have instances.
+// statuses returns all nodes by name, including removed nodes that still have instances.
 func (r *router) statuses(ctx context.Context) ([]seedbed.NodeStatus, error) {
 	nodes, err := r.Store.Nodes(ctx)
 	if err != nil {
@@ -74,12 +75,12 @@ func (r *router) statuses(ctx context.Context) ([]seedbed.NodeStatus, error) {
 	return all, nil
 }
 
-// former is what is left of a node that is none any more: its instances.
+// former returns a stand-in for a removed node that still has instances.
 func former(name string) seedbed.Node {
 	return seedbed.Node{Name: name, Problem: "it has instances and is no node: add it (seedbed node add)"}
 }
 
-// status is a node with what its instances take.
+// status returns a node with the resources that its instances use.
 func (r *router) status(n seedbed.Node, use []seedbed.NodeUse) seedbed.NodeStatus {
 	s := seedbed.NodeStatus{Node: n, State: n.State(time.Now()), Control: n.Name == r.Node}
 	for _, u := range use {
@@ -109,8 +110,8 @@ func (r *router) hypervisor(ctx context.Context, c *fiber.Ctx) error {
 	return r.showNode(ctx, c, node)
 }
 
-// formerHypervisor shows what is none any more as the list does, without an entity tag
-// since nothing can be changed of it. It is absent when it has no instances.
+// formerHypervisor answers a removed node in the same form as the list. It sets no entity tag,
+// because a removed node cannot be changed. It returns absent if the node has no instances.
 func (r *router) formerHypervisor(ctx context.Context, c *fiber.Ctx, name string, absent error) error {
 	use, err := r.Store.NodeUse(ctx)
 	if err != nil {

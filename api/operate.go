@@ -23,8 +23,8 @@ func (r *router) doctor(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, r.examine(ctx))
 }
 
-// examine runs the checks side by side: one that hangs until its time is over
-// must not eat up that of the others.
+// examine runs the checks concurrently, so that one that hangs until its deadline does not use up
+// the time of the others.
 func (r *router) examine(ctx context.Context) []seedbed.Check {
 	found := make([][]seedbed.Check, len(r.Checks))
 	var wg sync.WaitGroup

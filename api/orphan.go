@@ -8,18 +8,18 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Leftovers are what jobs that were undone have left behind.
+// Leftovers finds and removes what undone jobs have left behind.
 type Leftovers interface {
-	// Orphans are all of it, of what has been left for the longest first.
+	// Orphans returns all orphans of undone jobs, oldest first.
 	Orphans(ctx context.Context) ([]seedbed.Orphan, error)
-	// Strays are what carries our tag and is of nothing that is known.
+	// Strays returns the resources that carry Seedbed's tag and have no owner in the database.
 	Strays(ctx context.Context) ([]seedbed.Orphan, error)
-	// UndoAgain has such a job undone once more; ErrConflict, ErrNotFound or ErrInUse
-	// when that would touch what is another's by now.
+	// UndoAgain undoes a job again. It returns ErrConflict, ErrNotFound or ErrInUse if that would
+	// touch resources that something else owns by now.
 	UndoAgain(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 }
 
-// orphans lists what was left behind.
+// orphans lists the orphans.
 func (r *router) orphans(ctx context.Context, c *fiber.Ctx) error {
 	all, err := r.Store.Orphans(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *router) orphans(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, append(all, strays...))
 }
 
-// undoJob has a job that has left something behind undone once more.
+// undoJob undoes again a job that has left something behind.
 func (r *router) undoJob(ctx context.Context, c *fiber.Ctx) error {
 	j, err := r.asked(ctx, c)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Censuses count what there is.
+// Censuses counts what exists.
 type Censuses interface {
 	Census(ctx context.Context, since time.Time) (seedbed.Census, error)
 }
 
-// lastJobs is how many of them an overview shows.
+// lastJobs is how many jobs an overview shows.
 const lastJobs = 5
 
 func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {

@@ -13,17 +13,17 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Listings are the lists that are too long for one answer.
+// Listings reads lists that are too long for one answer.
 type Listings interface {
-	// ListInstances gives them by name.
+	// ListInstances returns instances by name.
 	ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error)
-	// ListProfiles gives them by name.
+	// ListProfiles returns profiles by name.
 	ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error)
-	// ListJobs gives them newest first.
+	// ListJobs returns jobs, newest first.
 	ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error)
 }
 
-// one reads a parameter of the query that is one of the words.
+// one reads a parameter of the query that must be one of words.
 func one[T ~string](c *fiber.Ctx, name string, words []T) (T, error) {
 	v := T(strings.Clone(c.Query(name)))
 	if v != "" && !slices.Contains(words, v) {
@@ -32,10 +32,10 @@ func one[T ~string](c *fiber.Ctx, name string, words []T) (T, error) {
 	return v, nil
 }
 
-// prefixForm is what a name of an instance may start with.
+// prefixForm matches a prefix of an instance name.
 var prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// instanceQuery reads which instances are wanted.
+// instanceQuery reads the query of a list of instances.
 func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	if q.Limit, err = limit(c, maxLimit); err != nil {
 		return q, err
@@ -69,10 +69,10 @@ func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
 	})
 }
 
-// objectForm is what a name of the catalogue may start with.
+// objectForm matches a prefix of a catalogue name.
 var objectForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// profileQuery reads which profiles are wanted.
+// profileQuery reads the query of a list of profiles.
 func profileQuery(c *fiber.Ctx) (q seedbed.ProfileQuery, err error) {
 	if q.Limit, err = limit(c, maxLimit); err != nil {
 		return q, err
@@ -97,7 +97,7 @@ func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
 	})
 }
 
-// jobQuery reads which jobs are wanted.
+// jobQuery reads the query of a list of jobs.
 func jobQuery(c *fiber.Ctx) (q seedbed.JobQuery, err error) {
 	if q.Limit, err = limit(c, defaultLimit); err != nil {
 		return q, err
@@ -125,8 +125,8 @@ func (r *router) jobs(ctx context.Context, c *fiber.Ctx) error {
 	})
 }
 
-// page answers at most n of a list, with a link to the next page when there is
-// more (RFC 8288). One more than that is read to know.
+// page answers at most n objects, with a link to the next page if there are more (RFC 8288). It
+// reads n+1 objects to find out.
 func page[T any](c *fiber.Ctx, n int, cursor func(T) string, read func(n int) ([]T, error)) error {
 	found, err := read(n + 1)
 	if err != nil {

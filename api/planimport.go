@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// planImport answers what an import would make, and what is in its way.
+// planImport answers what an import would make, and the problems that would prevent it.
 func (r *router) planImport(ctx context.Context, c *fiber.Ctx) error {
 	var req seedbed.ImportRequest
 	if err := receive(c, &req); err != nil {
@@ -40,7 +40,7 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, p)
 }
 
-// ovaProblems are what keeps an OVA from being imported besides.
+// ovaProblems returns the problems that only an OVA import has.
 func (r *router) ovaProblems(ctx context.Context, req seedbed.ImportRequest) ([]string, error) {
 	_, err := r.ovaPrecondition(ctx, req.Name, req.Pool, max(1, req.Size))
 	if no, ok := errors.AsType[*refusal](err); ok {

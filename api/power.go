@@ -13,7 +13,7 @@ func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) error {
 	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoStart})
 }
 
-// submit asks for something to be done to the instance that the path names.
+// submit starts a job that acts on the instance that the path names.
 func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) error {
 	req.Name = c.Params("name")
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
@@ -26,7 +26,7 @@ func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) 
 	return accepted(c, receipt)
 }
 
-// powerParams adds p to the params of a request, which the intake checks.
+// powerParams adds p to a request's parameters. The intake checks them.
 func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 	if to == nil {
 		to = map[string]any{}
@@ -43,7 +43,8 @@ func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 	return to
 }
 
-// power starts a job that stops or reboots the instance that the path names. The body may be left out.
+// power returns the handler that starts a job to stop or reboot the instance that the path names.
+// The body is optional.
 func (r *router) power(action string) handler {
 	return func(ctx context.Context, c *fiber.Ctx) error {
 		var p wire.PowerRequest
@@ -71,7 +72,7 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
 	})
 }
 
-// plan answers what a create or a rebuild would make, and what is in its way.
+// plan answers what a create or a rebuild would make, and the problems that would prevent it.
 func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.PlanRequest
 	if err := receive(c, &req, r.maxDocuments()); err != nil {

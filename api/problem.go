@@ -30,11 +30,11 @@ var statuses = []struct {
 	{seedbed.ErrUnavailable, fiber.StatusServiceUnavailable},
 }
 
-// problemOf maps every error to its answer. The text of an error of no kind
-// stays here.
+// problemOf maps every error to its answer. It does not disclose the text of an error without a
+// kind.
 func problemOf(err error) httpserve.Problem {
 	if p, ok := errors.AsType[httpserve.Problem](err); ok {
-		p.Kind = cmp.Or(p.Kind, "invalid") // what is wrong with a request as HTTP has it
+		p.Kind = cmp.Or(p.Kind, "invalid") // such as a malformed request
 		return p
 	}
 	if e, ok := errors.AsType[*fiber.Error](err); ok {
@@ -56,8 +56,8 @@ func problemOf(err error) httpserve.Problem {
 	return httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal}
 }
 
-// routerProblem is what the HTTP library found wrong. Its texts are not passed
-// on: they quote the request.
+// routerProblem returns the problem for a status that the HTTP library reports. The library's texts
+// are not passed on, because they quote the request.
 func routerProblem(status int) httpserve.Problem {
 	p := httpserve.Problem{Status: status, Kind: "invalid", Detail: "the request could not be read"}
 	switch {
@@ -71,13 +71,13 @@ func routerProblem(status int) httpserve.Problem {
 	return p
 }
 
-// fail answers what a handler or the router returned.
+// fail answers the error of a handler or of the router.
 func (r *router) fail(c *fiber.Ctx, err error) error {
 	if compatible(c.Path()) {
 		return r.failPVC(c, err)
 	}
 	p := problemOf(err)
-	if p.Status == fiber.StatusRequestHeaderFieldsTooLarge { // then not even the path is known
+	if p.Status == fiber.StatusRequestHeaderFieldsTooLarge { // not even the path is known then
 		p.Message = p.Detail
 	}
 	if p.Status >= fiber.StatusInternalServerError {
@@ -91,7 +91,7 @@ func (r *router) fail(c *fiber.Ctx, err error) error {
 	return nil
 }
 
-// refuse answers what the guard found.
+// refuse answers the guard's problem.
 func refuse(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
 	if compatible(string(ctx.URI().PathOriginal())) {
 		writePVC(ctx, p)

@@ -19,7 +19,7 @@ func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "profile", r.Store.DeleteProfile)
 }
 
-// receiveProfile reads a profile, which must not have what the server sets.
+// receiveProfile reads a profile. The body must not have the fields that the server sets.
 func (r *router) receiveProfile(c *fiber.Ctx) (p seedbed.Profile, err error) {
 	if err := receive(c, &p, r.maxDocuments()); err != nil {
 		return p, err
@@ -44,8 +44,8 @@ func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
 	return created(c, "/profiles/"+p.Name, p)
 }
 
-// changeProfile makes a profile what the body says, in all but its name, which
-// the body may leave out.
+// changeProfile replaces a profile by the body. Its name cannot change, and the body may leave it
+// out.
 func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "profile")
 	if err != nil {

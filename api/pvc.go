@@ -20,20 +20,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pvcVersion is what PVC's clients find at the root.
+// pvcVersion is the answer to PVC's clients at the root.
 const pvcVersion = "PVC API version 1.0"
 
-// message is how PVC answers what has no other form, errors included.
+// message is PVC's form for answers that have no other form, errors included.
 type message struct {
 	// Message is a text or, for a missing argument, an object with its name.
 	Message any `json:"message"`
 }
 
-// refusal is an error that is answered with that status and message.
+// refusal is an error with its HTTP status and message.
 type refusal struct {
 	status  int
 	message any
-	// kind is of package seedbed; nil for one of no kind.
+	// kind is one of package seedbed's kinds, or nil.
 	kind error
 }
 
@@ -47,7 +47,7 @@ func refused(status int, format string, args ...any) error {
 	return &refusal{status: status, message: fmt.Sprintf(format, args...)}
 }
 
-// absent is refused for what is not there.
+// absent returns the refusal for an object that does not exist.
 func absent(status int, format string, args ...any) error {
 	return &refusal{status: status, message: fmt.Sprintf(format, args...), kind: seedbed.ErrNotFound}
 }
@@ -57,7 +57,7 @@ func say(c *fiber.Ctx, format string, args ...any) error {
 	return reply(c, fiber.StatusOK, message{fmt.Sprintf(format, args...)})
 }
 
-// compatible tells whether a path is one of PVC's, whose answers have PVC's form.
+// compatible reports whether a path belongs to PVC's API, whose answers have PVC's form.
 func compatible(path string) bool {
 	rest, ok := strings.CutPrefix(path, prefix)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -71,8 +71,7 @@ func compatible(path string) bool {
 	return false
 }
 
-// unguarded tells whether a request needs no token: it tells nothing, or is how
-// to show one.
+// unguarded reports whether a request needs no token, because it reveals nothing or logs in.
 func unguarded(method, path string) bool {
 	read := method == fiber.MethodGet || method == fiber.MethodHead
 	switch path {
@@ -87,8 +86,8 @@ func unguarded(method, path string) bool {
 // pvcHandler answers one request with its parameters.
 type pvcHandler func(ctx context.Context, c *fiber.Ctx, f *fields) error
 
-// pvc is a handler that is given the parameters, as read reads them. Whoever
-// comes here is authenticated.
+// pvc returns a handler that calls h with the parameters that read returns. The caller is already
+// authenticated.
 func (r *router) pvc(read func(*fiber.Ctx) (*fields, error), h pvcHandler) fiber.Handler {
 	return r.within(callTimeout, func(ctx context.Context, c *fiber.Ctx) error {
 		f, err := read(c)
@@ -139,7 +138,7 @@ func (r *router) pvcRoutes(app *fiber.App) {
 // routing adds a route.
 type routing func(path string, h pvcHandler)
 
-// param is a segment of the path as it was meant.
+// param returns a decoded segment of the path.
 func param(c *fiber.Ctx, name string) string {
 	raw := c.Params(name)
 	if s, err := url.PathUnescape(raw); err == nil {
@@ -148,7 +147,7 @@ func param(c *fiber.Ctx, name string) string {
 	return raw
 }
 
-// rows answers a list, or 404 with what there is none of.
+// rows answers a list, or 404 with the message none if the list is empty.
 func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
 	if len(found) == 0 {
 		return absent(fiber.StatusNotFound, "%s", none)
@@ -179,7 +178,7 @@ func listed[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error)
 	}
 }
 
-// element answers the one object that the path names, in a list as PVC does.
+// element answers the object that the path names, in a list as PVC does.
 func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) pvcHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		found, err := read(ctx, seedbed.ExactName(param(c, "name")))
@@ -190,7 +189,7 @@ func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error
 	}
 }
 
-// removed deletes the object that the path names; label is what the message calls it.
+// removed deletes the object that the path names. label is the message's word for it.
 func removed(remove func(context.Context, string) error, label string) pvcHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name := param(c, "name")
@@ -205,7 +204,7 @@ func removed(remove func(context.Context, string) error, label string) pvcHandle
 	}
 }
 
-// pvcAnswer is how PVC would answer an error; given tells whether a token came with the request.
+// pvcAnswer returns PVC's answer to an error. given reports whether a token came with the request.
 func pvcAnswer(err error, given bool) (status int, m any) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.message
@@ -253,7 +252,7 @@ func (r *router) failPVC(c *fiber.Ctx, err error) error {
 	return reply(c, status, message{m})
 }
 
-// sentence makes a message of ours one of PVC's.
+// sentence turns one of our messages into the form of PVC's.
 func sentence(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	if size == 0 {
@@ -266,7 +265,7 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// writePVC answers what the guard found on one of PVC's paths.
+// writePVC answers the guard's problem on one of PVC's paths.
 func writePVC(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
 	status, m := pvcAnswer(p, false)
 	body, err := json.Marshal(message{m})

@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// shownComposed is the object that a path below /provisioner is about, for the
-// audit log: without the content of documents, which may hold secrets.
+// shownComposed returns the object that a path below /provisioner is about, for the audit log. It
+// leaves out the content of documents, which may hold secrets.
 func (r *router) shownComposed(ctx context.Context, parts []string) (any, error) {
 	if len(parts) > 1 && parts[0] == "template" {
 		parts = parts[1:]
@@ -33,7 +33,7 @@ func (r *router) shownComposed(ctx context.Context, parts []string) (any, error)
 		return before(ctx, m, r.Store.OVAs, ovaRowOf)
 	case "profile":
 		return before(ctx, m, r.Store.ScriptedProfiles, func(p seedbed.Profile) provisionerRow {
-			p.Arguments = nil // any may be a password
+			p.Arguments = nil // any of them may be a password
 			return provisionerRowOf(p)
 		})
 	}
@@ -47,7 +47,7 @@ type documentBefore struct {
 	Bytes int    `json:"bytes"`
 }
 
-// before is the one object that is read, as it is shown; nil when there is none.
+// before returns the one object that read finds, as row shows it, or nil if there is none.
 func before[T, R any](ctx context.Context, m seedbed.NameMatch, read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R) (any, error) {
 	found, err := read(ctx, m)
 	if err != nil || len(found) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// composedAnswer is what PVC's client waits by.
+// composedAnswer has the task ID with which PVC's client waits.
 type composedAnswer struct {
 	TaskID   string `json:"task_id"`
 	TaskName string `json:"task_name"`
@@ -19,15 +19,15 @@ type composedAnswer struct {
 
 const createTask = "provisioner.create"
 
-// composeVM makes a machine of a profile. define_vm and start_vm are true unless
-// said otherwise, as PVC's manual has it.
+// composeVM creates an instance from a profile. As in PVC's manual, define_vm and start_vm default
+// to true.
 func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	req := seedbed.Request{
 		Action:    seedbed.DoCreate,
 		Name:      f.must("name", "A VM name must be specified."),
 		Profile:   f.must("profile", "A profile name must be specified."),
 		Off:       f.has("start_vm") && !f.flag("start_vm"),
-		Arguments: append([]string{}, arguments(f)...), // whatever the profile declares, params are not arguments
+		Arguments: append([]string{}, arguments(f)...), // parameters are not arguments, whatever the profile declares
 		Ready:     seedbed.Ready(f.text("ready")),
 		Params:    composedParams(f),
 	}
@@ -54,7 +54,7 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	return reply(c, fiber.StatusAccepted, composedAnswer{id, createTask, r.Node + " (primary)"})
 }
 
-// composedParams are the values of what the profile declares.
+// composedParams returns the values of the parameters that the profile declares.
 func composedParams(f *fields) map[string]any {
 	params := map[string]any{}
 	for _, p := range f.list("param") {

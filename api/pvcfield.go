@@ -23,14 +23,14 @@ import (
 // maxFields bounds the parameters of a request.
 const maxFields = 1000
 
-// fields are a request's parameters, from the query and from the body: a form,
-// urlencoded or multipart, or a JSON object. The first that is wrong is err.
+// fields are a request's parameters, from the query and from the body: a form (urlencoded or
+// multipart) or a JSON object. err is the first error found.
 type fields struct {
 	query, body url.Values
 	err         error
 }
 
-// queried reads the parameters of a query, and leaves the body.
+// queried reads the parameters of the query, not those of the body.
 func queried(c *fiber.Ctx) (*fields, error) {
 	query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *router) parameters(c *fiber.Ctx) (*fields, error) {
 	return f, nil
 }
 
-// parseBody reads the parameters of a body with that Content-Type.
+// parseBody reads the parameters of a body with the given Content-Type.
 func parseBody(contentType string, raw []byte) (url.Values, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -89,14 +89,14 @@ func parseBody(contentType string, raw []byte) (url.Values, error) {
 	return values, err
 }
 
-// parseMultipart reads the parts of a form but for those that are files.
+// parseMultipart reads the parts of a form that are not files.
 func parseMultipart(raw []byte, boundary string) (url.Values, error) {
 	bad := refused(fiber.StatusBadRequest, "The multipart form is not well formed.")
 	values := url.Values{}
 	reader := multipart.NewReader(bytes.NewReader(raw), boundary)
 	for n := 0; ; n++ {
 		part, err := reader.NextRawPart()
-		if err == io.EOF { // as it is: wrapped, it is a form that ended early
+		if err == io.EOF { // not wrapped: a wrapped EOF means that the form ended early
 			return values, nil
 		}
 		if err != nil || boundary == "" || n == maxFields {
@@ -112,8 +112,8 @@ func parseMultipart(raw []byte, boundary string) (url.Values, error) {
 	}
 }
 
-// parseObject reads the members of a JSON object: strings, numbers, booleans,
-// and lists of them. A null is as if it were not there.
+// parseObject reads the members of a JSON object: strings, numbers, Booleans, and lists of them. It
+// ignores members that are null.
 func parseObject(raw []byte) (url.Values, error) {
 	var members map[string]jsontext.Value
 	if jsontext.Value(raw).Kind() != '{' || jsonv2.Unmarshal(raw, &members) != nil {
@@ -141,7 +141,7 @@ func parseObject(raw []byte) (url.Values, error) {
 	return values, nil
 }
 
-// scalar is a JSON value as a form would have it.
+// scalar returns a JSON value in the form that an HTML form would send.
 func scalar(v jsontext.Value) (string, bool) {
 	switch v.Kind() {
 	case '"':
@@ -154,7 +154,7 @@ func scalar(v jsontext.Value) (string, bool) {
 	return "", false
 }
 
-// check refuses more parameters than there are, and what is no text.
+// check refuses too many parameters, and values that are not text.
 func (f *fields) check() error {
 	n := 0
 	for _, values := range []url.Values{f.query, f.body} {
@@ -172,10 +172,10 @@ func (f *fields) check() error {
 	return nil
 }
 
-// private are the parameters that may hold secrets, which the audit log is not told.
+// private holds the parameters that may hold secrets, which the audit log does not keep.
 var private = map[string]bool{"data": true, "arg": true, "param": true, "token": true}
 
-// note keeps what was asked for, for the audit log.
+// note stores the parameters for the audit log.
 func (f *fields) note(c *fiber.Ctx) {
 	asked := map[string]any{}
 	for _, values := range []url.Values{f.query, f.body} {
@@ -191,15 +191,16 @@ func (f *fields) note(c *fiber.Ctx) {
 	}
 }
 
-// list is every value of a parameter that may be repeated.
+// list returns all values of a parameter that may be repeated.
 func (f *fields) list(name string) []string {
 	return append(append([]string{}, f.query[name]...), f.body[name]...)
 }
 
-// has tells whether the parameter is there, even if empty.
+// has reports whether the parameter was sent, even if empty.
 func (f *fields) has(name string) bool { return f.query.Has(name) || f.body.Has(name) }
 
-// text is a parameter that comes once; empty when it is not there.
+// text returns a parameter that may be sent once. It returns an empty string if the parameter is
+// absent.
 func (f *fields) text(name string) string {
 	all := f.list(name)
 	if len(all) == 0 {
@@ -213,7 +214,7 @@ func (f *fields) text(name string) string {
 	return all[0]
 }
 
-// must is text for a parameter that must be there; help says what it is.
+// must is like text for a required parameter. help describes it.
 func (f *fields) must(name, help string) string {
 	if !f.has(name) {
 		f.wrong(name, help)
@@ -221,7 +222,7 @@ func (f *fields) must(name, help string) string {
 	return f.text(name)
 }
 
-// number is a whole number; the error of another text is refusal.
+// number reads an integer. refusal is the error message for any other text.
 func (f *fields) number(name, refusal string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(f.text(name)))
 	if err != nil {
@@ -230,7 +231,7 @@ func (f *fields) number(name, refusal string) int {
 	return n
 }
 
-// flag is a boolean as Python's strtobool has it; everything else is false.
+// flag reads a Boolean as Python's strtobool does, except that every unknown word is false.
 func (f *fields) flag(name string) bool {
 	switch strings.ToLower(f.text(name)) {
 	case "y", "yes", "t", "true", "on", "1":
@@ -239,10 +240,10 @@ func (f *fields) flag(name string) bool {
 	return false
 }
 
-// match is which names are wanted.
+// match returns the names that the parameter limit selects.
 func (f *fields) match() seedbed.NameMatch { return seedbed.ParseNameMatch(f.text("limit")) }
 
-// wrong notes what is wrong with a parameter, in the form that PVC has for one that is missing.
+// wrong records a parameter's error, in the form that PVC has for a missing parameter.
 func (f *fields) wrong(name, what string) {
 	f.refuse(&refusal{status: fiber.StatusBadRequest, message: map[string]string{name: what}})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// netInfo is a network as PVC shows it. Its flags are text, and "None" is what is not there.
+// netInfo is a network as PVC shows it. Its flags are text. "None" stands for an absent value.
 type netInfo struct {
 	VNI         int64    `json:"vni"`
 	Description string   `json:"description"`
@@ -40,9 +40,9 @@ type netIP4 struct {
 
 const (
 	noNet = "Network not found."
-	// none is what PVC's client takes for nothing.
+	// none is the text that PVC's client takes for an absent value.
 	none = "None"
-	// ethernetMTU is what the bridges have.
+	// ethernetMTU is the MTU of the bridges.
 	ethernetMTU = 1500
 )
 
@@ -60,7 +60,7 @@ func netInfoOf(n seedbed.Network) netInfo {
 	return i
 }
 
-// hosts are the first and the last address of a host in an IPv4 subnet.
+// hosts returns the first and the last host address of an IPv4 subnet.
 func hosts(p netip.Prefix) (first, last netip.Addr) {
 	end := p.Masked().Addr().As4()
 	for bit := p.Bits(); bit < 32; bit++ {
@@ -93,7 +93,7 @@ func (r *router) netRoutes(p string, get routing) {
 	})
 }
 
-// net is the network that the path names, by its name or its number.
+// net returns the network that the path names, by name or number.
 func (r *router) net(ctx context.Context, c *fiber.Ctx) (seedbed.Network, error) {
 	all, err := r.Store.Networks(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ func (r *router) createNetworkTemplate(ctx context.Context, c *fiber.Ctx, f *fie
 	return say(c, `Added new network template "%s".`, name)
 }
 
-// addTemplateNetwork takes any permit_duplicate that is not empty for yes, as PVC does.
+// addTemplateNetwork takes any non-empty permit_duplicate for yes, as PVC does.
 func (r *router) addTemplateNetwork(ctx context.Context, c *fiber.Ctx, f *fields, vni string) error {
 	again := f.text("permit_duplicate") != ""
 	if f.err != nil {
@@ -83,7 +83,7 @@ func (r *router) addTemplateNetwork(ctx context.Context, c *fiber.Ctx, f *fields
 	return say(c, `Added new network "%s" to network template "%s".`, vni, name)
 }
 
-// templateNetworks answers the networks of a template, or those with the VNI of the path.
+// templateNetworks answers the networks of a template, or only those with the path's VNI.
 func (r *router) templateNetworks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name, vni := param(c, "name"), param(c, "vni")
 	found, err := r.Store.NetworkTemplates(ctx, seedbed.ExactName(name))

@@ -11,7 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// nodeRow is a node as PVC shows it, sizes in MiB. What Seedbed does not measure is "N/A".
+// nodeRow is a node as PVC shows it, sizes in MiB. Values that Seedbed does not measure are "N/A".
 type nodeRow struct {
 	Name             string            `json:"name"`
 	DaemonState      string            `json:"daemon_state"`
@@ -78,7 +78,7 @@ func (r *router) nodeRoutes(p string, get routing) {
 		}
 		all = slices.DeleteFunc(all, func(n nodeRow) bool {
 			taken := len(wanted) == 0
-			for name, want := range wanted { // one of them is enough, as PVC has it
+			for name, want := range wanted { // one match is enough, as in PVC
 				taken = taken || states[name](n) == want
 			}
 			return !taken || !m.Matches(n.Name)
@@ -97,7 +97,7 @@ func (r *router) nodeRoutes(p string, get routing) {
 	}))
 }
 
-// shownNode answers one form of the node that the path names.
+// shownNode returns the handler that answers one form of the node that the path names.
 func (r *router) shownNode(form func(nodeRow) any) pvcHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		all, err := r.nodes(ctx)
@@ -113,7 +113,7 @@ func (r *router) shownNode(form func(nodeRow) any) pvcHandler {
 	}
 }
 
-// nodes are the hypervisors, by name, as their workers report.
+// nodes returns the nodes by name, as their workers report them.
 func (r *router) nodes(ctx context.Context) ([]nodeRow, error) {
 	statuses, err := r.statuses(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *router) nodes(ctx context.Context) ([]nodeRow, error) {
 	return all, nil
 }
 
-// nodeRowOf is a node without what only the instances and the doctor tell.
+// nodeRowOf returns a node without the fields that come from its instances and the doctor.
 func (r *router) nodeRowOf(s seedbed.NodeStatus) nodeRow {
 	mb := func(b seedbed.Bytes) int64 { return int64(b / seedbed.MiB) }
 	report := s.Report
@@ -164,14 +164,14 @@ func (r *router) nodeRowOf(s seedbed.NodeStatus) nodeRow {
 	return row
 }
 
-// isNode tells whether there is a node of that name.
+// isNode reports whether a node of that name exists.
 func (r *router) isNode(ctx context.Context, name string) bool {
 	_, err := r.Store.Node(ctx, name)
 	return err == nil
 }
 
-// domainState is whether a node takes machines, in PVC's words: one that is flushed
-// has none, and is to have none.
+// domainState returns, in PVC's words, whether a node accepts instances. A flushed node has no
+// instances and accepts none.
 func domainState(s seedbed.NodeStatus) string {
 	switch {
 	case !s.Cordoned:
@@ -182,7 +182,7 @@ func domainState(s seedbed.NodeStatus) string {
 	return "flushed"
 }
 
-// seconds are those since 1970 (Unix time); 0 for no time.
+// seconds returns a time as Unix time, and 0 for the zero time.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

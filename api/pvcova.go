@@ -12,13 +12,13 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// OVAs are the OVA images.
+// OVAs reads OVA images.
 type OVAs interface {
-	// OVAs are those that have been imported and whose names match.
+	// OVAs returns the imported OVA images whose names match.
 	OVAs(ctx context.Context, m seedbed.NameMatch) ([]seedbed.OVA, error)
 }
 
-// OVAIntake makes jobs that make and remove OVA images.
+// OVAIntake makes jobs that create and remove OVA images.
 type OVAIntake interface {
 	ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error)
 	RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error)
@@ -50,8 +50,8 @@ const (
 	noOVASize = "An ova_size value must be a positive integer."
 )
 
-// ovaRoutes are those of OVA images. Uploads and removals wait for their jobs, as
-// PVC's client does for the answer.
+// ovaRoutes adds the routes of OVA images. Uploads and removals wait for their jobs, because PVC's
+// client waits for the answer.
 func (r *router) ovaRoutes(app *fiber.App, p string, get routing) {
 	get(p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
 	get(p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
@@ -109,8 +109,8 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 	return say(c, "Imported OVA image '%s'.", name)
 }
 
-// ovaPrecondition finds what keeps an OVA from being imported, before it is
-// sent, and the script of its profile.
+// ovaPrecondition returns the error that would prevent the import of an OVA, before the file is
+// sent. It also returns the script of the OVA's profile.
 func (r *router) ovaPrecondition(ctx context.Context, name, pool string, size seedbed.Bytes) (script string, err error) {
 	if err := cmp.Or(seedbed.CheckOVAName(name), seedbed.CheckName("pool", pool)); err != nil {
 		return "", err
@@ -159,7 +159,7 @@ func (r *router) ovaPrecondition(ctx context.Context, name, pool string, size se
 	return "", refused(fiber.StatusBadRequest, "Did not find an 'ova' or 'default_ova' provisioning script. Add one of that name first, which the profile of the OVA is to have: it may be empty, since the disks are cloned without it.")
 }
 
-// ovaRefusal is an error of taking in an OVA as PVC has it.
+// ovaRefusal returns PVC's form of an error of an OVA import.
 func ovaRefusal(err error) error {
 	if p, ok := errors.AsType[httpserve.Problem](err); ok && p.Status == fiber.StatusBadRequest {
 		return refused(fiber.StatusBadRequest, "Failed to upload or write OVA file to temporary volume: %s.", p.Detail)
@@ -190,10 +190,10 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return say(c, `Removed OVA image "%s".`, name)
 }
 
-// lookAgain is how often the end of a job is looked for that another process may work on.
+// lookAgain is how often awaited reads a job that another process may run.
 const lookAgain = time.Second
 
-// awaited waits for the end of a job, and is what became of it unless it succeeded.
+// awaited waits for the end of a job. It returns an error unless the job succeeded.
 func (r *router) awaited(ctx context.Context, receipt seedbed.Receipt) error {
 	for {
 		hint := r.Store.Hint()

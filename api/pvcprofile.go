@@ -12,8 +12,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// provisionerRow is the view that PVC has of a profile with a script. What it does not have
-// is "N/A": PVC's client prints it as it is.
+// provisionerRow is PVC's view of a profile with a script. Absent values are "N/A", because PVC's
+// client prints them unchanged.
 type provisionerRow struct {
 	ID        int64    `json:"id"`
 	Name      string   `json:"name"`
@@ -25,7 +25,7 @@ type provisionerRow struct {
 	Script    string   `json:"script"`
 	OVA       string   `json:"ova"`
 	Arguments []string `json:"arguments"`
-	// What PVC's profiles do not have; left out where it is the default.
+	// PVC's profiles do not have these fields. They are left out when they have their defaults.
 	Params    []seedbed.Param `json:"params,omitempty"`
 	Follow    seedbed.Follow  `json:"follow,omitempty"`
 	Protected bool            `json:"protected,omitempty"`
@@ -72,7 +72,7 @@ func (r *router) pvcProfileRoutes(p string, get, post, put, del routing) {
 	del(p+"/:name", removed(r.deleteScripted, "VM profile"))
 }
 
-// scripted is the profile of that name, which PVC knows only if it has a script.
+// scripted returns the profile of that name. PVC's API knows only profiles with a script.
 func (r *router) scripted(ctx context.Context, name string) (seedbed.Profile, error) {
 	found, err := r.Store.ScriptedProfiles(ctx, seedbed.ExactName(name))
 	if err != nil {
@@ -95,8 +95,8 @@ func (r *router) deleteScripted(ctx context.Context, name string) error {
 	return r.Store.DeleteProfile(ctx, name)
 }
 
-// arguments are the script's; one that is empty stands for none at all, which is
-// how a list of them is emptied.
+// arguments returns the script's arguments without empty ones. A client sends one empty argument to
+// empty the list.
 func arguments(f *fields) []string {
 	return slices.DeleteFunc(f.list("arg"), func(a string) bool { return a == "" })
 }
@@ -126,8 +126,8 @@ func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, na
 	return say(c, `Created VM profile "%s".`, name)
 }
 
-// checkScripted refuses a profile that is not of the type that PVC's client says, and
-// one that lacks a template or names one that does not exist: in that order.
+// checkScripted refuses a profile whose type is not the one that PVC's client sent. After that, it
+// refuses one that lacks a template or names one that does not exist.
 func (r *router) checkScripted(ctx context.Context, p seedbed.Profile, kind string) error {
 	switch {
 	case kind != typeProvisioner && kind != typeOVA:
@@ -160,7 +160,7 @@ func (r *router) checkScripted(ctx context.Context, p seedbed.Profile, kind stri
 	return nil
 }
 
-// there reports whether a list has anything that matches.
+// there returns a function that reports whether list finds a match.
 func there[T any](list func(context.Context, seedbed.NameMatch) ([]T, error)) func(context.Context, seedbed.NameMatch) (bool, error) {
 	return func(ctx context.Context, m seedbed.NameMatch) (bool, error) {
 		found, err := list(ctx, m)
@@ -210,7 +210,7 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 	return say(c, `Modified VM profile "%s".`, name)
 }
 
-// beyond reads what PVC's profiles do not have; what is not there stays.
+// beyond reads the fields that PVC's profiles do not have. Absent parameters leave p unchanged.
 func beyond(f *fields, p *seedbed.Profile) {
 	if f.has("params") {
 		p.Params = nil
@@ -233,7 +233,7 @@ func beyond(f *fields, p *seedbed.Profile) {
 	}
 }
 
-// partError is err, of kind ErrNotFound where a part that p names is not there.
+// partError returns err, with kind ErrNotFound if a part that p names does not exist.
 func (r *router) partError(ctx context.Context, p seedbed.Profile, err error) error {
 	if !errors.Is(err, seedbed.ErrInvalid) {
 		return err
@@ -252,7 +252,7 @@ func (r *router) partError(ctx context.Context, p seedbed.Profile, err error) er
 	return err
 }
 
-// missingPart reports whether there is nothing of that name; an empty name is nothing missing.
+// missingPart reports whether name is set but does not exist.
 func missingPart[T any](ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error)) (bool, error) {
 	if name == "" {
 		return false, nil

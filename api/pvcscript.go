@@ -9,7 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// scriptOptions is what a script is let out for and bounded by: our own beside PVC's scripts.
+// scriptOptions are Seedbed's additions to PVC's scripts: their privilege and their limits.
 type scriptOptions struct {
 	Privileged bool   `json:"privileged"`
 	Network    bool   `json:"network"`
@@ -63,7 +63,8 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 	})
 }
 
-// optionsChange is what the parameters make of a script's options; those that are not there stay.
+// optionsChange returns the change of a script's options that the parameters ask for. Options
+// without a parameter stay.
 func optionsChange(f *fields) (func(*seedbed.ScriptOptions), error) {
 	var limits seedbed.ScriptLimits
 	if text := f.text("time"); text != "" {

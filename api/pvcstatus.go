@@ -10,8 +10,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// clusterStatus is what PVC's client shows of a cluster. What Seedbed does not
-// have (OSDs, faults) is 0 or empty.
+// clusterStatus is a cluster as PVC's client shows it. Values that Seedbed does not have (OSDs,
+// faults) are 0 or empty.
 type clusterStatus struct {
 	Name        string                `json:"cluster_name"`
 	Health      clusterHealth         `json:"cluster_health"`
@@ -31,7 +31,7 @@ type clusterStatus struct {
 	Detail      map[string][]any      `json:"detail"`
 }
 
-// clusterHealth is a percentage with what is wrong.
+// clusterHealth is a percentage, with the problems found.
 type clusterHealth struct {
 	Health   int             `json:"health"`
 	Messages []healthMessage `json:"messages"`
@@ -71,13 +71,14 @@ type clusterResources struct {
 	} `json:"disk"`
 }
 
-// vmStates are PVC's words for the states of instances.
+// vmStates maps the states of instances to PVC's words.
 var vmStates = map[seedbed.InstanceState]string{
 	seedbed.InstanceProvisioning: "provision", seedbed.InstanceRunning: "start", seedbed.InstanceStopped: "stop",
 	seedbed.InstanceRemoving: "disable", seedbed.InstanceGone: "fail", seedbed.InstanceFailed: "fail",
 }
 
-// statusTimeout bounds the checks: PVC's client asks often, and shows what there is.
+// statusTimeout bounds the checks. PVC's client asks often, and shows the checks that have
+// finished.
 const statusTimeout = 5 * time.Second
 
 func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
@@ -118,7 +119,7 @@ func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return reply(c, fiber.StatusOK, s)
 }
 
-// add counts what the nodes have together: a pool that they share once.
+// add sums the resources of the nodes. A pool that nodes share counts once.
 func (u *clusterResources) add(nodes []seedbed.NodeStatus) {
 	mb := func(b seedbed.Bytes) int64 { return int64(b / seedbed.MiB) }
 	shared := map[string]bool{}
@@ -138,7 +139,7 @@ func (u *clusterResources) add(nodes []seedbed.NodeStatus) {
 	u.CPU.Utilization = percent(u.CPU.Load, float64(u.CPU.Total))
 }
 
-// percent is a part of all; 0 of nothing.
+// percent returns part as a percentage of all, or 0 if all is 0.
 func percent(part, all float64) float64 {
 	if all == 0 {
 		return 0
@@ -146,7 +147,7 @@ func percent(part, all float64) float64 {
 	return 100 * part / all
 }
 
-// clusterHealth is the part of the doctor's checks that found nothing wrong, in percent.
+// clusterHealth returns the percentage of the doctor's checks that found no problem.
 func (r *router) clusterHealth(ctx context.Context) clusterHealth {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -163,8 +164,8 @@ func (r *router) clusterHealth(ctx context.Context) clusterHealth {
 	return h
 }
 
-// setMaintenance refuses what is more than how it is: there is nothing that
-// maintenance would hold back.
+// setMaintenance accepts only the current state, because Seedbed has no maintenance mode of the
+// cluster.
 func (r *router) setMaintenance(_ context.Context, c *fiber.Ctx, f *fields) error {
 	state := strings.ToLower(f.must("state", "A cluster state must be specified."))
 	switch {

@@ -113,10 +113,10 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 	return say(c, `Added new disk "%s" to storage template "%s".`, disk, name)
 }
 
-// poolNames are the storage pools of an installation.
+// poolNames are the names of the storage pools.
 type poolNames []string
 
-// pools are those of this host's configuration, and those that nodes report.
+// pools returns the pools of this host's configuration and those that nodes report.
 func (r *router) pools(ctx context.Context) (poolNames, error) {
 	nodes, err := r.Store.Nodes(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *router) pools(ctx context.Context) (poolNames, error) {
 	return slices.Compact(all), nil
 }
 
-// check refuses a disk in a pool that is not there.
+// check refuses a disk in a pool that does not exist.
 func (p poolNames) check(d seedbed.TemplateDisk) error {
 	if err := seedbed.CheckName("pool", d.Pool); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (p poolNames) check(d seedbed.TemplateDisk) error {
 	return nil
 }
 
-// templateDisks answers the disks of a template, or the one of the path.
+// templateDisks answers the disks of a template, or only the one that the path names.
 func (r *router) templateDisks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name, disk := param(c, "name"), param(c, "disk")
 	found, err := r.Store.StorageTemplates(ctx, seedbed.ExactName(name))

@@ -31,7 +31,7 @@ type systemRow struct {
 	DiskCopy             bool    `json:"disk_copy,omitempty"`
 }
 
-// orNull is s, or null when it is empty.
+// orNull returns s, or nil if s is empty.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -56,7 +56,8 @@ func systemRowOf(t seedbed.SystemTemplate) systemRow {
 const (
 	noSystems       = "No system templates found."
 	defaultDowntime = 300 * time.Millisecond
-	// maxNumber keeps a number in range of what is made of it; what may be is the store's to say.
+	// maxNumber keeps a number in the range of the arithmetic done with it. The store decides which
+	// values are valid.
 	maxNumber = 1 << 30
 )
 
@@ -88,7 +89,8 @@ func (r *router) createSystem(ctx context.Context, c *fiber.Ctx, f *fields, name
 	return say(c, `Added new system template "%s".`, name)
 }
 
-// systemFields sets what is there of a template's fields; article begins the message of a number that is none.
+// systemFields sets the template's fields for which there are parameters. article starts the
+// message about a value that is not a number.
 func systemFields(f *fields, t *seedbed.SystemTemplate, article string) {
 	if f.has("vcpus") {
 		t.VCPUs = clamp(f.number("vcpus", article+" vcpus value must be an integer."))
@@ -137,10 +139,10 @@ func systemFields(f *fields, t *seedbed.SystemTemplate, article string) {
 	}
 }
 
-// clamp keeps a number small enough to be multiplied.
+// clamp limits a number so that it can be multiplied.
 func clamp(n int) int { return max(-1, min(n, maxNumber)) }
 
-// words are those of a list that is separated by commas.
+// words returns the items of a comma-separated list.
 func words(s string) []string {
 	var all []string
 	for w := range strings.SplitSeq(s, ",") {

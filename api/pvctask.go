@@ -20,7 +20,7 @@ type taskState struct {
 	Status  string `json:"status"`
 }
 
-// stageTexts are what the stages of a create job do.
+// stageTexts describes the stages of a create job.
 var stageTexts = map[string]string{
 	"volumes": "Creating volumes",
 	"define":  "Defining VM",
@@ -31,7 +31,8 @@ var stageTexts = map[string]string{
 	"release-volumes": "Finishing up",
 }
 
-// composedOf returns how a job was requested. It reports false if the job does not make an instance from a profile with a script.
+// composedOf returns the request of a job. It reports false if the job does not make an instance
+// from a profile with a script.
 func composedOf(j seedbed.Job) (spec seedbed.ScriptedSpec, ok bool) {
 	if j.Kind != seedbed.JobCreate || len(j.Spec) == 0 || json.Unmarshal(j.Spec, &spec) != nil {
 		return spec, false
@@ -57,7 +58,7 @@ func taskStateOf(j seedbed.Job) taskState {
 	return taskState{"FAILURE", 1, 1, "ProvisioningError: " + j.Error}
 }
 
-// inHand is the number of the stage in hand, from 1; 0 before the first.
+// inHand returns the number of the current stage, from 1, or 0 before the first.
 func inHand(j seedbed.Job) int {
 	if j.Stage == "" {
 		return j.Done
@@ -65,7 +66,7 @@ func inHand(j seedbed.Job) int {
 	return j.Done + 1
 }
 
-// doing is what a job is doing.
+// doing describes the current stage of a job.
 func doing(j seedbed.Job) string {
 	if text, known := stageTexts[j.Stage]; known {
 		return text
@@ -79,7 +80,7 @@ func doing(j seedbed.Job) string {
 	return fmt.Sprintf(`Starting the %s of "%s"`, j.Kind, j.Subject)
 }
 
-// success is the last status of a job.
+// success returns the last status of a job.
 func success(j seedbed.Job) string {
 	if spec, ok := composedOf(j); ok {
 		started := ""
@@ -91,8 +92,8 @@ func success(j seedbed.Job) string {
 	return fmt.Sprintf(`The %s of "%s" has ended successfully`, j.Kind, j.Subject)
 }
 
-// pvcTask answers the state of a job. One that is unknown is 404: PVC would have
-// it pending for ever.
+// pvcTask answers the state of a job. An unknown job is 404; PVC would report it as pending for
+// ever.
 func (r *router) pvcTask(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	id := param(c, "id")
 	missing := absent(fiber.StatusNotFound, `The task "%s" does not exist.`, seedbed.Clip(id))
@@ -123,7 +124,7 @@ type taskRow struct {
 	WorkerPID    *int           `json:"worker_pid"`
 }
 
-// taskList is every live job, by what it waits for and by who works on it.
+// taskList holds every live job, by what it waits for and by the engine that runs it.
 type taskList struct {
 	Scheduled map[string][]taskRow `json:"scheduled"`
 	Active    map[string][]taskRow `json:"active"`
@@ -136,8 +137,8 @@ func (r *router) pvcTasks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return r.answerTasks(ctx, c, false)
 }
 
-// legacyTasks is pvcTasks for clients up to 0.9.80, which read the name of the
-// VM and the profile from args.
+// legacyTasks is pvcTasks for clients up to 0.9.80, which read the names of the VM and the profile
+// from args.
 func (r *router) legacyTasks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return r.answerTasks(ctx, c, true)
 }

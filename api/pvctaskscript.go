@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// scriptedTotal is how many stages PVC's clients count of a create.
+// scriptedTotal is the number of stages that PVC's clients expect of a create.
 const scriptedTotal = 11
 
-// scriptedStages are the stages of a create that a script carries out, as PVC
-// numbers and names them. What PVC knows nothing of is part of what comes next.
+// scriptedStages maps the stages of a create that runs a script to PVC's numbers and names. A stage
+// that PVC does not have counts as part of the next.
 var scriptedStages = map[string]struct {
 	current int
 	text    string
@@ -31,7 +31,7 @@ var scriptedStages = map[string]struct {
 	"finish":          {11, "Finishing up"},
 }
 
-// scriptedState is the state of a job that a script carries out.
+// scriptedState returns the state of a job that runs a script.
 func scriptedState(j seedbed.Job) taskState {
 	s := scriptedStages[j.Stage]
 	switch j.State {
@@ -47,7 +47,7 @@ func scriptedState(j seedbed.Job) taskState {
 	case seedbed.JobSucceeded:
 		return taskState{"SUCCESS", scriptedTotal, scriptedTotal, success(j)}
 	}
-	// PVC's exceptions are of one class before the script and of another from it on.
+	// PVC raises one class of exception before the script, and another from the script on.
 	class, why := "ProvisioningError", j.Error
 	if stage, rest, ok := strings.Cut(strings.TrimPrefix(why, "stage "), ": "); ok && strings.HasPrefix(why, "stage ") {
 		why = rest

@@ -58,7 +58,8 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 	}, r.Store.SetScript)
 }
 
-// documentRoutes make and change documents; label is what messages call one.
+// documentRoutes adds the routes that create and change documents. label is the messages' word for
+// one.
 func (r *router) documentRoutes(p, label string, post, put routing, create, set func(ctx context.Context, name, data string) error) {
 	keep := func(ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error) error {
 		data := f.must("data", "A "+label+" must be specified.")

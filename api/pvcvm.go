@@ -15,8 +15,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// vmRow is an instance as PVC shows a VM. What Seedbed does not have (migration)
-// or keeps no record of (what libvirt measures, the domain's XML) is empty or "N/A".
+// vmRow is an instance as PVC shows a VM. A field is empty or "N/A" if Seedbed does not have it
+// (migration) or does not record it (libvirt's measurements, the domain's XML).
 type vmRow struct {
 	Name             string           `json:"name"`
 	UUID             string           `json:"uuid"`
@@ -58,7 +58,7 @@ type vmTag struct {
 	Protected bool   `json:"protected"`
 }
 
-// vmNIC is a NIC of a VM. Its VNI is text that PVC's client reads a number of.
+// vmNIC is a NIC of a VM. Its VNI is text, which PVC's client parses as a number.
 type vmNIC struct {
 	Type      string `json:"type"`
 	VNI       string `json:"vni"`
@@ -96,20 +96,20 @@ type vmController struct {
 	Model string `json:"model"`
 }
 
-// unknown is what PVC's client shows where there is no record.
+// unknown is what PVC's client shows for a value without a record.
 const unknown = "N/A"
 
-// failures are why an instance is in a state that PVC calls fail.
+// failures explains why an instance is in a state that PVC calls fail.
 var failures = map[seedbed.InstanceState]string{
 	seedbed.InstanceGone:   "its domain has vanished from libvirt",
 	seedbed.InstanceFailed: "a job failed and could not undo everything",
 }
 
-// firstPrivateVNI is above every VNI that VXLAN has (24 bits, RFC 7348).
+// firstPrivateVNI is above every VXLAN VNI (24 bits, RFC 7348).
 const firstPrivateVNI = 1 << 24
 
-// vniOf is the number of a network for PVC's client, which wants one: the name
-// if that is a VNI, and else one drawn from the name, above all VNIs.
+// vniOf returns the number of a network, which PVC's client requires. It is the network's name if
+// that is a VNI, and otherwise a number above all VNIs that is derived from the name.
 func vniOf(network string) int64 {
 	if n, err := strconv.ParseInt(network, 10, 64); err == nil && n >= 0 && n < firstPrivateVNI && strconv.FormatInt(n, 10) == network {
 		return n
@@ -119,7 +119,7 @@ func vniOf(network string) int64 {
 	return firstPrivateVNI + int64(h.Sum32())
 }
 
-// vmRowOf shows an instance; bridges are the networks' by name.
+// vmRowOf returns an instance as PVC shows it. bridges maps the names of networks to their bridges.
 func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 	row := vmRow{
 		Name: i.Name, UUID: string(i.ID), State: vmStates[i.State], Node: i.Node, Migrated: "no", FailedReason: failures[i.State],
@@ -132,7 +132,7 @@ func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 	if !i.System.Serial {
 		row.Console = unknown
 	}
-	if i.System.VNC { // libvirt draws the port
+	if i.System.VNC { // libvirt chooses the port
 		row.VNC.Listen = cmp.Or(i.System.VNCBind, "127.0.0.1")
 	}
 	for _, n := range i.NICs {
@@ -164,10 +164,10 @@ func (r *router) bridges(ctx context.Context) (map[string]string, error) {
 
 const noVM = "VM not found."
 
-// pvcStates are the states that PVC's client may ask for.
+// pvcStates are the states for which PVC's client may filter.
 var pvcStates = []string{"start", "restart", "shutdown", "stop", "disable", "fail", "migrate", "unmigrate", "provision", "mirror"}
 
-// vmFilter tells which VMs a list has.
+// vmFilter selects the VMs of a list.
 type vmFilter struct {
 	match            seedbed.NameMatch
 	uuid             string
@@ -213,8 +213,8 @@ func (r *router) pvcVMs(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	return rows(c, all, func(i seedbed.Instance) vmRow { return vmRowOf(i, bridges) }, noVM)
 }
 
-// vm is the instance that the path names, by its name or UUID; missing is the
-// answer when there is none.
+// vm returns the instance that the path names, by name or UUID. It returns missing if there is
+// none.
 func (r *router) vm(ctx context.Context, c *fiber.Ctx, missing error) (seedbed.Instance, error) {
 	name := param(c, "vm")
 	if seedbed.CheckInstanceName(name) == nil {
@@ -235,7 +235,7 @@ func (r *router) vm(ctx context.Context, c *fiber.Ctx, missing error) (seedbed.I
 
 func vmNotFound() error { return refused(fiber.StatusNotFound, "%s", noVM) }
 
-// shownVM answers one form of the VM that the path names.
+// shownVM returns the handler that answers one form of the VM that the path names.
 func (r *router) shownVM(form func(ctx context.Context, i seedbed.Instance) (any, error)) pvcHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		i, err := r.vm(ctx, c, vmNotFound())

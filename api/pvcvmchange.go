@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// consoleLines is how many lines of a console PVC gives when none are said.
+	// consoleLines is PVC's default for the number of console lines.
 	consoleLines = 10
-	// patience is how long a change that PVC's client waits for is waited for.
+	// patience is how long a request of PVC's client waits for the job that it started.
 	patience = 25 * time.Second
 )
 
@@ -71,19 +71,19 @@ func (r *router) vmRoutes(app *fiber.App, get, post routing) {
 	get(p+"/:vm/console", r.vmConsole)
 }
 
-// noSuchVM is how PVC refuses a change of a VM that is not there. Its messages
-// about VMs have single quotes where others have double ones.
+// noSuchVM returns PVC's refusal to change a VM that does not exist. PVC's messages about VMs have
+// single quotes; the others have double quotes.
 func noSuchVM(c *fiber.Ctx) error {
 	return refused(fiber.StatusBadRequest, "ERROR: Could not find VM '%s' in the cluster!", seedbed.Clip(param(c, "vm")))
 }
 
-// vmAction is what a state that PVC's client asks for means here.
+// vmAction is Seedbed's equivalent of a state that PVC's client asks for.
 type vmAction struct {
 	action string
 	params map[string]any
-	// running is true where the VM must run.
+	// running is set if the VM must be running.
 	running bool
-	// says is the message, and done that for a caller who waited.
+	// says is the message. done is the message for a caller that waited.
 	says, done string
 }
 
@@ -130,8 +130,8 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 	return say(c, a.done, i.Name)
 }
 
-// removeVM removes a VM with its disks, as PVC does when delete_disks is true.
-// Without, PVC would keep them: that is refused rather than taken for more.
+// removeVM removes a VM with its disks, as PVC does if delete_disks is true. If it is false, PVC
+// would keep the disks. Seedbed refuses that rather than delete more than was asked.
 func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	disks := f.flag("delete_disks")
 	if f.err != nil {
@@ -158,8 +158,8 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	return say(c, "Removed VM '%s' and its disks from the cluster.", i.Name)
 }
 
-// awaitEnd waits for a job, and tells whether it has ended. One that has failed
-// is an error.
+// awaitEnd waits for a job, and reports whether it has ended. It returns an error if the job
+// failed.
 func (r *router) awaitEnd(ctx context.Context, id seedbed.JobID) (ended bool, err error) {
 	over := time.Now().Add(patience)
 	for seq := int64(0); ; {
@@ -172,14 +172,14 @@ func (r *router) awaitEnd(ctx context.Context, id seedbed.JobID) (ended bool, er
 			return true, nil
 		case p.Job.State.Terminal():
 			return true, refused(fiber.StatusBadRequest, "ERROR: %s", sentence(p.Job.Error))
-		case len(p.Events) == 0: // the time is over, the server stops, or too many wait
+		case len(p.Events) == 0: // the time has passed, the server stops, or too many requests wait
 			return false, nil
 		}
 		seq = p.Events[len(p.Events)-1].Seq
 	}
 }
 
-// setVMMeta refuses every change: what PVC keeps there has no meaning here.
+// setVMMeta refuses every change: Seedbed has no use for the values that PVC keeps there.
 func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	i, err := r.vm(ctx, c, vmNotFound())
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	text, err := r.Console.Console(ctx, i.Node, i.ID, maxTail)
-	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // one that never ran has none
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // an instance that never ran has no console
 		return err
 	}
 	return reply(c, fiber.StatusOK, struct {
@@ -216,8 +216,8 @@ func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	}{i.Name, strings.ToValidUTF8(string(lastLines(text, lines)), "\uFFFD")})
 }
 
-// lastLines is the end of a text, as many lines as that; what follows the last
-// line end counts as one, as PVC has it.
+// lastLines returns the last n lines of a text. As in PVC, the text after the last line end counts
+// as a line, even if empty.
 func lastLines(text []byte, n int) []byte {
 	if n <= 0 {
 		return nil

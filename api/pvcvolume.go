@@ -19,7 +19,7 @@ type volumeRow struct {
 	Stats volumeStats `json:"stats"`
 }
 
-// volumeStats are what "rbd info" would tell, as far as there is a record.
+// volumeStats holds those values of "rbd info" that Seedbed records.
 type volumeStats struct {
 	Name       string   `json:"name"`
 	ID         string   `json:"id"`
@@ -47,8 +47,8 @@ func volumeRowOf(pool, name string, size seedbed.Bytes, created time.Time) volum
 		Order: objectOrder, ObjectSize: 1 << objectOrder, Format: 2, Created: at, Accessed: at, Modified: at}}
 }
 
-// humanSize is a size as PVC writes it: of the smallest unit that takes at most
-// four digits, rounded up.
+// humanSize returns a size in PVC's form: in the smallest unit that needs at most four digits,
+// rounded up.
 func humanSize(b seedbed.Bytes) string {
 	const units = "BKMGTP"
 	n := int64(b)
@@ -87,7 +87,7 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 	})
 }
 
-// allVolumes are the instances' volumes and the images, by pool and name.
+// allVolumes returns the instances' volumes and the images, by pool and name.
 func (r *router) allVolumes(ctx context.Context) ([]volumeRow, error) {
 	instances, err := r.Store.Instances(ctx)
 	if err != nil {

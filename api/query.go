@@ -14,7 +14,7 @@ const (
 	maxLimit     = 1000
 )
 
-// limit reads the query's bound on the length of a list, 1 to 1000.
+// limit reads the query's bound on the length of a list, from 1 to 1000.
 func limit(c *fiber.Ctx, fallback int64) (int, error) {
 	n, err := whole(c, "limit", fallback)
 	if err != nil || n < 1 || n > maxLimit {
@@ -39,7 +39,7 @@ func after(c *fiber.Ctx) (int64, error) {
 	return n, nil
 }
 
-// wait reads how long the answer may be held back, at most maxWait.
+// wait reads how long the answer may wait, at most maxWait.
 func wait(c *fiber.Ctx) (time.Duration, error) {
 	if !c.Context().QueryArgs().Has("wait") {
 		return 0, nil
@@ -51,7 +51,7 @@ func wait(c *fiber.Ctx) (time.Duration, error) {
 	return min(d, maxWait), nil
 }
 
-// tail reads how much of a console is wanted.
+// tail reads how many bytes of a console the caller wants.
 func tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 	if !c.Context().QueryArgs().Has("tail") {
 		return defaultTail, nil
@@ -63,7 +63,7 @@ func tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 	return n, nil
 }
 
-// name reads the path's name of a catalogue object.
+// name reads the name of a catalogue object from the path.
 func name(c *fiber.Ctx, kind string) (string, error) {
 	s := c.Params("name")
 	return s, seedbed.CheckName(kind, s)

@@ -9,10 +9,10 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Resizer makes jobs that give instances another size.
+// Resizer makes jobs that resize instances.
 type Resizer interface {
 	Resize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Receipt, error)
-	// PlanResize says what that would make of it, and what is in its way.
+	// PlanResize returns what a resize would change, and the problems that would prevent it.
 	PlanResize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Plan, error)
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// retryJob has a job that failed and was not undone go on where it failed, and
-// asks once more for what another was asked for. What is made from parameters and
-// documents that are not kept cannot be asked for so.
+// retryJob resumes a failed job that was not undone, at the stage that failed. For any other failed
+// job it submits the same request again. It refuses if the request had parameters or documents that
+// are not kept.
 func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 	j, err := r.asked(ctx, c)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, and what it was asked for with is not kept: ask for that anew", j.ID.Short(), j.Kind)
 	}
 	if j.Instance != "" {
-		// Another machine may have got the name meanwhile.
+		// Another instance may have the name by now.
 		i, err := r.Store.InstanceByName(ctx, j.Subject)
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 	return accepted(c, receipt)
 }
 
-// again submits what a job was asked for.
+// again submits the request of a job again.
 func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, error) {
 	switch j.Kind {
 	case seedbed.JobRemove, seedbed.JobStart:
@@ -89,7 +89,7 @@ func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, err
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be asked for once more", j.ID.Short(), j.Kind)
 }
 
-// specOf reads the input of a job, if it has one.
+// specOf decodes the input of a job, if it has one.
 func specOf(j seedbed.Job, to any) error {
 	if len(j.Spec) == 0 {
 		return nil

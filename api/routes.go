@@ -16,7 +16,7 @@ import (
 //go:embed openapi.yaml
 var Description string
 
-// How long a handler may take. The longer ones are for effects on many things.
+// A handler must return within one of these times. The longer ones are for effects on many things.
 const (
 	callTimeout   = 20 * time.Second
 	doctorTimeout = 50 * time.Second
@@ -26,7 +26,7 @@ const (
 const (
 	prefix     = "/api/v1"
 	healthPath = prefix + "/health"
-	// metricsPath is where Prometheus looks.
+	// metricsPath is the path from which Prometheus scrapes.
 	metricsPath = "/metrics"
 )
 
@@ -36,23 +36,23 @@ type router struct {
 	auth bool
 	gate httpserve.Gate
 	base context.Context
-	// stopping ends waits for events.
+	// stopping is closed to end waits for events.
 	stopping <-chan struct{}
 }
 
-// handler answers one request; ctx ends with its time.
+// handler answers one request. ctx ends with the request's timeout.
 type handler func(ctx context.Context, c *fiber.Ctx) error
 
 // route is one route of the native API.
 type route struct {
 	method, path string
-	// role is the least role that may take it.
+	// role is the least role that may call the route.
 	role    seedbed.Role
 	timeout time.Duration
 	handler handler
 }
 
-// routes are all of the native API. PVC's are in pvcRoutes.
+// routes returns all routes of the native API. pvcRoutes has PVC's.
 func (r *router) routes() []route {
 	const (
 		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
@@ -92,7 +92,7 @@ func (r *router) routes() []route {
 		{put, "/tokens/:name/quota", admin, call, r.setTokenQuota},
 		{get, "/audit", admin, call, r.auditLog},
 
-		// What instances are made from. The whole catalogue has all user-data and scripts.
+		// The catalogue. As a whole it includes all user-data and scripts.
 		{get, "/images", viewer, call, r.images},
 		{post, "/images", operator, call, r.importImage},
 		{get, "/images/:name", viewer, call, r.image},
@@ -106,7 +106,7 @@ func (r *router) routes() []route {
 		{get, "/catalogue", operator, cleanTimeout, r.exportCatalogue},
 		{post, "/catalogue", operator, cleanTimeout, r.importCatalogue},
 
-		// Webhooks that come in. A delivery has its payload.
+		// Webhooks that come in. A delivery includes its payload.
 		{get, "/hooks", viewer, call, r.hooks},
 		{post, "/hooks", admin, call, r.createHook},
 		{get, "/hooks/:name", viewer, call, r.hook},
@@ -161,7 +161,7 @@ func (r *router) routes() []route {
 		{post, "/domains/:name/adopt", operator, call, r.adopt},
 		{post, "/instances/:name/forget", operator, call, r.forget},
 
-		// Jobs. Scripts put out what they like.
+		// Jobs. A script may print anything.
 		{get, "/jobs", viewer, call, r.jobs},
 		{get, "/jobs/:id", viewer, call, r.job},
 		{get, "/jobs/:id/events", viewer, maxWait + callTimeout, r.events},
@@ -178,7 +178,7 @@ func (r *router) routes() []route {
 	}
 }
 
-// register has app serve the native routes. A GET is also a HEAD.
+// register adds the native routes to app. Each GET route also serves HEAD.
 func (r *router) register(app *fiber.App) {
 	for _, one := range r.routes() {
 		serve := r.within(one.timeout, one.handler)
@@ -196,7 +196,7 @@ func (r *router) register(app *fiber.App) {
 	}
 }
 
-// within runs h under a deadline, unless the server is stopping.
+// within returns a handler that calls h with a deadline, unless the server is stopping.
 func (r *router) within(d time.Duration, h handler) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		if !r.gate.Enter() {

@@ -10,16 +10,17 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Notices are the events that guests are told of: of a node or, when node is
-// empty, of one instance.
+// Notices reads and writes the maintenance events that guests see. An event concerns a node or,
+// when node is empty, one instance.
 type Notices interface {
 	Maintenance(ctx context.Context, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error)
 	AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error)
-	// EndMaintenance makes an event completed or canceled; ErrConflict when it has ended.
+	// EndMaintenance marks an event as completed or canceled. It returns ErrConflict when the event
+	// has ended.
 	EndMaintenance(ctx context.Context, event, state string) (seedbed.Maintenance, error)
 }
 
-// Installation is what all guests have in common.
+// Installation reads and writes the settings that all guests share.
 type Installation interface {
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
@@ -73,9 +74,8 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	return tagged(c, instanceTag(i), i)
 }
 
-// changeOptions sets the options that are said. The form of the instance-id is
-// not one of them: cloud-init takes another ID for another instance, and would
-// do its first boot once more.
+// changeOptions sets the options that o has. The form of the instance-id cannot be changed here:
+// cloud-init takes a new ID for a new instance and repeats its first boot.
 func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
 	if o == nil {
 		return nil
@@ -91,7 +91,7 @@ func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
 	return nil
 }
 
-// subject is the node or the instance that the path names.
+// subject returns the node or the instance that the path names.
 type subject func(ctx context.Context, c *fiber.Ctx) (node string, id seedbed.InstanceID, err error)
 
 func (r *router) nodeOf(_ context.Context, c *fiber.Ctx) (string, seedbed.InstanceID, error) {
@@ -182,7 +182,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	return tagged(c, contentTag(changed), changed)
 }
 
-// certificate answers what verifies instance identity documents.
+// certificate answers the certificate that verifies instance identity documents.
 func (r *router) certificate(ctx context.Context, c *fiber.Ctx) error {
 	site, err := r.Store.Site(ctx)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package api serves Seedbed's REST API: JSON under /api/v1, on a TCP address
-// for holders of the token and on the control socket for whom its file mode
-// lets in. Handlers are thin: they check the form of what comes in, call one
-// interface, and answer what it says. openapi.yaml describes every route.
+// Package api serves Seedbed's REST API: JSON under /api/v1. It listens on a TCP address, where
+// callers need a token, and on the control socket, where the socket's file mode decides who may
+// connect. Handlers are thin: they check the form of a request, call one interface, and answer its
+// result. openapi.yaml describes every route.
 package api
 
 import (
@@ -30,63 +30,66 @@ const (
 	readTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
 	idleTimeout  = time.Minute
-	// grace is how long requests in hand may go on once the server stops.
+	// grace is how long running requests may continue once the server stops.
 	grace        = 10 * time.Second
 	drainTimeout = readTimeout + writeTimeout + 5*time.Second
 )
 
-// Config is what a Server works with. All of it is required but what says otherwise.
+// Config holds what a Server works with. Every field is required unless its comment says otherwise.
 type Config struct {
 	Store   Store
 	Intake  Intake
 	Console Console
-	// VolumeJobs, Snapshots and Trash are for the volumes that are there, or were.
+	// VolumeJobs, Snapshots and Trash work on volumes that exist or have been removed.
 	VolumeJobs VolumeJobs
 	Snapshots  Snapshots
 	Trash      Trash
-	// Adoptions change whose machines are; Strangers are nobody's.
+	// Adoptions starts and stops managing domains. Strangers lists the domains that belong to no
+	// instance.
 	Adoptions Adoptions
 	Strangers Strangers
-	// Uploads take in files, of at most MaxUpload (default 1 TiB); nil takes in none.
+	// Uploads receives files of at most MaxUpload (default 1 TiB). If it is nil, uploads are
+	// refused.
 	Uploads   Uploads
 	MaxUpload seedbed.Bytes
-	// OVAs makes OVA images of them.
+	// OVAs makes OVA images from uploaded files.
 	OVAs OVAIntake
-	// Metadata is what the instance would get for a path of the metadata
-	// address; false means 404.
+	// Metadata returns what the instance would get for a path of the metadata address. ok is false
+	// for 404.
 	Metadata func(ctx context.Context, instance seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error)
 	// Clean runs the cleanup once; force overrides its refusal of an inventory that looks wrong.
 	Clean func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error)
-	// Checks are what the doctor runs, all at once, answered in this order. May be empty.
+	// Checks are the doctor's checks. They run concurrently and are answered in this order. May be
+	// empty.
 	Checks []func(ctx context.Context) []seedbed.Check
 	// Deliveries tests endpoints.
 	Deliveries Deliveries
-	// Metrics are what GET /metrics answers; nil answers 404.
+	// Metrics answers GET /metrics. If it is nil, the answer is 404.
 	Metrics http.Handler
-	// Receiving is what the receiver of webhooks knows of hooks.
+	// Receiving holds the functions of the webhook receiver.
 	Receiving Receiving
-	// SigningKey is the key of an endpoint for a version of signatures, as given or
-	// else drawn, with the text that its receiver needs of one that is secret to both.
+	// SigningKey returns an endpoint's key for a version of signatures, from the given text or
+	// newly generated. secret is the text that the receiver needs if the key is symmetric.
 	SigningKey func(version, given string) (key seedbed.EndpointKey, secret string, err error)
-	// CheckProfile refuses, with ErrInvalid, what a profile cannot serve.
+	// CheckProfile returns ErrInvalid for a profile that cannot be served.
 	CheckProfile func(ctx context.Context, p seedbed.Profile) error
-	// CheckDocument is the same for a userdata document.
+	// CheckDocument is the same for a user-data document.
 	CheckDocument func(ctx context.Context, name, data string) error
-	// Change changes what may change of an instance without a job, and what its guest is served with it.
+	// Change changes the fields of an instance that need no job, and what its guest is served.
 	Change func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error)
 	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
 	MaxUserData seedbed.Bytes
-	// DefaultNetwork and DefaultPool are taken where a request names none.
+	// DefaultNetwork and DefaultPool are the defaults of requests that name none.
 	DefaultNetwork, DefaultPool string
 	// Pools are the names of the storage pools.
 	Pools []string
-	// Heartbeat is how often an event stream says that it is alive. Default 15 s.
+	// Heartbeat is the interval of an event stream's signs of life. Default 15 s.
 	Heartbeat time.Duration
-	// Patience is how long the reader of an event stream may not read. Default 10 s.
+	// Patience is how long an event stream waits for a reader that does not read. Default 10 s.
 	Patience time.Duration
-	// Token is what callers on TCP must hold; white space around it is not part of it.
+	// Token is the token that callers on TCP need. Surrounding white space is ignored.
 	Token []byte
-	// Version and Node are what health answers. May be empty.
+	// Version and Node are part of the health answer. May be empty.
 	Version, Node string
 	Log           *slog.Logger
 }
@@ -98,20 +101,20 @@ type Server struct {
 	guesses  guesses
 	sessions sessions
 	streams  streams
-	// waits bounds how many requests wait for events at the same time.
+	// waits bounds the number of requests that wait for events concurrently.
 	waits chan struct{}
-	// uploads bounds how many files are taken in at the same time.
+	// uploads bounds the number of concurrent uploads.
 	uploads chan struct{}
 }
 
-// New is a Server that is not serving yet.
+// New returns a Server that does not serve yet.
 func New(c Config) *Server {
 	c.Token = bytes.TrimSpace(c.Token)
 	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
 }
 
-// Serve answers on ln, where every request but that for the health needs the
-// token, until ctx ends, and closes ln. It refuses to run with an empty token.
+// Serve answers on ln until ctx ends, and then closes ln. Every request except the one for the
+// health needs a token. Serve refuses to run with an empty token.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if len(s.Token) == 0 {
 		ln.Close()
@@ -120,13 +123,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return s.serve(ctx, ln, true)
 }
 
-// ServeSocket is Serve without the token: who can open the socket may do all.
+// ServeSocket is like Serve without authentication: anyone who can open the socket has full access.
 func (s *Server) ServeSocket(ctx context.Context, ln net.Listener) error {
 	return s.serve(ctx, ln, false)
 }
 
-// serve refuses new requests with 503 once ctx ends, lets those in hand go on
-// for the grace time, and returns when all are answered.
+// serve refuses new requests with 503 once ctx ends. It lets running requests continue for the
+// grace time, and returns when all are answered.
 func (s *Server) serve(ctx context.Context, ln net.Listener, auth bool) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -139,12 +142,13 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, auth bool) error {
 	return httpserve.Serve(ctx, ln, r.app(), "the API", drain, drainTimeout)
 }
 
-// maxDocuments bounds a body that holds a user-data and a vendor-data document in base64.
+// maxDocuments returns the bound of a body that holds a user-data and a vendor-data document in
+// base64.
 func (s *Server) maxDocuments() int {
 	return maxBody + 2*base64.StdEncoding.EncodedLen(int(cmp.Or(s.MaxUserData, seedbed.MiB)))
 }
 
-// single are the headers that decide something here.
+// single holds the headers on which a decision depends, so that they may occur only once.
 var single = []string{"authorization", "x-api-key", "cookie", "if-match", "last-event-id", "content-digest", "repr-digest", "digest"}
 
 func (r *router) app() *fiber.App {

@@ -21,9 +21,9 @@ const (
 	sessionLength = 12 * time.Hour
 )
 
-// sessions turns a token that was proven into a cookie and back. The cookie is
-// sealed under a key of this process: it tells its holder nothing, and ends with
-// the process. The token is looked up each time, so that revoking it counts.
+// sessions turns a verified token into a cookie and back. The cookie is sealed with a key of this
+// process. It reveals nothing to its holder, and becomes invalid when the process ends. The token
+// is looked up for each request, so that its removal also ends the session.
 type sessions struct{ aead cipher.AEAD }
 
 func newSessions() sessions {
@@ -31,22 +31,23 @@ func newSessions() sessions {
 	rand.Read(key[:]) // never fails (crypto/rand)
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		panic(err) // the key has a length that AES takes
+		panic(err) // the key has a valid AES length
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic(err) // the block has the size that GCM takes
+		panic(err) // the block has GCM's size
 	}
 	return sessions{aead}
 }
 
-// seal is the cookie of the token with that digest, until then.
+// seal returns the cookie for the token with that digest, valid until the given time.
 func (s sessions) seal(sum [sha256.Size]byte, until time.Time) string {
 	plain := binary.BigEndian.AppendUint64(sum[:], uint64(until.Unix()))
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(sessionCookie)))
 }
 
-// open is the digest that a cookie holds; false for one that is not ours or is over at now.
+// open returns the digest that a cookie holds. ok is false if the cookie is not ours or has expired
+// at now.
 func (s sessions) open(cookie string, now time.Time) (sum [sha256.Size]byte, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {
@@ -60,8 +61,8 @@ func (s sessions) open(cookie string, now time.Time) (sum [sha256.Size]byte, ok 
 	return sum, now.Unix() < int64(binary.BigEndian.Uint64(plain[sha256.Size:]))
 }
 
-// login begins a session with a token, which comes in the body: what is in a
-// URL ends up in logs. On the control socket there is nothing to log in to.
+// login begins a session with a token. The token comes in the body, because URLs end up in logs.
+// The control socket has no sessions.
 func (r *router) login(_ context.Context, c *fiber.Ctx) error {
 	if !r.auth {
 		return welcome(c)
@@ -90,7 +91,7 @@ func (r *router) login(_ context.Context, c *fiber.Ctx) error {
 	return say(c, "Authentication successful")
 }
 
-// wrongLogin answers a token that is none, which costs its time.
+// wrongLogin answers a wrong token, after the time that a wrong guess costs.
 func (r *router) wrongLogin(c *fiber.Ctx, err error) error {
 	if !errors.Is(err, seedbed.ErrNotFound) {
 		return err
@@ -102,7 +103,7 @@ func (r *router) wrongLogin(c *fiber.Ctx, err error) error {
 	return refused(fiber.StatusUnauthorized, "Authentication failed")
 }
 
-// session is whoever has a session; nil without one that counts.
+// session returns the caller of the request's session, or nil if there is no valid session.
 func (r *router) session(c *fiber.Ctx, peer string) (*caller, error) {
 	sum, ok := r.sessions.open(c.Cookies(sessionCookie), time.Now())
 	if !ok {
@@ -110,12 +111,12 @@ func (r *router) session(c *fiber.Ctx, peer string) (*caller, error) {
 	}
 	t, err := r.tokenOf(sum)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return nil, nil // it was revoked, or is over
+		return nil, nil // the token was removed or has expired
 	}
 	return &caller{name: "token " + t.Name, role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sum}, err
 }
 
-// logout ends the session of whoever asks.
+// logout ends the caller's session.
 func (r *router) logout(_ context.Context, c *fiber.Ctx) error {
 	if !r.auth {
 		return welcome(c)
@@ -124,7 +125,7 @@ func (r *router) logout(_ context.Context, c *fiber.Ctx) error {
 	return say(c, "Deauthentication successful")
 }
 
-// welcome leads to the root.
+// welcome redirects to the root.
 func welcome(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderLocation, prefix+"/")
 	return reply(c, fiber.StatusFound, message{pvcVersion})

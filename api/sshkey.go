@@ -11,17 +11,16 @@ import (
 // maxSSHKey bounds one line; an RSA key of 16384 bits has 2.8 KiB.
 const maxSSHKey = 8192
 
-// sshKeyTypes are the types that a current sshd takes (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+// sshKeyTypes are the key types that a current sshd accepts (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
 var sshKeyTypes = []string{
 	"ssh-ed25519", "sk-ssh-ed25519@openssh.com",
 	"ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "sk-ecdsa-sha2-nistp256@openssh.com",
 	"ssh-rsa",
 }
 
-// checkSSHKey accepts one line of authorized_keys without options: a type, the
-// base64 of a key of that type (RFC 4253 6.6), and a comment or none. It finds
-// what goes wrong by hand: private keys, file names, keys cut off or broken
-// over lines.
+// checkSSHKey accepts one line of authorized_keys without options: a type, the base64 of a key of
+// that type (RFC 4253 6.6), and an optional comment. It finds the usual mistakes: private keys,
+// file names, and keys that are truncated or broken over lines.
 func checkSSHKey(line string) error {
 	if len(line) > maxSSHKey {
 		return errors.New("longer than 8 KiB: want one line of authorized_keys")

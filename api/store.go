@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// Store is what the API reads and writes. Its parts give ErrNotFound for what
-// is not there and ErrExists for a name that is taken.
+// Store is what the API reads and writes. Its methods return ErrNotFound for an object that does
+// not exist and ErrExists for a name that is taken.
 type Store interface {
 	Images
 	Profiles
@@ -38,69 +38,71 @@ type Store interface {
 	NodeChanges
 }
 
-// Images are the images that can be cloned.
+// Images reads the images that can be cloned.
 type Images interface {
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Images(ctx context.Context) ([]seedbed.Image, error)
 }
 
-// Profiles are what instances are made from.
+// Profiles stores what instances are made from.
 type Profiles interface {
 	CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error)
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
-	// ChangeProfile makes a profile what change says, in all but its name.
+	// ChangeProfile applies change to a profile. The name cannot change.
 	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
 	DeleteProfile(ctx context.Context, name string) error
 }
 
-// Instances are the machines, and what they did.
+// Instances reads the instances, and the events of their guests.
 type Instances interface {
 	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
-	// GuestEvents gives at most limit events, newest first.
+	// GuestEvents returns at most limit events, newest first.
 	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
 }
 
-// Jobs are the jobs by ID and by age.
+// Jobs finds, cancels and resumes jobs.
 type Jobs interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
-	// JobByPrefix finds the one job whose ID starts with at least eight given characters.
+	// JobByPrefix returns the one job whose ID starts with prefix, which has at least eight
+	// characters.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
-	// CancelJob marks a job to be undone; ErrConflict when it has ended.
+	// CancelJob marks a job for undoing. It returns ErrConflict when the job has ended.
 	CancelJob(ctx context.Context, id seedbed.JobID) error
 	// ResumeJob queues a failed job again, at the stage that failed.
 	ResumeJob(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 }
 
-// Histories are the stages and events of jobs.
+// Histories reads the stages, events and output of jobs.
 type Histories interface {
 	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
-	// Events gives at most limit events with a number above after, oldest first.
+	// Events returns at most limit events with a number above after, oldest first.
 	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
-	// JobOutput gives at most limit lines above after, of one stage or with an empty name of all.
+	// JobOutput returns at most limit lines with a number above after, of one stage or, if stage is
+	// empty, of all.
 	JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) ([]seedbed.JobOutput, error)
-	// Hint is closed at the next write of this process.
+	// Hint returns a channel that the next write of this process closes.
 	Hint() <-chan struct{}
 }
 
-// Records are what is only read.
+// Records reads what the API never changes.
 type Records interface {
 	Networks(ctx context.Context) ([]seedbed.Network, error)
 	Leases(ctx context.Context) ([]seedbed.Lease, error)
 }
 
-// Intake makes jobs of requests, durable before it returns.
+// Intake makes jobs of requests. A job is durable before the method returns.
 type Intake interface {
 	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
 	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error)
-	// Plan says what a create would make, and writes nothing.
+	// Plan returns what a create would make, and writes nothing.
 	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
-	// PlanImport says what an import would make, and writes nothing.
+	// PlanImport returns what an import would make, and writes nothing.
 	PlanImport(ctx context.Context, r seedbed.ImportRequest) (seedbed.ImportPlan, error)
 }
 
-// Console reads the end of the serial console of an instance on a node, at most tail bytes.
+// Console reads the last tail bytes, at most, of an instance's serial console on a node.
 type Console interface {
 	Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Streaming is the order of the events of all jobs.
+// Streaming reads the events of all jobs in one order.
 type Streaming interface {
-	// EventsOfAll gives at most limit events behind a place.
+	// EventsOfAll returns at most limit events after a place in that order.
 	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.PlacedEvent, error)
-	// LastPlace is that of the newest event.
+	// LastPlace returns the place of the newest event.
 	LastPlace(ctx context.Context) (int64, error)
 }
 
-// streamJob sends a job's events, each with its number as ID; before the first
-// of them and after each lot the job as it is then, as an event of kind "job";
-// and the job as it ended, of kind "end". Whoever has seen the end and comes again gets 204, upon which a
-// browser comes no more.
+// streamJob sends a job's events, each with its number as ID. Before the first event, and after
+// each batch, it sends the current job as an event of kind "job". Last, it sends the finished job
+// as an event of kind "end". A reader that reconnects after the end gets 204, which stops a browser
+// from reconnecting.
 func (r *router) streamJob(ctx context.Context, c *fiber.Ctx) error {
 	seq, given, err := lastEvent(c)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *router) streamJob(ctx context.Context, c *fiber.Ctx) error {
 		case page.Job.State.Terminal() && len(page.Events) == 0:
 			return streamEnds, out.event("end", 0, page.Job)
 		case page.Job.State.Terminal():
-			return streamGoesOn, nil // the last event may have come after the job was read
+			return streamGoesOn, nil // the last event may have been written after the job was read
 		case len(page.Events) == 0 && sameProgress(told, page.Job):
 			return streamWaits, nil
 		}
@@ -71,14 +71,14 @@ func (r *router) streamJob(ctx context.Context, c *fiber.Ctx) error {
 	})
 }
 
-// sameProgress tells whether a job stands where it stood.
+// sameProgress reports whether a and b show the same progress of one job.
 func sameProgress(a, b seedbed.Job) bool {
 	return a.ID == b.ID && a.State == b.State && a.Stage == b.Stage && a.Done == b.Done && a.Total == b.Total &&
 		a.Progress == b.Progress && a.Attempts == b.Attempts && a.Cancel == b.Cancel
 }
 
-// allEvents sends the events of all jobs, each with its place as ID: those
-// behind the one that the caller has, and else those from now on.
+// allEvents sends the events of all jobs, each with its place as ID. It starts after the last event
+// that the caller has or, without one, with the next event.
 func (r *router) allEvents(ctx context.Context, c *fiber.Ctx) error {
 	at, given, err := lastEvent(c)
 	if err != nil {

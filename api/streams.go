@@ -23,27 +23,27 @@ import (
 
 // The bounds of event streams.
 const (
-	streamsEach = 32 // of one caller
+	streamsEach = 32 // per caller
 	streamsMost = 256
-	// heartbeat is how often a stream says that it is alive, and asks whether its
-	// caller's token still counts.
+	// heartbeat is the interval at which a stream sends a sign of life and checks that its caller's
+	// token is still valid.
 	heartbeat = 15 * time.Second
-	// readerPatience is how long a reader may not read.
+	// readerPatience is how long a stream waits for a reader that does not read.
 	readerPatience = 10 * time.Second
-	// reconnect is what readers wait before they come again, in milliseconds.
+	// reconnect is the delay before a reader reconnects, in milliseconds.
 	reconnect = 2000
 )
 
 const mimeEvents = "text/event-stream"
 
-// streams counts the event streams that are open.
+// streams counts the open event streams.
 type streams struct {
 	mu  sync.Mutex
 	of  map[string]int
 	all int
 }
 
-// enter tells whether a caller may have one more; who got one must leave.
+// enter reports whether a caller may open another stream. A caller that may must call leave later.
 func (s *streams) enter(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,13 +67,13 @@ func (s *streams) leave(who string) {
 	}
 }
 
-// wantsEvents tells whether a request asks for events as they come.
+// wantsEvents reports whether a request asks for an event stream.
 func wantsEvents(c *fiber.Ctx) bool {
 	return c.Method() == fiber.MethodGet && strings.Contains(c.Get(fiber.HeaderAccept), mimeEvents)
 }
 
-// lastEvent is the ID of the last event that the caller has: of the header that
-// a browser sends when it comes again, or of the query.
+// lastEvent returns the ID of the last event that the caller has. It comes from the header that a
+// browser sends when it reconnects, or from the query.
 func lastEvent(c *fiber.Ctx) (id int64, given bool, err error) {
 	header := c.Get("Last-Event-ID")
 	if header == "" {
@@ -87,13 +87,12 @@ func lastEvent(c *fiber.Ctx) (id int64, given bool, err error) {
 	return id, true, nil
 }
 
-// source writes what there is to tell, and says what comes next: more at once,
-// the end, or a wait.
+// source writes the pending events, and returns what the stream does next: call it again at once,
+// end, or wait.
 type source func(ctx context.Context, out *eventWriter) (following, error)
 
-// stream takes the connection over and writes events to it until the source is
-// at its end, the reader leaves or is too slow, its token is revoked, or the
-// server stops. The connection ends with the stream.
+// stream takes over the connection and writes events to it until the source ends, the reader leaves
+// or is too slow, its token is removed, or the server stops. The connection ends with the stream.
 func (r *router) stream(c *fiber.Ctx, from source) error {
 	who := callerOf(c)
 	if !r.streams.enter(who.name) {
@@ -122,7 +121,7 @@ func (r *router) stream(c *fiber.Ctx, from source) error {
 	return nil
 }
 
-// errReader is that a stream's reader is gone, or does not read.
+// errReader is the error of a stream whose reader has left or does not read.
 var errReader = errors.New("the reader is gone")
 
 // pour writes the stream.
@@ -130,14 +129,14 @@ func (r *router) pour(conn net.Conn, who caller, from source) error {
 	ctx, cancel := context.WithCancel(r.base)
 	defer cancel()
 	gone := make(chan struct{})
-	go func() { // nothing more is to come: what comes is the end
+	go func() { // the reader sends nothing more: any read result means the end
 		defer close(gone)
 		var b [1]byte
 		_, _ = conn.Read(b[:])
 		cancel()
 	}()
 	defer func() {
-		conn.SetReadDeadline(time.Now()) // ends the reading
+		conn.SetReadDeadline(time.Now()) // ends the read
 		<-gone
 	}()
 	out := &eventWriter{conn: conn, patience: cmp.Or(r.Patience, readerPatience)}
@@ -147,7 +146,7 @@ func (r *router) pour(conn net.Conn, who caller, from source) error {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
-		hint := r.Store.Hint() // before reading, or a write in between would be missed
+		hint := r.Store.Hint() // taken before reading, so that no write in between is missed
 		next, err := r.look(ctx, from, out)
 		if e := out.flush(); e != nil {
 			return e
@@ -167,7 +166,7 @@ func (r *router) pour(conn net.Conn, who caller, from source) error {
 		case <-beat.C:
 			if who.sum != ([32]byte{}) {
 				if _, err := r.tokenOf(who.sum); errors.Is(err, seedbed.ErrNotFound) {
-					return nil // revoked, or over
+					return nil // removed or expired
 				}
 			}
 			out.buf.WriteString(":\n\n")
@@ -179,7 +178,7 @@ func (r *router) pour(conn net.Conn, who caller, from source) error {
 	}
 }
 
-// look asks the source under a deadline.
+// look calls the source with a deadline.
 func (r *router) look(ctx context.Context, from source, out *eventWriter) (following, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -208,16 +207,16 @@ const (
 	streamEnds
 )
 
-// eventWriter puts events into the form of the HTML standard, 9.2.6.
+// eventWriter writes events in the form of the HTML standard, 9.2.6.
 type eventWriter struct {
 	conn     net.Conn
 	patience time.Duration
 	buf      bytes.Buffer
 }
 
-// event adds an event; id 0 leaves the reader's last ID as it is.
+// event adds an event. An id of 0 leaves the reader's last ID unchanged.
 func (w *eventWriter) event(kind string, id int64, v any) error {
-	data, err := json.Marshal(v) // which has no line ends
+	data, err := json.Marshal(v) // has no line ends
 	if err != nil {
 		return err
 	}
@@ -228,7 +227,7 @@ func (w *eventWriter) event(kind string, id int64, v any) error {
 	return nil
 }
 
-// flush sends what was added. A reader that does not take it in time is gone.
+// flush sends the added events. It returns an error if the reader does not take them in time.
 func (w *eventWriter) flush() error {
 	if w.buf.Len() == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Tokens are who may use the API.
+// Tokens stores the tokens that authenticate callers.
 type Tokens interface {
 	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
 	// TokenOf finds a token by the digest of its secret, expired or not.
@@ -21,18 +21,19 @@ type Tokens interface {
 	DeleteToken(ctx context.Context, name string) error
 }
 
-// Quotas bound what the instances of a token may have.
+// Quotas bounds what the instances of a token may use.
 type Quotas interface {
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error)
 }
 
-// Audits are the changes that were asked for.
+// Audits reads the log of requested changes.
 type Audits interface {
-	// Audit gives at most limit entries before the one of that ID (0: the newest), newest first.
+	// Audit returns at most limit entries before the one with that ID, newest first. A before of 0
+	// starts with the newest.
 	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)
 }
 
-// secretPrefix tells people, and those who search for leaked secrets, what they found.
+// secretPrefix identifies a secret to operators, and to scanners for leaked secrets.
 const secretPrefix = "sbt_"
 
 func (r *router) tokens(ctx context.Context, c *fiber.Ctx) error {
@@ -57,7 +58,7 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	return created(c, "/tokens/"+t.Name, wire.NewToken{Token: t, Secret: secret})
 }
 
-// setTokenQuota bounds what a token's instances may have from now on.
+// setTokenQuota sets the quota of a token. It applies from now on.
 func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "token")
 	if err != nil {

@@ -12,26 +12,28 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Trash are the volumes that were removed and still exist, on the workers.
+// Trash works on the workers' removed volumes that still exist.
 type Trash interface {
-	// Trash is all of them, of one node or without its name of all; or an error.
+	// Trash returns all removed volumes, of one node or, if node is empty, of all nodes. It returns
+	// an error if any node fails.
 	Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error)
-	// RestoreVolume makes one a volume again, of no instance: that of a node, or without
-	// its name the only one of that ID; ErrConflict when there are several.
+	// RestoreVolume makes a removed volume a volume without an instance. If node is empty, the ID
+	// must be unique among the nodes; otherwise it returns ErrConflict.
 	RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error)
-	// DiscardVolume puts a restored one back, of the same nodes; nil when the pool has
-	// removed it at once.
+	// DiscardVolume puts a restored volume back into the trash. It returns nil if the pool removed
+	// the volume at once.
 	DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error)
-	// PurgeVolume removes one for good; before its time only when early.
+	// PurgeVolume deletes a removed volume for good. It does so before the volume's time has passed
+	// only if early is set.
 	PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error
 }
 
-// Names are the names that instances have or had.
+// Names reads the current or former names of instances.
 type Names interface {
 	InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
 }
 
-// trash lists what was removed, oldest first.
+// trash lists the removed volumes, oldest first.
 func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
 	node, err := nodeQuery(c)
 	if err != nil {
@@ -56,7 +58,7 @@ func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, all)
 }
 
-// binned reads which item of which pool's trash the path names, and the node of the query.
+// binned reads the pool and the ID of a trash item from the path, and the node from the query.
 func binned(c *fiber.Ctx) (node, pool, id string, err error) {
 	if pool, err = pathName(c, "pool", "pool"); err == nil {
 		id, err = pathName(c, "trash item", "id")
@@ -107,7 +109,8 @@ func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-// onlyItem is what has that ID in the trash of a pool; ErrConflict when several nodes have one.
+// onlyItem returns the item with that ID in the trash of a pool. It returns ErrConflict if several
+// nodes have one.
 func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, error) {
 	var found []seedbed.TrashItem
 	var on []string
@@ -126,7 +129,7 @@ func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, er
 	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q in the trash of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
 }
 
-// discardVolume puts a restored volume back into the trash, unless an instance has it.
+// discardVolume puts a restored volume back into the trash, unless it belongs to an instance.
 func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.DiscardRequest
 	if err := receive(c, &req); err != nil {
@@ -157,7 +160,7 @@ func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, wire.TrashItem{TrashItem: *item})
 }
 
-// unowned refuses with ErrInUse a volume that is recorded as an instance's.
+// unowned returns ErrInUse for a volume that is recorded as an instance's.
 func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 	all, err := r.Store.Instances(ctx)
 	if err != nil {
@@ -173,5 +176,5 @@ func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 	return nil
 }
 
-// binTimeout is for what may have much to delete.
+// binTimeout is for calls that may delete much.
 const binTimeout = 110 * time.Second

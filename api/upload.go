@@ -16,31 +16,32 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Uploads take in files, for imports to come.
+// Uploads receives files for later imports.
 type Uploads interface {
-	// ReceiveUpload reads body to its end, whose error it returns as it is, into a
-	// file of the pool, on the node that spec names or on one that it chooses; when it
-	// fails, nothing of it stays.
+	// ReceiveUpload reads body to its end into a file of the pool, on the node that spec names or
+	// on one that it chooses. It returns an error of body unchanged. When it fails, nothing of the
+	// file stays.
 	ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error)
 	// DropUpload removes such a file.
 	DropUpload(ctx context.Context, up seedbed.Upload) error
 }
 
 const (
-	// uploadTimeout bounds one upload with what is made of it; uploadIdle is how long it may stand still.
+	// uploadTimeout bounds one upload, including the import. uploadIdle bounds the time without
+	// progress.
 	uploadTimeout = 48 * time.Hour
 	uploadIdle    = time.Minute
-	// uploadLinger is how long what is left of a refused upload is read.
+	// uploadLinger is how long the rest of a refused upload is read.
 	uploadLinger = 20 * time.Second
-	// uploadsAtOnce is how many files are taken in at the same time.
+	// uploadsAtOnce is the largest number of concurrent uploads.
 	uploadsAtOnce = 8
-	// defaultMaxUpload bounds a file unless the configuration does.
+	// defaultMaxUpload bounds a file's size unless the configuration does.
 	defaultMaxUpload = 1 * seedbed.TiB
-	// maxFrame is what a form has around its file.
+	// maxFrame bounds what a form has around its file.
 	maxFrame = 64 * seedbed.KiB
 )
 
-// uploadImage takes in a disk image, and starts its import.
+// uploadImage receives a disk image, and starts its import.
 func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 	n, err := name(c, "image")
 	if err != nil {
@@ -84,7 +85,7 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 	return accepted(c, receipt)
 }
 
-// free refuses, before anything is sent, an image whose name is taken.
+// free refuses an image whose name is taken, before the file is sent.
 func (r *router) free(ctx context.Context, name string) error {
 	_, err := r.Store.Image(ctx, name)
 	switch {
@@ -96,7 +97,8 @@ func (r *router) free(ctx context.Context, name string) error {
 	return err
 }
 
-// incoming is the body of a request that brings a file, with that much around it.
+// incoming returns the body of a request that sends a file. frame is the allowance for the form
+// around the file.
 func (r *router) incoming(ctx context.Context, c *fiber.Ctx, frame seedbed.Bytes) (*httpserve.Stream, error) {
 	if httpserve.FieldsOf(c.Context()).Get("content-encoding") != "" {
 		return nil, httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "Content-Encoding is not supported: send the file as it is"}
@@ -104,7 +106,7 @@ func (r *router) incoming(ctx context.Context, c *fiber.Ctx, frame seedbed.Bytes
 	return httpserve.NewStream(ctx, c.Context(), int64(cmp.Or(r.MaxUpload, defaultMaxUpload)+frame), uploadIdle)
 }
 
-// takeIn has the worker take in the file that the body is or, of a form, that its first file part is.
+// takeIn passes the file to a worker. The file is the body or, in a form, the first file part.
 func (r *router) takeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Stream, spec seedbed.UploadSpec) (seedbed.Upload, error) {
 	if r.Uploads == nil {
 		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "there is no worker that takes in files")
@@ -129,7 +131,7 @@ func (r *router) takeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Strea
 	}
 	up, err := r.Uploads.ReceiveUpload(ctx, spec, &bounded{from: file, left: int64(cmp.Or(r.MaxUpload, defaultMaxUpload))})
 	if broken := body.Err(); broken != nil {
-		return up, broken // why the worker did not get all of it
+		return up, broken // why the worker did not get the whole file
 	}
 	if err == nil && rest != nil {
 		err = rest()
@@ -143,7 +145,7 @@ func (r *router) takeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Strea
 	return up, err
 }
 
-// unneeded removes a file that was taken in for nothing, and returns why.
+// unneeded removes a received file that will not be used, and returns why.
 func (r *router) unneeded(ctx context.Context, up seedbed.Upload, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -153,7 +155,7 @@ func (r *router) unneeded(ctx context.Context, up seedbed.Upload, why error) err
 	return why
 }
 
-// noteUpload keeps what an upload asked for, for the audit log.
+// noteUpload stores the input of an upload for the audit log.
 func noteUpload(c *fiber.Ctx, asked map[string]any) {
 	if raw, err := json.Marshal(asked); err == nil {
 		noteAsked(c, raw)

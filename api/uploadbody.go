@@ -15,7 +15,7 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// fileOf is the file in a body; rest, for a form, reads what follows it.
+// fileOf returns the file in a body. For a form, rest reads what follows the file.
 func fileOf(c *fiber.Ctx, body *httpserve.Stream) (file io.Reader, rest func() error, err error) {
 	kind, params, err := mime.ParseMediaType(httpserve.FieldsOf(c.Context()).Get("content-type"))
 	if err != nil || kind != fiber.MIMEMultipartForm {
@@ -38,20 +38,20 @@ func fileOf(c *fiber.Ctx, body *httpserve.Stream) (file io.Reader, rest func() e
 			if _, err := form.NextRawPart(); err != io.EOF {
 				return malformed
 			}
-			_, err := io.Copy(io.Discard, body) // what follows the last boundary means nothing (RFC 2046)
+			_, err := io.Copy(io.Discard, body) // what follows the last boundary has no meaning (RFC 2046)
 			return err
 		}, nil
 	}
 	return nil, nil, malformed
 }
 
-// filePart is the file of a form.
+// filePart reads the file in a form.
 type filePart struct {
 	from      io.Reader
 	malformed error
 }
 
-// Read implements io.Reader. A form that ends in its file is not well formed.
+// Read implements io.Reader. It returns an error for a form that ends within its file.
 func (f *filePart) Read(p []byte) (int, error) {
 	n, err := f.from.Read(p)
 	if err != nil && err != io.EOF {
@@ -60,13 +60,13 @@ func (f *filePart) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded is a file of at most so many bytes.
+// bounded reads a file of limited size.
 type bounded struct {
 	from io.Reader
 	left int64
 }
 
-// Read implements io.Reader. A longer file is a Problem.
+// Read implements io.Reader. It returns a Problem for a file that is too long.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.left -= int64(n); b.left < 0 {
@@ -75,8 +75,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wantedDigest is the SHA-256 digest that a request asks for, in hexadecimal: in its query, or in
-// Content-Digest or Repr-Digest (RFC 9530) or Digest (RFC 3230). Those of a form are not the file's.
+// wantedDigest returns the SHA-256 digest that a request expects, in hexadecimal. It comes from the
+// query, or from Content-Digest or Repr-Digest (RFC 9530) or Digest (RFC 3230). In a form, the
+// digest headers are not about the file and are ignored.
 func wantedDigest(c *fiber.Ctx, query string) (string, error) {
 	if query != "" && !digestForm.MatchString(query) {
 		return "", invalid("sha256 %q: want 64 hexadecimal digits", seedbed.Clip(query))
@@ -90,7 +91,7 @@ func wantedDigest(c *fiber.Ctx, query string) (string, error) {
 		for _, one := range strings.Split(header.Get(field), ",") {
 			algorithm, value, ok := strings.Cut(strings.TrimSpace(one), "=")
 			if !ok || !strings.EqualFold(algorithm, "sha-256") {
-				continue // of several digests the one that we know counts
+				continue // of several digests, the one with a known algorithm counts
 			}
 			value, _, _ = strings.Cut(value, ";")
 			sum, err := base64.StdEncoding.DecodeString(strings.Trim(strings.TrimSpace(value), ":"))

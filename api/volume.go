@@ -10,25 +10,25 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// VolumeJobs makes jobs on volumes and images that are there, durable before it returns.
+// VolumeJobs makes jobs on existing volumes and images. A job is durable before the method returns.
 type VolumeJobs interface {
 	VolumeKeeper
 	Resizer
 }
 
-// VolumeKeeper is the part of VolumeJobs that leaves sizes as they are.
+// VolumeKeeper is the part of VolumeJobs that does not change sizes.
 type VolumeKeeper interface {
 	// Flatten makes an instance's volumes independent of their image.
 	Flatten(ctx context.Context, instance string) (seedbed.Receipt, error)
 	// Snapshot takes a snapshot of an instance's volumes.
 	Snapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
-	// RemoveSnapshot removes it.
+	// RemoveSnapshot removes a snapshot of an instance's volumes.
 	RemoveSnapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
 	// RemoveImage removes an image that nothing uses.
 	RemoveImage(ctx context.Context, image string) (seedbed.Receipt, error)
 }
 
-// Snapshots are the snapshots of the volumes of instances on a node, on its worker.
+// Snapshots reads the snapshots of a node's volumes from its worker.
 type Snapshots interface {
 	Snapshots(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
 }
@@ -101,7 +101,7 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) error {
 	return accepted(c, receipt)
 }
 
-// removeSnapshot accepts the removal of a snapshot that is there.
+// removeSnapshot accepts the removal of an existing snapshot.
 func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) error {
 	n, err := pathName(c, "snapshot", "snapshot")
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *Client) Images(ctx context.Context) ([]seedbed.Image, error) {
 	return get[[]seedbed.Image](ctx, c, "/images", nil)
 }
 
-// Image is one image, or seedbed.ErrNotFound.
+// Image returns an image, or seedbed.ErrNotFound.
 func (c *Client) Image(ctx context.Context, name string) (seedbed.Image, error) {
 	return get[seedbed.Image](ctx, c, at("/images", name), nil)
 }

@@ -1,6 +1,5 @@
-// Package client is the typed client of Seedbed's REST API: one method per
-// route, the domain types of package seedbed in and out, and errors of its
-// kinds. It imports the standard library and package seedbed alone.
+// Package client is the typed client of Seedbed's REST API. It has one method per route, takes and
+// returns the types of packages seedbed and wire, and returns errors of package seedbed's kinds.
 package client
 
 import (
@@ -26,23 +25,23 @@ import (
 
 const (
 	prefix = "/api/v1"
-	// callTimeout bounds a call that the server does not hold open on purpose.
+	// callTimeout bounds a call unless the server holds the answer back for events.
 	callTimeout = 30 * time.Second
-	// maxAnswer bounds what is read of one answer.
+	// maxAnswer bounds the bytes that are read of one answer.
 	maxAnswer = 64 << 20
 )
 
-// Options say where the API is and who asks.
+// Options holds the API's address and the caller's credentials.
 type Options struct {
-	// URL is the API's base, such as "http://127.0.0.1:7370". With a Socket it may be empty.
+	// URL is the API's base, such as "http://127.0.0.1:7370". It may be empty if Socket is set.
 	URL string
-	// Socket is the path of the control socket, where no token is needed.
-	// It is used in place of the address in URL.
+	// Socket is the path of the control socket, which needs no token. It is used in place of the
+	// address in URL.
 	Socket string
-	// Token is sent as a bearer token when it is not empty.
+	// Token is sent as a bearer token unless it is empty.
 	Token string
-	// CA is a file with the certificates, in PEM, that the API's must be signed by;
-	// empty means those that the system trusts.
+	// CA is a PEM file with the certificates of the authorities that may sign the API's
+	// certificate. Empty means the system's authorities.
 	CA string
 }
 
@@ -51,11 +50,11 @@ type Client struct {
 	base, token string
 	where       string // for messages
 	http        *http.Client
-	job         seedbed.JobOptions // of the jobs that it starts
+	job         seedbed.JobOptions // of the jobs that the client starts
 }
 
-// New makes a client; it connects at the first call. Options without URL and
-// Socket, or with a URL that is none, give seedbed.ErrInvalid.
+// New makes a client, which connects at its first call. It returns seedbed.ErrInvalid for Options
+// without URL and Socket, or with an invalid URL.
 func New(o Options) (*Client, error) {
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -91,24 +90,24 @@ func New(o Options) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport: transport,
-		// The API never redirects; following would carry the token elsewhere.
+		// The API never redirects. Following a redirect would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
 }
 
-// Where is the socket or the URL that the client calls, for messages.
+// Where returns the socket or the URL that the client calls, for messages.
 func (c *Client) Where() string { return c.where }
 
-// call is one request and what is wanted of its answer.
+// call is one request, and where its answer is stored.
 type call struct {
 	method, path string
 	query        url.Values
 	body         any           // sent as JSON unless nil
 	match        string        // sent as If-Match unless empty
-	upload       *upload       // sent as it is unless nil
+	upload       *upload       // sent unchanged unless nil
 	answer       any           // the answer is decoded into it unless nil
-	raw          *[]byte       // gets the answer's bytes unless nil
+	raw          *[]byte       // receives the answer's bytes unless nil
 	timeout      time.Duration // callTimeout when zero
 }
 
@@ -187,7 +186,8 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	return req, nil
 }
 
-// unanswered says why there is no answer: the caller's own end, or ErrUnavailable.
+// unanswered returns the error of a request without an answer: the context's error, or
+// ErrUnavailable.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -205,12 +205,13 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 		if errors.Is(e, fs.ErrPermission) {
 			hint = "may this user open it? Its group is seedbed"
 		}
-		err = e.Err // where is said already
+		err = e.Err // the message already names the URL
 	}
 	return seedbed.Errorf(seedbed.ErrUnavailable, "the API does not answer on %s (%s): %v", c.where, hint, err)
 }
 
-// problem is the error that the server told (RFC 9457), or on PVC's paths its message.
+// problem returns the error in an answer: a problem document (RFC 9457) or, on PVC's paths, a
+// message.
 func (c *Client) problem(resp *http.Response, body []byte) error {
 	var p struct {
 		Title   string          `json:"title"`

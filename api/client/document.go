@@ -19,22 +19,22 @@ type Script struct {
 	Text string `json:"script"`
 }
 
-// document is the body of a request that sets one.
+// document is the body of a request that sets a document.
 type document struct {
 	Data string `json:"data"`
 }
 
-// UserDataDocuments lists the documents whose names match limit; empty is all.
+// UserDataDocuments lists the documents whose names match limit. An empty limit matches all.
 func (c *Client) UserDataDocuments(ctx context.Context, limit string) ([]UserDataDocument, error) {
 	return matching[UserDataDocument](ctx, c, "/userdata", limit)
 }
 
-// UserDataDocument is one document, or seedbed.ErrNotFound.
+// UserDataDocument returns a document, or seedbed.ErrNotFound.
 func (c *Client) UserDataDocument(ctx context.Context, name string) (UserDataDocument, error) {
 	return element[UserDataDocument](ctx, c, "/userdata", "userdata document", name)
 }
 
-// AddUserData makes a document; it is served byte for byte.
+// AddUserData creates a document. It is served byte for byte.
 func (c *Client) AddUserData(ctx context.Context, name, data string) (string, error) {
 	return c.tell(ctx, http.MethodPost, at("/userdata", name), document{data})
 }
@@ -49,17 +49,17 @@ func (c *Client) RemoveUserData(ctx context.Context, name string) (string, error
 	return c.tell(ctx, http.MethodDelete, at("/userdata", name), nil)
 }
 
-// Scripts lists the scripts whose names match limit; empty is all.
+// Scripts lists the scripts whose names match limit. An empty limit matches all.
 func (c *Client) Scripts(ctx context.Context, limit string) ([]Script, error) {
 	return matching[Script](ctx, c, "/script", limit)
 }
 
-// Script is one script, or seedbed.ErrNotFound.
+// Script returns a script, or seedbed.ErrNotFound.
 func (c *Client) Script(ctx context.Context, name string) (Script, error) {
 	return element[Script](ctx, c, "/script", "provisioning script", name)
 }
 
-// AddScript makes a script.
+// AddScript creates a script.
 func (c *Client) AddScript(ctx context.Context, name, text string) (string, error) {
 	return c.tell(ctx, http.MethodPost, at("/script", name), document{text})
 }

@@ -9,7 +9,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// AddEndpoint makes an endpoint and tells its secret, this once.
+// AddEndpoint creates an endpoint and returns its secret. The secret cannot be read again.
 func (c *Client) AddEndpoint(ctx context.Context, r wire.EndpointRequest) (wire.NewEndpoint, error) {
 	return post[wire.NewEndpoint](ctx, c, "/endpoints", r)
 }
@@ -19,12 +19,12 @@ func (c *Client) Endpoints(ctx context.Context) ([]seedbed.Endpoint, error) {
 	return get[[]seedbed.Endpoint](ctx, c, "/endpoints", nil)
 }
 
-// Endpoint is one endpoint, or seedbed.ErrNotFound.
+// Endpoint returns an endpoint, or seedbed.ErrNotFound.
 func (c *Client) Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error) {
 	return get[seedbed.Endpoint](ctx, c, at("/endpoints", name), nil)
 }
 
-// DeleteEndpoint removes an endpoint and what is on its way to it.
+// DeleteEndpoint removes an endpoint and its deliveries in the outbox.
 func (c *Client) DeleteEndpoint(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/endpoints", name))
 }
@@ -36,18 +36,19 @@ func (c *Client) SetEndpoint(ctx context.Context, name string, change seedbed.En
 	return e, err
 }
 
-// RotateEndpoint gives an endpoint a new key, and tells its secret this once.
+// RotateEndpoint gives an endpoint a new key and returns its secret. The secret cannot be read
+// again.
 func (c *Client) RotateEndpoint(ctx context.Context, name string, r wire.EndpointRotation) (wire.NewEndpoint, error) {
 	return post[wire.NewEndpoint](ctx, c, at("/endpoints", name)+"/rotate", r)
 }
 
-// TestEndpoint sends a test event to an endpoint and tells what came of it.
+// TestEndpoint sends a test event to an endpoint and returns the result.
 func (c *Client) TestEndpoint(ctx context.Context, name string) (wire.EndpointTest, error) {
 	return post[wire.EndpointTest](ctx, c, at("/endpoints", name)+"/test", nil)
 }
 
-// Outgoing lists what was, is and will be sent to an endpoint, newest first: of
-// one state unless that is empty. A max of 0 is the server's default.
+// Outgoing lists the deliveries to an endpoint, newest first. An empty state means all states. A
+// max of 0 is the server's default.
 func (c *Client) Outgoing(ctx context.Context, name string, state seedbed.OutgoingState, max int) ([]seedbed.Outgoing, error) {
 	q := limit(max)
 	if state != "" {
@@ -64,8 +65,8 @@ func (c *Client) Resend(ctx context.Context, name, id string) (seedbed.Outgoing,
 	return post[seedbed.Outgoing](ctx, c, at(at("/endpoints", name)+"/deliveries", id)+"/resend", nil)
 }
 
-// Replay sends again what happened since then, or with missedOnly what of it
-// was not delivered, and tells how many deliveries that is.
+// Replay sends again the events since a time, or, with missedOnly, only those that were not
+// delivered. It returns the number of deliveries.
 func (c *Client) Replay(ctx context.Context, name string, since time.Time, missedOnly bool) (int, error) {
 	answer, err := post[wire.Replayed](ctx, c, at("/endpoints", name)+"/replay", wire.ReplayRequest{Since: since, MissedOnly: missedOnly})
 	return answer.Deliveries, err

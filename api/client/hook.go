@@ -10,7 +10,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// AddHook makes a hook and tells its secret, this once.
+// AddHook creates a hook and returns its secret. The secret cannot be read again.
 func (c *Client) AddHook(ctx context.Context, r wire.HookRequest) (wire.NewHook, error) {
 	return post[wire.NewHook](ctx, c, "/hooks", r)
 }
@@ -22,19 +22,19 @@ func (c *Client) SetHook(ctx context.Context, name string, change wire.HookChang
 	return h, err
 }
 
-// RotateHook gives a hook another key. Those before it count for the overlap
-// still, which begins when that one does.
+// RotateHook gives a hook another key. The previous keys are still accepted for the overlap, which
+// begins when the new key becomes valid.
 func (c *Client) RotateHook(ctx context.Context, name string, key wire.HookKey, overlap time.Duration) (wire.NewHook, error) {
 	return post[wire.NewHook](ctx, c, at("/hooks", name)+"/rotate", wire.HookRotation{HookKey: key, Overlap: overlap})
 }
 
-// RemoveHookKey takes a key from a hook; what is signed with it is refused from then on.
+// RemoveHookKey removes a key from a hook. Deliveries signed with it are refused from then on.
 func (c *Client) RemoveHookKey(ctx context.Context, name, id string) error {
 	return c.remove(ctx, at(at("/hooks", name)+"/keys", id))
 }
 
-// TestHook tells what a hook would make of a delivery, with its own rules or,
-// where they are not nil, with those. Nothing is made.
+// TestHook reports what a hook would do with a delivery. Non-nil rules replace the hook's own.
+// Nothing is created.
 func (c *Client) TestHook(ctx context.Context, name string, s seedbed.Sample, when, mapping *string) (seedbed.Trial, error) {
 	return post[seedbed.Trial](ctx, c, at("/hooks", name)+"/test", wire.HookTest{Sample: s, When: when, Mapping: mapping})
 }
@@ -44,18 +44,18 @@ func (c *Client) Hooks(ctx context.Context) ([]seedbed.Hook, error) {
 	return get[[]seedbed.Hook](ctx, c, "/hooks", nil)
 }
 
-// Hook is one hook, or seedbed.ErrNotFound.
+// Hook returns a hook, or seedbed.ErrNotFound.
 func (c *Client) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 	return get[seedbed.Hook](ctx, c, at("/hooks", name), nil)
 }
 
-// DeleteHook removes a hook; what was signed with its key is refused from then on.
+// DeleteHook removes a hook. Deliveries to it are refused from then on.
 func (c *Client) DeleteHook(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/hooks", name))
 }
 
-// Deliveries lists the last webhooks, newest first; of one hook unless that is
-// empty; a max of 0 is the server's default.
+// Deliveries lists the last received deliveries, newest first. An empty hook means all hooks. A max
+// of 0 is the server's default.
 func (c *Client) Deliveries(ctx context.Context, hook string, max int) ([]seedbed.Delivery, error) {
 	path := "/deliveries"
 	if hook != "" {
@@ -64,12 +64,12 @@ func (c *Client) Deliveries(ctx context.Context, hook string, max int) ([]seedbe
 	return get[[]seedbed.Delivery](ctx, c, path, limit(max))
 }
 
-// Delivery is one webhook as it was received, or seedbed.ErrNotFound.
+// Delivery returns one delivery as it was received, or seedbed.ErrNotFound.
 func (c *Client) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error) {
 	return get[seedbed.Delivery](ctx, c, deliveryPath(hook, id), nil)
 }
 
-// Redeliver puts a webhook whose payload was kept through again.
+// Redeliver processes again a delivery whose payload was kept.
 func (c *Client) Redeliver(ctx context.Context, hook, id string) (seedbed.Redelivery, error) {
 	return post[seedbed.Redelivery](ctx, c, deliveryPath(hook, id)+"/redeliver", nil)
 }

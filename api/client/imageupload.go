@@ -9,19 +9,20 @@ import (
 	"seedbed"
 )
 
-// ImageUpload says what an uploaded file is to become. What is empty is the server's choice.
+// ImageUpload describes the image that an uploaded file becomes. The server chooses the fields that
+// are empty.
 type ImageUpload struct {
 	Name, Pool string
-	// Node is where the file is to be taken in; empty for any that has the pool.
+	// Node is the node that receives the file. Empty means any node that has the pool.
 	Node string
 	// SHA256 is the digest that the file must have.
 	SHA256 string
-	// Format is what the file must be: qcow2, raw, vmdk, vdi, iso or ova.
+	// Format is the format that the file must have: qcow2, raw, vmdk, vdi, iso or ova.
 	Format   string
 	Firmware seedbed.Firmware
 }
 
-// UploadImage sends the size bytes that file gives, and starts an import job of them.
+// UploadImage sends size bytes of file, and starts a job that imports them.
 func (c *Client) UploadImage(ctx context.Context, u ImageUpload, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"pool": u.Pool, "node": u.Node, "sha256": u.SHA256, "format": u.Format, "firmware": string(u.Firmware)} {

@@ -11,23 +11,23 @@ import (
 	"seedbed/api/wire"
 )
 
-// Jobs lists the last jobs, newest first; a max of 0 is the server's default.
+// Jobs lists the last jobs, newest first. A max of 0 is the server's default.
 func (c *Client) Jobs(ctx context.Context, max int) ([]seedbed.Job, error) {
 	return get[[]seedbed.Job](ctx, c, "/jobs", limit(max))
 }
 
-// Job is one job by ID or by the first eight or more characters of it.
+// Job returns a job by its ID or by at least the first eight characters of it.
 func (c *Client) Job(ctx context.Context, id string) (wire.JobStatus, error) {
 	return get[wire.JobStatus](ctx, c, at("/jobs", id), nil)
 }
 
-// CancelJob asks for a create or import job to be undone.
+// CancelJob cancels a create or import job, which is then undone.
 func (c *Client) CancelJob(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: at("/jobs", id) + "/cancel"})
 }
 
-// JobEvents gives events with a sequence number above after. With none to give
-// yet, the server holds the answer for up to wait, at most 20 s.
+// JobEvents returns the events with a number above after. If there are none yet, the server waits
+// for them for up to wait, at most 20 s.
 func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait time.Duration) (wire.EventPage, error) {
 	var page wire.EventPage
 	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
@@ -41,8 +41,8 @@ func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait tim
 	return page, err
 }
 
-// JobOutput gives lines with a number above after, of one stage or with an empty
-// name of all. With none to give yet, the server holds the answer for up to wait.
+// JobOutput returns the lines with a number above after, of one stage or, if stage is empty, of
+// all. If there are none yet, the server waits for them for up to wait.
 func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, wait time.Duration) (wire.OutputPage, error) {
 	var page wire.OutputPage
 	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
@@ -59,14 +59,14 @@ func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, w
 	return page, err
 }
 
-// WithJob returns a client that asks for jobs to be run with o, where a call starts one.
+// WithJob returns a client whose calls start their jobs with the options o.
 func (c *Client) WithJob(o seedbed.JobOptions) *Client {
 	with := *c
 	with.job = o
 	return &with
 }
 
-// jobOptions adds to a query how the job that is asked for is to be run.
+// jobOptions adds the options of the job to a query.
 func (c *Client) jobOptions(q url.Values) url.Values {
 	o := c.job
 	if o == (seedbed.JobOptions{}) {

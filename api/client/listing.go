@@ -8,22 +8,22 @@ import (
 	"seedbed"
 )
 
-// pageSize is the most that the server gives at once.
+// pageSize is the largest page that the server returns.
 const pageSize = 1000
 
-// ListInstances lists the instances that q asks for by name, page by page.
+// ListInstances lists the instances that q selects, by name. It reads them page by page.
 func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
 	query := given(map[string]string{"state": string(q.State), "profile": q.Profile, "node": q.Node, "name": q.Prefix, "after": q.After})
 	return pages(ctx, c, "/instances", query, q.Limit, func(i seedbed.Instance) string { return i.Name })
 }
 
-// ListProfiles lists the profiles that q asks for by name, page by page.
+// ListProfiles lists the profiles that q selects, by name. It reads them page by page.
 func (c *Client) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error) {
 	query := given(map[string]string{"name": q.Prefix, "after": q.After})
 	return pages(ctx, c, "/profiles", query, q.Limit, func(p seedbed.Profile) string { return p.Name })
 }
 
-// ListJobs lists the jobs that q asks for, the newest first, page by page.
+// ListJobs lists the jobs that q selects, newest first. It reads them page by page.
 func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error) {
 	query := given(map[string]string{"kind": string(q.Kind), "state": string(q.State)})
 	if q.After.ID != "" {
@@ -32,7 +32,7 @@ func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Jo
 	return pages(ctx, c, "/jobs", query, q.Limit, func(j seedbed.Job) string { return j.Cursor().String() })
 }
 
-// given are the parameters that are not empty.
+// given returns the parameters that are not empty.
 func given(all map[string]string) url.Values {
 	query := url.Values{}
 	for name, v := range all {
@@ -43,7 +43,8 @@ func given(all map[string]string) url.Values {
 	return query
 }
 
-// pages reads a list, at most limit of it; 0 is all. A page that is not full is the last.
+// pages reads a list of at most limit objects, or the whole list if limit is 0. A page that is not
+// full is the last.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int, cursor func(T) string) ([]T, error) {
 	all := []T{}
 	for {
@@ -64,8 +65,8 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	}
 }
 
-// RetryJob asks once more for what a failed job was asked for. A create, rebuild
-// or import gives seedbed.ErrConflict.
+// RetryJob resumes a failed job, or submits the same request again. It returns seedbed.ErrConflict
+// if the job cannot be retried.
 func (c *Client) RetryJob(ctx context.Context, id string) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/jobs", id)+"/retry", nil)
 }

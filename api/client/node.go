@@ -8,29 +8,29 @@ import (
 	"seedbed/api/wire"
 )
 
-// Nodes lists the hypervisors by name, and those that are none any more and have instances.
+// Nodes lists the nodes by name, including removed nodes that still have instances.
 func (c *Client) Nodes(ctx context.Context) ([]seedbed.NodeStatus, error) {
 	return get[[]seedbed.NodeStatus](ctx, c, "/nodes", nil)
 }
 
-// Node returns one hypervisor.
+// Node returns one node.
 func (c *Client) Node(ctx context.Context, name string) (seedbed.NodeStatus, error) {
 	return get[seedbed.NodeStatus](ctx, c, at("/nodes", name), nil)
 }
 
-// AddNode adds a hypervisor.
+// AddNode adds a node.
 func (c *Client) AddNode(ctx context.Context, r wire.NodeRequest) (seedbed.NodeStatus, error) {
 	return post[seedbed.NodeStatus](ctx, c, "/nodes", r)
 }
 
-// ChangeNode changes where a node's worker is, or whether the node is cordoned.
+// ChangeNode changes a node's worker address, or whether the node is cordoned.
 func (c *Client) ChangeNode(ctx context.Context, name string, change wire.NodeChange) (seedbed.NodeStatus, error) {
 	var n seedbed.NodeStatus
 	err := c.do(ctx, call{method: http.MethodPatch, path: at("/nodes", name), body: change, answer: &n})
 	return n, err
 }
 
-// RemoveNode forgets a hypervisor; seedbed.ErrInUse when it still has something.
+// RemoveNode removes a node. It returns seedbed.ErrInUse when the node is still in use.
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/nodes", name))
 }

@@ -9,8 +9,8 @@ import (
 	"seedbed/api/wire"
 )
 
-// Cleanup runs the cleanup now. A dry run only tells; force overrides the
-// refusal of an inventory that looks wrong.
+// Cleanup runs the cleanup now. A dry run only reports. force overrides the refusal of an inventory
+// that looks wrong.
 func (c *Client) Cleanup(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
 	var r seedbed.CleanupReport
 	body := wire.CleanupRequest{DryRun: dryRun, Force: force}
@@ -18,21 +18,21 @@ func (c *Client) Cleanup(ctx context.Context, dryRun, force bool) (seedbed.Clean
 	return r, err
 }
 
-// Doctor is the server's checks of itself and what it depends on.
+// Doctor returns the results of the server's checks of itself and of what it depends on.
 func (c *Client) Doctor(ctx context.Context) ([]seedbed.Check, error) {
 	var checks []seedbed.Check
 	err := c.do(ctx, call{method: http.MethodGet, path: "/doctor", answer: &checks, timeout: time.Minute})
 	return checks, err
 }
 
-// wire.Health tells whether the API answers. It needs no token.
+// Health returns the API's health. It needs no token.
 func (c *Client) Health(ctx context.Context) (wire.Health, error) {
 	var h wire.Health
 	err := c.do(ctx, call{method: http.MethodGet, path: "/health", answer: &h, timeout: 5 * time.Second})
 	return h, err
 }
 
-// wire.Overview tells how the installation is, and what there is.
+// Overview returns the state of the installation, and counts of what exists.
 func (c *Client) Overview(ctx context.Context) (wire.Overview, error) {
 	return get[wire.Overview](ctx, c, "/overview", nil)
 }

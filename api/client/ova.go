@@ -29,7 +29,7 @@ type OVAVolume struct {
 	SizeGB int64  `json:"disk_size_gb"`
 }
 
-// OVAs lists the OVA images whose names match limit; empty is all.
+// OVAs lists the OVA images whose names match limit. An empty limit matches all.
 func (c *Client) OVAs(ctx context.Context, limit string) ([]OVA, error) {
 	return matching[OVA](ctx, c, "/ova", limit)
 }
@@ -42,8 +42,8 @@ func (c *Client) RemoveOVA(ctx context.Context, name string) (string, error) {
 // uploadTime bounds an upload.
 const uploadTime = 48 * time.Hour
 
-// UploadOVA makes an OVA image in that pool of the size bytes that file gives.
-// They are sent as the one part of a form, as PVC takes it.
+// UploadOVA makes an OVA image in the pool from size bytes of file. It sends them as the only part
+// of a form, as PVC's API requires.
 func (c *Client) UploadOVA(ctx context.Context, name, pool string, file io.Reader, size seedbed.Bytes) (string, error) {
 	var frame bytes.Buffer
 	form := multipart.NewWriter(&frame)

@@ -8,14 +8,14 @@ import (
 	"seedbed/api/wire"
 )
 
-// Power says how an instance is switched off: its guest is asked, and switched
-// off if it has not shut down in time.
+// Power says how an instance is switched off. By default, its guest is asked to shut down, and is
+// switched off if it has not done so in time.
 type Power struct {
 	// Force switches off at once.
 	Force bool
-	// Soft fails where the guest does not shut down, and leaves it on.
+	// Soft makes the job fail if the guest does not shut down in time. The instance then stays on.
 	Soft bool
-	// Grace is how long the guest has; zero is the configured time.
+	// Grace is how long the guest has to shut down. Zero is the configured time.
 	Grace time.Duration
 }
 
@@ -37,21 +37,21 @@ func (c *Client) StopInstance(ctx context.Context, name string, p Power) (seedbe
 	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/stop", p.request())
 }
 
-// RebootInstance starts a job that does the same and starts it again.
+// RebootInstance starts a job that stops an instance in the same way and starts it again.
 func (c *Client) RebootInstance(ctx context.Context, name string, p Power) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/reboot", p.request())
 }
 
-// RebuildInstance starts a job that gives an instance fresh disks. Only name,
-// profile, image, params and confirm of the request are sent; what is empty stays as it is.
+// RebuildInstance starts a job that gives an instance new disks. It sends only name, profile,
+// image, params and confirm of the request. Empty fields change nothing.
 func (c *Client) RebuildInstance(ctx context.Context, r seedbed.Request, p Power) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/instances", r.Name)+"/rebuild", wire.RebuildRequest{
 		PowerRequest: p.request(), Profile: r.Profile, Image: r.Image, Params: r.Params, Confirm: r.Confirm,
 	})
 }
 
-// Plan says what a create would make or, with that action, a rebuild. Only
-// action, name, profile, image, params, hold, protected and node of the request are sent.
+// Plan returns what a create would make or, for the action rebuild, a rebuild. It sends only
+// action, name, profile, image, params, hold, protected and node of the request.
 func (c *Client) Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error) {
 	if r.Action == seedbed.DoPlan {
 		r.Action = ""

@@ -9,19 +9,19 @@ import (
 	"seedbed"
 )
 
-// settings are p without what the server sets.
+// settings returns p without the fields that the server sets.
 func settings(p seedbed.Profile) seedbed.Profile {
 	p.Revision, p.Created, p.Changed = 0, time.Time{}, time.Time{}
 	return p
 }
 
-// CreateProfile makes a profile; seedbed.ErrExists when the name is taken.
+// CreateProfile creates a profile. It returns seedbed.ErrExists when the name is taken.
 func (c *Client) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
 	return post[seedbed.Profile](ctx, c, "/profiles", settings(p))
 }
 
-// ChangeProfile makes a profile what p says, in all but its name. p is one that
-// was read before: seedbed.ErrConflict when it was changed since.
+// ChangeProfile replaces a profile by p; the name cannot change. p must have been read before: if
+// the profile was changed since, the error is seedbed.ErrConflict.
 func (c *Client) ChangeProfile(ctx context.Context, p seedbed.Profile) (made seedbed.Profile, err error) {
 	tag := fmt.Sprintf(`"%d-%d"`, p.Revision, p.Created.UnixMicro())
 	err = c.do(ctx, call{method: http.MethodPut, path: at("/profiles", p.Name), body: settings(p), match: tag, answer: &made})
@@ -33,12 +33,12 @@ func (c *Client) Profiles(ctx context.Context) ([]seedbed.Profile, error) {
 	return c.ListProfiles(ctx, seedbed.ProfileQuery{})
 }
 
-// Profile is one profile, or seedbed.ErrNotFound.
+// Profile returns a profile, or seedbed.ErrNotFound.
 func (c *Client) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	return get[seedbed.Profile](ctx, c, at("/profiles", name), nil)
 }
 
-// DeleteProfile removes a profile; instances that were made from it stay.
+// DeleteProfile removes a profile. Instances made from it stay.
 func (c *Client) DeleteProfile(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/profiles", name))
 }

@@ -13,7 +13,7 @@ import (
 	"seedbed"
 )
 
-// provisioner is where PVC's provisioner is.
+// provisioner is the path of PVC's provisioner.
 const provisioner = "/provisioner"
 
 // said is PVC's answer to a change.
@@ -21,16 +21,16 @@ type said struct {
 	Message string `json:"message"`
 }
 
-// tell asks for a change on one of PVC's paths, and gives what the server says of it.
+// tell sends a change to one of PVC's paths, and returns the server's message.
 func (c *Client) tell(ctx context.Context, method, path string, body any) (string, error) {
 	var s said
 	err := c.do(ctx, call{method: method, path: provisioner + path, body: body, answer: &s})
 	return s.Message, err
 }
 
-// matching lists the objects whose names match limit, which is text that is
-// anywhere in the name, at its start after '^', and at its end before '$'; none
-// is no error, as it is for PVC.
+// matching lists the objects whose names match limit: text that may be anywhere in the name, at its
+// start after '^', or at its end before '$'. An empty list is not an error here, as it is in PVC's
+// API.
 func matching[T any](ctx context.Context, c *Client, path, limit string) ([]T, error) {
 	var q url.Values
 	if limit != "" {
@@ -43,7 +43,7 @@ func matching[T any](ctx context.Context, c *Client, path, limit string) ([]T, e
 	return all, err
 }
 
-// element is the object of that name; label is what the error calls it.
+// element returns the object of that name. label is the error's word for it.
 func element[T any](ctx context.Context, c *Client, path, label, name string) (T, error) {
 	var none T
 	all, err := get[[]T](ctx, c, at(provisioner+path, name), nil)
@@ -56,7 +56,7 @@ func element[T any](ctx context.Context, c *Client, path, label, name string) (T
 	return all[0], nil
 }
 
-// absentError is that of a resource that is not there, of a server that says so.
+// absentError is PVC's error for an object that does not exist.
 type absentError struct{ error }
 
 // Unwrap returns the error itself.
@@ -68,8 +68,8 @@ func noneFound(err error) bool {
 	return ok
 }
 
-// messageText is a message as one text: PVC's is an object with the name of the
-// argument where one is missing.
+// messageText returns a message as text. PVC's message about a missing argument is an object with
+// the argument's name.
 func messageText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -87,8 +87,8 @@ func messageText(raw json.RawMessage) string {
 	return strings.Join(all, "; ")
 }
 
-// messageError is the error of a message, of the kind that the server names or, where
-// it names none, that the status tells.
+// messageError returns the error of a message. Its kind is the one that the server names or, if it
+// names none, the one that the status implies.
 func messageError(status int, kind, msg string) error {
 	if kind != "" {
 		err := seedbed.KindError(kind, msg)
@@ -115,8 +115,8 @@ func messageError(status int, kind, msg string) error {
 	return &seedbed.Error{Kind: is, Msg: msg}
 }
 
-// ProvisionerProfile puts templates, userdata and a script together, as PVC
-// shows it: what it does not have is "N/A", and no argument is one empty one.
+// ProvisionerProfile is a profile of templates, user-data and a script, as PVC shows it. Absent
+// values are "N/A", and one empty argument stands for no arguments.
 type ProvisionerProfile struct {
 	ID        int64    `json:"id"`
 	Name      string   `json:"name"`
@@ -128,17 +128,17 @@ type ProvisionerProfile struct {
 	Script    string   `json:"script"`
 	OVA       string   `json:"ova"`
 	Arguments []string `json:"arguments"`
-	// Params are what it declares; Follow is empty for live.
+	// Params are the declared parameters. An empty Follow means live.
 	Params    []seedbed.Param `json:"params"`
 	Follow    seedbed.Follow  `json:"follow"`
 	Protected bool            `json:"protected"`
 	Hold      bool            `json:"hold"`
 }
 
-// ProvisionerProfileRequest is what a profile is made of, or what of it is
-// changed. What is nil is not sent, and stays.
+// ProvisionerProfileRequest creates or changes a profile. Nil fields are not sent, and change
+// nothing.
 type ProvisionerProfileRequest struct {
-	// Type is provisioner or ova; a profile's stays what it was made with.
+	// Type is provisioner or ova. It cannot change later.
 	Type     string  `json:"profile_type,omitempty"`
 	System   *string `json:"system_template,omitempty"`
 	Network  *string `json:"network_template,omitempty"`
@@ -146,64 +146,65 @@ type ProvisionerProfileRequest struct {
 	UserData *string `json:"userdata,omitempty"`
 	Script   *string `json:"script,omitempty"`
 	OVA      *string `json:"ova,omitempty"`
-	// Arguments are all of the script's, each as key=value; one that is empty alone stands for none.
+	// Arguments are all arguments of the script, each as key=value. A single empty one stands for
+	// no arguments.
 	Arguments []string `json:"arg,omitempty"`
-	// Params is the declarations as JSON; empty takes them away.
+	// Params holds the declarations as JSON. An empty text removes them.
 	Params    *string        `json:"params,omitempty"`
 	Follow    seedbed.Follow `json:"follow,omitempty"`
 	Protected *bool          `json:"protected,omitempty"`
 	Hold      *bool          `json:"hold,omitempty"`
 }
 
-// ProvisionerProfiles lists the profiles whose names match limit; empty is all.
+// ProvisionerProfiles lists the profiles whose names match limit. An empty limit matches all.
 func (c *Client) ProvisionerProfiles(ctx context.Context, limit string) ([]ProvisionerProfile, error) {
 	return matching[ProvisionerProfile](ctx, c, "/profile", limit)
 }
 
-// ProvisionerProfile is one profile, or seedbed.ErrNotFound.
+// ProvisionerProfile returns a profile, or seedbed.ErrNotFound.
 func (c *Client) ProvisionerProfile(ctx context.Context, name string) (ProvisionerProfile, error) {
 	return element[ProvisionerProfile](ctx, c, "/profile", "profile", name)
 }
 
-// AddProvisionerProfile makes a profile; a Type, a System and a Script are needed.
-// Like every change here, it gives what the server says of it.
+// AddProvisionerProfile creates a profile. Type, System and Script are required. Like every change
+// here, it returns the server's message.
 func (c *Client) AddProvisionerProfile(ctx context.Context, name string, r ProvisionerProfileRequest) (string, error) {
 	return c.tell(ctx, http.MethodPost, at("/profile", name), r)
 }
 
-// ChangeProvisionerProfile changes what r says of a profile.
+// ChangeProvisionerProfile changes the fields of a profile that r sets.
 func (c *Client) ChangeProvisionerProfile(ctx context.Context, name string, r ProvisionerProfileRequest) (string, error) {
 	return c.tell(ctx, http.MethodPut, at("/profile", name), r)
 }
 
-// RemoveProvisionerProfile removes a profile; what was made from it stays.
+// RemoveProvisionerProfile removes a profile. Instances made from it stay.
 func (c *Client) RemoveProvisionerProfile(ctx context.Context, name string) (string, error) {
 	return c.tell(ctx, http.MethodDelete, at("/profile", name), nil)
 }
 
-// ComposeRequest asks for a machine of a provisioner profile.
+// ComposeRequest asks for an instance of a provisioner profile.
 type ComposeRequest struct {
 	Name    string `json:"name"`
 	Profile string `json:"profile"`
 	Define  bool   `json:"define_vm"`
 	Start   bool   `json:"start_vm"`
-	// Arguments are the script's, over those of the profile.
+	// Arguments are the script's arguments, which override the profile's.
 	Arguments []string `json:"arg,omitempty"`
-	// Params are values of what the profile declares, each as key=value.
+	// Params are values of the parameters that the profile declares, each as key=value.
 	Params []string `json:"param,omitempty"`
-	// Ready is what ends the job; empty is seedbed.ReadyStarted.
+	// Ready says when the job ends. Empty means seedbed.ReadyStarted.
 	Ready seedbed.Ready `json:"ready,omitempty"`
 }
 
 // Task is a job as PVC's client knows it.
 type Task struct {
-	// ID is the first eight characters of the job's.
+	// ID is the first eight characters of the job's ID.
 	ID    string `json:"task_id"`
 	Name  string `json:"task_name"`
 	RunOn string `json:"run_on"`
 }
 
-// Compose starts a create job; seedbed.ErrNotFound when there is no such profile.
+// Compose starts a create job. It returns seedbed.ErrNotFound when the profile does not exist.
 func (c *Client) Compose(ctx context.Context, r ComposeRequest) (Task, error) {
 	return post[Task](ctx, c, provisioner+"/create", r)
 }

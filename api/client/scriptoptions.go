@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// ScriptOptions is what a provisioning script is let out of its sandbox for, and
-// bounded by, and whether it is run Always; an empty Time or Memory is the worker's limit.
+// ScriptOptions holds the privilege and the limits of a provisioning script, and whether it always
+// runs. An empty Time or Memory means the worker's limit.
 type ScriptOptions struct {
 	Privileged bool   `json:"privileged"`
 	Network    bool   `json:"network"`
@@ -15,7 +15,7 @@ type ScriptOptions struct {
 	Memory     string `json:"memory"`
 }
 
-// ScriptOptionsRequest changes the options of a script; what is nil stays.
+// ScriptOptionsRequest changes the options of a script. Nil fields change nothing.
 type ScriptOptionsRequest struct {
 	Privileged *bool   `json:"privileged,omitempty"`
 	Network    *bool   `json:"network,omitempty"`
@@ -24,12 +24,12 @@ type ScriptOptionsRequest struct {
 	Memory     *string `json:"memory,omitempty"`
 }
 
-// ScriptOptions are those of a script.
+// ScriptOptions returns the options of a script.
 func (c *Client) ScriptOptions(ctx context.Context, name string) (ScriptOptions, error) {
 	return get[ScriptOptions](ctx, c, at(provisioner+"/script", name)+"/options", nil)
 }
 
-// ChangeScriptOptions changes them.
+// ChangeScriptOptions changes the options of a script.
 func (c *Client) ChangeScriptOptions(ctx context.Context, name string, r ScriptOptionsRequest) (string, error) {
 	return c.tell(ctx, http.MethodPut, at("/script", name)+"/options", r)
 }

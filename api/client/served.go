@@ -17,17 +17,17 @@ func patch[T any](ctx context.Context, c *Client, path string, body any) (T, err
 	return v, err
 }
 
-// ChangeInstance changes an instance and what its guest is served of it.
+// ChangeInstance changes an instance, and what its guest is served.
 func (c *Client) ChangeInstance(ctx context.Context, name string, change wire.InstanceChange) (seedbed.Instance, error) {
 	return patch[seedbed.Instance](ctx, c, at("/instances", name), change)
 }
 
-// NodeMaintenance lists the events of a node: active, then the last that ended.
+// NodeMaintenance lists the events of a node: first the active ones, then the last that ended.
 func (c *Client) NodeMaintenance(ctx context.Context, node string) ([]seedbed.Maintenance, error) {
 	return get[[]seedbed.Maintenance](ctx, c, at("/nodes", node)+"/maintenance", nil)
 }
 
-// Maintenance lists the events of an instance: active, then the last that ended.
+// Maintenance lists the events of an instance: first the active ones, then the last that ended.
 func (c *Client) Maintenance(ctx context.Context, name string) ([]seedbed.Maintenance, error) {
 	return get[[]seedbed.Maintenance](ctx, c, at("/instances", name)+"/maintenance", nil)
 }
@@ -42,44 +42,47 @@ func (c *Client) Announce(ctx context.Context, name string, r wire.MaintenanceRe
 	return post[seedbed.Maintenance](ctx, c, at("/instances", name)+"/maintenance", r)
 }
 
-// CompleteMaintenance ends an event that took place; seedbed.ErrConflict when it has ended.
+// CompleteMaintenance ends an event that took place. It returns seedbed.ErrConflict when the event
+// has ended.
 func (c *Client) CompleteMaintenance(ctx context.Context, id string) (seedbed.Maintenance, error) {
 	return post[seedbed.Maintenance](ctx, c, at("/maintenance", id)+"/complete", nil)
 }
 
-// CancelMaintenance ends an event that will not take place; seedbed.ErrConflict when it has ended.
+// CancelMaintenance ends an event that will not take place. It returns seedbed.ErrConflict when the
+// event has ended.
 func (c *Client) CancelMaintenance(ctx context.Context, id string) (seedbed.Maintenance, error) {
 	return post[seedbed.Maintenance](ctx, c, at("/maintenance", id)+"/cancel", nil)
 }
 
-// Network is one network, or seedbed.ErrNotFound.
+// Network returns a network, or seedbed.ErrNotFound.
 func (c *Client) Network(ctx context.Context, name string) (seedbed.Network, error) {
 	return get[seedbed.Network](ctx, c, at("/networks", name), nil)
 }
 
-// ChangeNetwork changes a network; its nodes follow.
+// ChangeNetwork changes a network. Its nodes apply the change.
 func (c *Client) ChangeNetwork(ctx context.Context, name string, change wire.NetworkChange) (seedbed.Network, error) {
 	return patch[seedbed.Network](ctx, c, at("/networks", name), change)
 }
 
-// IdentityCertificate is the certificate, in PEM, that verifies instance identity documents.
+// IdentityCertificate returns the certificate, in PEM, that verifies instance identity documents.
 func (c *Client) IdentityCertificate(ctx context.Context) ([]byte, error) {
 	var b []byte
 	err := c.do(ctx, call{method: http.MethodGet, path: "/certificates/identity", raw: &b})
 	return b, err
 }
 
-// AccessFilter says which events are wanted; the zero value takes all.
+// AccessFilter selects events of an instance's guest. The zero value selects all.
 type AccessFilter struct {
-	// Max is how many, the newest; 0 is the server's default.
+	// Max is the largest number of events, of which the newest are returned. 0 is the server's
+	// default.
 	Max int
 	// Kind is one of seedbed's kinds of GuestEvent.
 	Kind string
-	// Path is how the path of a request starts.
+	// Path is a prefix of the path of a request.
 	Path string
 	// Status is a status such as "404", or a class such as "4xx".
 	Status string
-	// Since is the time before which nothing is wanted.
+	// Since excludes the events before that time.
 	Since time.Time
 }
 

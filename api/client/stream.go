@@ -16,7 +16,7 @@ import (
 
 const (
 	mimeEvents = "text/event-stream"
-	// silence is how long a stream may say nothing: the server says every 15 s that it is alive.
+	// silence is how long a stream may be silent. The server sends a sign of life every 15 s.
 	silence = 45 * time.Second
 	// maxEvent bounds one event.
 	maxEvent = 4 << 20
@@ -30,8 +30,8 @@ type message struct {
 // errStop ends the reading of a stream without an error.
 var errStop = errors.New("stop")
 
-// readEvents reads a stream to its end and gives each event to on, whose error
-// ends it. A line that is longer than maxEvent is an error.
+// readEvents reads a stream to its end and passes each event to on. An error of on ends the
+// reading. A line longer than maxEvent is an error.
 func readEvents(r io.Reader, on func(message) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4<<10), maxEvent)
@@ -65,8 +65,8 @@ func readEvents(r io.Reader, on func(message) error) error {
 	return lines.Err()
 }
 
-// events reads one stream from behind the event of that ID, 0 for from its
-// beginning. ended tells that the server has nothing more, nor will have.
+// events reads one stream from after the event with that ID; 0 means the beginning. ended reports
+// whether the stream is complete.
 func (c *Client) events(ctx context.Context, path string, last int64, on func(message) error) (ended bool, err error) {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,7 +115,7 @@ func (c *Client) events(ctx context.Context, path string, last int64, on func(me
 	return false, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s ended the stream", c.where)
 }
 
-// touching is a reader that says when something came.
+// touching is a reader that reports each read of data.
 type touching struct {
 	io.Reader
 	touch func()
@@ -130,8 +130,8 @@ func (t *touching) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// again reads a stream, and reads on where it broke, as long as the API is not
-// away for longer than its patience. on gives the ID that was reached.
+// again reads a stream, and reconnects when it breaks, until the API has been away for longer than
+// patience. last returns the ID after which to go on.
 func (c *Client) again(ctx context.Context, path string, last func() int64, on func(message) error) error {
 	answered := time.Now()
 	for {

@@ -11,8 +11,8 @@ const (
 	storages = "/template/storage"
 )
 
-// SystemTemplate is the virtual hardware of a machine, as PVC shows it. VRAM is
-// in MiB, MigrationMaxDowntime in milliseconds.
+// SystemTemplate is the virtual hardware of an instance, as PVC shows it. VRAM is in MiB,
+// MigrationMaxDowntime in milliseconds.
 type SystemTemplate struct {
 	ID                   int64   `json:"id"`
 	Name                 string  `json:"name"`
@@ -27,12 +27,12 @@ type SystemTemplate struct {
 	MigrationMethod      *string `json:"migration_method"`
 	OVA                  *int64  `json:"ova"`
 	MigrationMaxDowntime *int64  `json:"migration_max_downtime"`
-	DiskBus              string  `json:"disk_bus"` // virtio where it is empty
+	DiskBus              string  `json:"disk_bus"` // empty means virtio
 	DiskCopy             bool    `json:"disk_copy"`
 }
 
-// SystemTemplateRequest is what a system template is made of, or what of it is
-// changed. What is nil is not sent, and stays.
+// SystemTemplateRequest creates or changes a system template. Nil fields are not sent, and change
+// nothing.
 type SystemTemplateRequest struct {
 	VCPUs                *int    `json:"vcpus,omitempty"`
 	VRAM                 *int    `json:"vram,omitempty"`
@@ -48,17 +48,17 @@ type SystemTemplateRequest struct {
 	DiskCopy             *bool   `json:"disk_copy,omitempty"`
 }
 
-// SystemTemplates lists the system templates whose names match limit; empty is all.
+// SystemTemplates lists the system templates whose names match limit. An empty limit matches all.
 func (c *Client) SystemTemplates(ctx context.Context, limit string) ([]SystemTemplate, error) {
 	return matching[SystemTemplate](ctx, c, systems, limit)
 }
 
-// AddSystemTemplate makes a system template; VCPUs, VRAM, Serial and VNC are needed.
+// AddSystemTemplate creates a system template. VCPUs, VRAM, Serial and VNC are required.
 func (c *Client) AddSystemTemplate(ctx context.Context, name string, r SystemTemplateRequest) (string, error) {
 	return c.tell(ctx, http.MethodPost, at(systems, name), r)
 }
 
-// ChangeSystemTemplate changes what r says of a system template.
+// ChangeSystemTemplate changes the fields of a system template that r sets.
 func (c *Client) ChangeSystemTemplate(ctx context.Context, name string, r SystemTemplateRequest) (string, error) {
 	return c.tell(ctx, http.MethodPut, at(systems, name), r)
 }
@@ -68,7 +68,7 @@ func (c *Client) RemoveSystemTemplate(ctx context.Context, name string) (string,
 	return c.tell(ctx, http.MethodDelete, at(systems, name), nil)
 }
 
-// NetworkTemplate is a machine's NICs, in their order, as PVC shows it.
+// NetworkTemplate is the NICs of an instance, in their order, as PVC shows them.
 type NetworkTemplate struct {
 	ID       int64             `json:"id"`
 	Name     string            `json:"name"`
@@ -77,20 +77,20 @@ type NetworkTemplate struct {
 	Networks []TemplateNetwork `json:"networks"`
 }
 
-// TemplateNetwork is one NIC; VNI is the name of its network.
+// TemplateNetwork is one NIC. VNI is the name of its network.
 type TemplateNetwork struct {
 	ID       int64  `json:"id"`
 	Template int64  `json:"network_template"`
 	VNI      string `json:"vni"`
 }
 
-// NetworkTemplates lists the network templates whose names match limit; empty is all.
+// NetworkTemplates lists the network templates whose names match limit. An empty limit matches all.
 func (c *Client) NetworkTemplates(ctx context.Context, limit string) ([]NetworkTemplate, error) {
 	return matching[NetworkTemplate](ctx, c, networks, limit)
 }
 
-// AddNetworkTemplate makes a network template without networks. mac is what MAC
-// addresses are made by; empty draws them.
+// AddNetworkTemplate creates a network template without networks. mac is the template for MAC
+// addresses. If it is empty, the addresses are random.
 func (c *Client) AddNetworkTemplate(ctx context.Context, name, mac string) (string, error) {
 	return c.tell(ctx, http.MethodPost, at(networks, name), struct {
 		MAC string `json:"mac_template,omitempty"`
@@ -102,19 +102,19 @@ func (c *Client) RemoveNetworkTemplate(ctx context.Context, name string) (string
 	return c.tell(ctx, http.MethodDelete, at(networks, name), nil)
 }
 
-// AddTemplateNetwork adds a NIC; a second on one network only if again is set.
+// AddTemplateNetwork adds a NIC. A second NIC in the same network needs again.
 func (c *Client) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) (string, error) {
 	return c.tell(ctx, http.MethodPost, at(at(networks, template)+"/net", vni), struct {
 		Again bool `json:"permit_duplicate,omitempty"`
 	}{again})
 }
 
-// RemoveTemplateNetwork removes every NIC on that network.
+// RemoveTemplateNetwork removes every NIC in that network.
 func (c *Client) RemoveTemplateNetwork(ctx context.Context, template, vni string) (string, error) {
 	return c.tell(ctx, http.MethodDelete, at(at(networks, template)+"/net", vni), nil)
 }
 
-// StorageTemplate is a machine's disks, in their order, as PVC shows it.
+// StorageTemplate is the disks of an instance, in their order, as PVC shows them.
 type StorageTemplate struct {
 	ID    int64          `json:"id"`
 	Name  string         `json:"name"`
@@ -135,24 +135,24 @@ type TemplateDisk struct {
 	FilesystemArgs string  `json:"filesystem_args"`
 }
 
-// TemplateDiskRequest is a disk of a storage template: a clone of Source, or
-// blank with SizeGB.
+// TemplateDiskRequest is a disk of a storage template. It is a clone of Source, or blank with
+// SizeGB.
 type TemplateDiskRequest struct {
 	Pool       string `json:"pool"`
 	Source     string `json:"source_volume,omitempty"`
 	SizeGB     *int   `json:"disk_size,omitempty"`
 	Filesystem string `json:"filesystem,omitempty"`
-	// FilesystemArgs are those of mkfs, dashes included.
+	// FilesystemArgs are arguments of mkfs, dashes included.
 	FilesystemArgs []string `json:"filesystem_arg,omitempty"`
 	Mountpoint     string   `json:"mountpoint,omitempty"`
 }
 
-// StorageTemplates lists the storage templates whose names match limit; empty is all.
+// StorageTemplates lists the storage templates whose names match limit. An empty limit matches all.
 func (c *Client) StorageTemplates(ctx context.Context, limit string) ([]StorageTemplate, error) {
 	return matching[StorageTemplate](ctx, c, storages, limit)
 }
 
-// AddStorageTemplate makes a storage template without disks.
+// AddStorageTemplate creates a storage template without disks.
 func (c *Client) AddStorageTemplate(ctx context.Context, name string) (string, error) {
 	return c.tell(ctx, http.MethodPost, at(storages, name), nil)
 }

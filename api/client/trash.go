@@ -11,25 +11,24 @@ import (
 	"seedbed/api/wire"
 )
 
-// binTimeout is for what may have much to delete.
+// binTimeout is for calls that may delete much.
 const binTimeout = 2 * time.Minute
 
-// Trash lists what was removed and still exists, on that node or without its name on all.
+// Trash lists the removed volumes that still exist. An empty node means all nodes.
 func (c *Client) Trash(ctx context.Context, node string) ([]wire.TrashItem, error) {
 	return get[[]wire.TrashItem](ctx, c, "/trash", onNode(node))
 }
 
-// RestoreVolume makes what is in a pool's trash a volume again, of no instance: that
-// of a node, or without its name the only one; seedbed.ErrConflict, which names the
-// nodes, when several have one of that ID.
+// RestoreVolume makes a removed volume a volume without an instance. If node is empty, all nodes
+// are searched. If several nodes have that ID, the error is seedbed.ErrConflict, which names them.
 func (c *Client) RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error) {
 	var v seedbed.VolumeInfo
 	err := c.do(ctx, call{method: http.MethodPost, path: at(at("/trash", pool), id) + "/restore", query: onNode(node), answer: &v})
 	return v, err
 }
 
-// DiscardVolume puts a restored volume back into the trash, on the nodes of
-// RestoreVolume; the answer is nil when its pool keeps none, so that it is gone.
+// DiscardVolume puts a restored volume back into the trash. It searches nodes like RestoreVolume.
+// It returns nil if the pool keeps no trash, so that the volume is gone.
 func (c *Client) DiscardVolume(ctx context.Context, node, pool, name string) (*wire.TrashItem, error) {
 	body := wire.DiscardRequest{Pool: pool, Name: name}
 	var answer []byte
@@ -44,7 +43,7 @@ func (c *Client) DiscardVolume(ctx context.Context, node, pool, name string) (*w
 	return item, nil
 }
 
-// PurgeVolume removes what is in a pool's trash for good, on the nodes of RestoreVolume.
+// PurgeVolume deletes a removed volume for good. It searches nodes like RestoreVolume.
 func (c *Client) PurgeVolume(ctx context.Context, node, pool, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: at(at("/trash", pool), id), query: onNode(node), timeout: binTimeout})
 }

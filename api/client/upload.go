@@ -7,15 +7,15 @@ import (
 	"net/http"
 )
 
-// upload is a body that is sent as it is read.
+// upload is a request body that is streamed.
 type upload struct {
 	body io.Reader
 	size int64
 	kind string // its Content-Type
 }
 
-// uploading is the client for uploads: it waits as long as the server works on
-// one, and reads the answer of a server that refuses one before its end.
+// uploading returns the HTTP client for uploads. It waits for as long as the server works on an
+// upload. If the server refuses an upload before its end, the client still reads the answer.
 func (c *Client) uploading() *http.Client {
 	client := *c.http
 	transport := client.Transport.(*http.Transport).Clone() // New made it
@@ -32,14 +32,14 @@ func (c *Client) uploading() *http.Client {
 	return &client
 }
 
-// oneSided is a connection that goes on being read when it can no longer be
-// written: net/http would not look for the answer that is there.
+// oneSided is a connection that can still be read when writing fails. Without it, net/http would
+// not read an answer that has already arrived.
 type oneSided struct {
 	net.Conn
 	closed bool // for writing; one goroutine writes
 }
 
-// Write implements net.Conn. What is written after the far side has closed is lost.
+// Write implements net.Conn. Data written after the server has closed its side is lost.
 func (c *oneSided) Write(b []byte) (int, error) {
 	if c.closed {
 		return len(b), nil

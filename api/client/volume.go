@@ -14,8 +14,8 @@ func (c *Client) removal(ctx context.Context, path string) (seedbed.Receipt, err
 	return r, err
 }
 
-// RemoveImage starts a job that removes an image; seedbed.ErrInUse, which names
-// them, while profiles or volumes need it.
+// RemoveImage starts a job that removes an image. It returns seedbed.ErrInUse, naming the users,
+// while profiles or volumes need the image.
 func (c *Client) RemoveImage(ctx context.Context, name string) (seedbed.Receipt, error) {
 	return c.removal(ctx, at("/images", name))
 }

@@ -10,15 +10,14 @@ import (
 	"seedbed"
 )
 
-// patience is how long a follower bears an API that does not answer: seedbedd may be restarting.
+// patience is how long a follower waits for an API that does not answer, such as while seedbedd
+// restarts.
 const patience = time.Minute
 
-// WaitJob follows a job to its end and gives it as it ended; whether it
-// succeeded is for the caller to see. seen, unless nil, gets every event from
-// the first, once and in order, with the job as it was last told of; an Event
-// with Seq 0 says only that there is news of the job. A stream that breaks is
-// taken up where it broke, and an API that is away for less than a minute is
-// waited for.
+// WaitJob follows a job to its end and returns the finished job. The caller has to check whether it
+// succeeded. seen, unless nil, gets every event from the first, once and in order, with the job's
+// last known state. An Event with Seq 0 means only that the job has changed. A stream that breaks
+// is continued where it broke, and an API that is away for less than a minute is waited for.
 func (c *Client) WaitJob(ctx context.Context, id string, seen func(seedbed.Event, seedbed.Job)) (seedbed.Job, error) {
 	job, last, ended := seedbed.Job{}, int64(0), false
 	tell := func(e seedbed.Event) {
@@ -47,16 +46,16 @@ func (c *Client) WaitJob(ctx context.Context, id string, seen func(seedbed.Event
 		}
 		return nil
 	})
-	if err == nil && !ended { // it had ended, and all of it was told
+	if err == nil && !ended { // it had already ended, and every event has been seen
 		s, err := c.Job(ctx, id)
 		return s.Job, err
 	}
 	return job, err
 }
 
-// FollowEvents gives each event of all jobs, from those behind a place on (0 is
-// before the first), or with a negative one from now on, until ctx or seen ends
-// it. It bears an API that is away for less than a minute, and then misses nothing.
+// FollowEvents passes the events of all jobs to seen, until ctx ends or seen returns an error. It
+// starts after the given place. 0 is before the first event, and a negative place means only new
+// events. It waits for an API that is away for less than a minute, and then misses nothing.
 func (c *Client) FollowEvents(ctx context.Context, after int64, seen func(seedbed.PlacedEvent) error) error {
 	path := "/events"
 	if after >= 0 {
@@ -72,7 +71,7 @@ func (c *Client) FollowEvents(ctx context.Context, after int64, seen func(seedbe
 	})
 }
 
-// told reads what an event holds.
+// told decodes the data of an event.
 func told(m message, v any) error {
 	if err := json.Unmarshal([]byte(m.data), v); err != nil {
 		return fmt.Errorf("an event of kind %q is not Seedbed's: %w", m.kind, err)

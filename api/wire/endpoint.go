@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// EndpointRequest asks for a receiver of Seedbed's own webhooks.
+// EndpointRequest creates a receiver of Seedbed's own webhooks.
 type EndpointRequest struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
@@ -14,28 +14,30 @@ type EndpointRequest struct {
 	Events []string `json:"events"`
 	// CloudEvents asks for CloudEvents 1.0 in the structured mode.
 	CloudEvents bool `json:"cloudevents,omitempty"`
-	// AllowPrivate lets it have an address that is not public, Insecure a URL of plain HTTP.
+	// AllowPrivate permits an address that is not public. Insecure permits a URL of plain HTTP.
 	AllowPrivate bool `json:"allow_private,omitempty"`
 	Insecure     bool `json:"insecure,omitempty"`
-	// Sign are the versions of its signatures, of seedbed.SignVersions; none is v1.
+	// Sign holds the versions of its signatures, from seedbed.SignVersions. Empty means v1.
 	Sign []string `json:"sign,omitempty"`
-	// Secret is the receiver's own, "whsec_…" for v1 or "whsk_…" for v1a; empty draws one.
+	// Secret is the receiver's own secret: "whsec_…" for v1 or "whsk_…" for v1a. If it is empty,
+	// the server generates one.
 	Secret string `json:"secret,omitempty"`
 }
 
-// NewEndpoint is an endpoint with a secret that was just made.
+// NewEndpoint is an endpoint with a new secret.
 type NewEndpoint struct {
 	Endpoint seedbed.Endpoint `json:"endpoint"`
-	// Secret is the signing secret, "whsec_…". It is told this once. An endpoint that
-	// signs v1a only has none: what verifies is the Public of a key.
+	// Secret is the signing secret, "whsec_…". It cannot be read again. An endpoint that signs only
+	// with v1a has none; the Public of a key verifies its signatures.
 	Secret string `json:"secret,omitempty"`
 }
 
-// EndpointRotation is how an endpoint is to get another key.
+// EndpointRotation gives an endpoint another key.
 type EndpointRotation struct {
-	// Overlap is how long the keys before it still sign, in nanoseconds; nil is the server's default.
+	// Overlap is how long the previous keys still sign, in nanoseconds. Nil is the server's
+	// default.
 	Overlap *time.Duration `json:"overlap,omitempty"`
-	// Sign are the versions to sign from now on; none are those that it signs.
+	// Sign holds the versions to sign with from now on. Empty leaves them unchanged.
 	Sign []string `json:"sign,omitempty"`
 	// Secret is as in EndpointRequest.
 	Secret string `json:"secret,omitempty"`
@@ -44,21 +46,21 @@ type EndpointRotation struct {
 // EndpointTest is the result of a test of an endpoint.
 type EndpointTest struct {
 	Delivered bool `json:"delivered"`
-	// Status is the answer's; 0 when there was none.
+	// Status is the answer's status, or 0 without an answer.
 	Status int    `json:"status"`
 	Error  string `json:"error"`
 	// Took is in nanoseconds.
 	Took time.Duration `json:"took"`
 }
 
-// ReplayRequest sends again what happened since a time.
+// ReplayRequest sends again the events since a time.
 type ReplayRequest struct {
 	Since time.Time `json:"since"`
-	// MissedOnly leaves out what was delivered.
+	// MissedOnly leaves out the events that were delivered.
 	MissedOnly bool `json:"missed_only"`
 }
 
-// Replayed is how many deliveries are on their way again.
+// Replayed is how many deliveries are in the outbox again.
 type Replayed struct {
 	Deliveries int `json:"deliveries"`
 }

@@ -1,6 +1,6 @@
 package wire
 
-// ErrorKind is the header by which an error on one of PVC's paths says its kind, as
-// seedbed.KindName has it. PVC's own answer has a message only, and the status 400 for
-// much that other APIs tell apart.
+// ErrorKind is the header that names the kind of an error on one of PVC's paths, as
+// seedbed.KindName returns it. PVC's own answer has only a message, and the status 400 for errors
+// that other APIs distinguish.
 const ErrorKind = "Seedbed-Error"

@@ -7,36 +7,36 @@ import (
 	"seedbed"
 )
 
-// HookRequest asks for a receiver of webhooks. Its zero Tolerance is the server's default.
+// HookRequest creates a receiver of webhooks. A zero Tolerance is the server's default.
 type HookRequest struct {
 	Name string `json:"name"`
 	seedbed.HookSettings
 	HookKey
-	// Profiles are those that it may use; empty means any.
+	// Profiles are the profiles that the hook may use. Empty means any.
 	Profiles []string `json:"profiles"`
-	// Actions are those that it may ask for; empty means create only.
+	// Actions are the actions that the hook may request. Empty means only create.
 	Actions []string `json:"actions"`
 	// Tolerance is how far a delivery's timestamp may be off, in nanoseconds.
 	Tolerance time.Duration `json:"tolerance"`
 }
 
-// HookKey is a key that a hook is to have.
+// HookKey describes a new key of a hook.
 type HookKey struct {
-	// Secret is the secret that the sender has; empty has the server draw one.
+	// Secret is the sender's secret. If it is empty, the server generates one.
 	Secret string `json:"secret,omitempty"`
-	// ID tells it from the hook's others; empty has the server draw one.
+	// ID distinguishes the key from the hook's others. If it is empty, the server generates one.
 	ID string `json:"key_id,omitempty"`
-	// NotBefore and NotAfter bound when it counts; zero is no bound.
+	// NotBefore and NotAfter bound the time in which the key is valid. A zero time is not a bound.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 }
 
-// Empty reports whether nothing is said of the key.
+// Empty reports whether no field is set.
 func (k HookKey) Empty() bool {
 	return k.Secret == "" && k.ID == "" && k.NotBefore.IsZero() && k.NotAfter.IsZero()
 }
 
-// HookChange is what is to change of a hook; nil stays.
+// HookChange changes a hook. Nil fields change nothing.
 type HookChange struct {
 	Form        *seedbed.HookForm `json:"form,omitempty"`
 	Insecure    *bool             `json:"insecure,omitempty"`
@@ -59,20 +59,20 @@ type HookChange struct {
 // HookRotation gives a hook another key.
 type HookRotation struct {
 	HookKey
-	// Overlap is how long the keys before it still count, in nanoseconds.
+	// Overlap is how long the previous keys are still accepted, in nanoseconds.
 	Overlap time.Duration `json:"overlap"`
 }
 
-// HookTest is a delivery to try a hook with, and rules to try in place of its own.
+// HookTest is a delivery to test a hook with, and rules that replace its own.
 type HookTest struct {
 	seedbed.Sample
 	When    *string `json:"when,omitempty"`
 	Mapping *string `json:"mapping,omitempty"`
 }
 
-// NewHook is a hook that was just made, or has a new key.
+// NewHook is a new hook, or one with a new key.
 type NewHook struct {
 	Hook seedbed.Hook `json:"hook"`
-	// Secret is the secret that the server drew, such as "whsec_…". It is told this once.
+	// Secret is the secret that the server generated, such as "whsec_…". It cannot be read again.
 	Secret string `json:"secret,omitempty"`
 }

@@ -2,19 +2,20 @@ package wire
 
 import "seedbed"
 
-// ImageRequest asks for an image to be imported from a file on a worker's host.
+// ImageRequest imports an image from a file on a node.
 type ImageRequest struct {
 	Name string `json:"name"`
 	// Path is the absolute path of the file.
 	Path string `json:"path"`
 	// Pool is empty for the default pool.
 	Pool string `json:"pool,omitempty"`
-	// SHA256 is the digest that the file must have, in hexadecimal; empty means unchecked.
+	// SHA256 is the digest that the file must have, in hexadecimal. If it is empty, the digest is
+	// not checked.
 	SHA256 string `json:"sha256,omitempty"`
-	// Format is what the file must be, and Firmware what machines with this root disk
-	// are started by. Both may be empty; see seedbed.ImportSpec.
+	// Format is the format that the file must have. Firmware starts instances with this root disk.
+	// Both may be empty; see seedbed.ImportSpec.
 	Format   string           `json:"format,omitempty"`
 	Firmware seedbed.Firmware `json:"firmware,omitempty"`
-	// Node is whose worker imports it; empty leaves that to the placement.
+	// Node is the node whose worker imports the file. If it is empty, the placement chooses one.
 	Node string `json:"node,omitempty"`
 }

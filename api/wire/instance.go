@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// InstanceRequest asks for an instance.
+// InstanceRequest creates an instance.
 type InstanceRequest struct {
 	Name    string         `json:"name"`
 	Profile string         `json:"profile"`
@@ -15,12 +15,12 @@ type InstanceRequest struct {
 	NewInstance
 }
 
-// NewInstance is what may be said of a new instance besides what it is made from.
+// NewInstance holds the settings of a new instance that do not say what it is made from.
 type NewInstance struct {
-	// Hold and Protected are in place of what the profile says; nil leaves that.
+	// Hold and Protected override the profile's values unless they are nil.
 	Hold      *bool `json:"hold,omitempty"`
 	Protected *bool `json:"protected,omitempty"`
-	// Node is where it is to run; empty leaves that to the placement.
+	// Node is the node that runs the instance. If it is empty, the placement chooses one.
 	Node string `json:"node,omitempty"`
 }
 
@@ -30,64 +30,63 @@ type PlanRequest struct {
 	Action  string `json:"action,omitempty"`
 	Name    string `json:"name"`
 	Profile string `json:"profile,omitempty"`
-	// Image is for a rebuild only.
+	// Image is only for a rebuild.
 	Image  string         `json:"image,omitempty"`
 	Params map[string]any `json:"params,omitempty"`
 	NewInstance
 }
 
-// PowerRequest says how an instance is switched off: its guest is asked, and
-// switched off if it has not shut down in time.
+// PowerRequest says how an instance is switched off. By default, its guest is asked to shut down,
+// and is switched off if it has not done so in time.
 type PowerRequest struct {
 	// Force switches off at once.
 	Force bool `json:"force,omitempty"`
-	// Soft fails where the guest does not shut down, and leaves it on.
+	// Soft makes the job fail if the guest does not shut down in time. The instance then stays on.
 	Soft bool `json:"soft,omitempty"`
-	// Grace is how long the guest has, such as "90s"; empty is the configured time.
+	// Grace is how long the guest has to shut down, such as "90s". Empty is the configured time.
 	Grace string `json:"grace,omitempty"`
 }
 
-// RebuildRequest says what an instance is rebuilt from. What is empty stays as it is.
+// RebuildRequest says what an instance is rebuilt from. Empty fields change nothing.
 type RebuildRequest struct {
 	PowerRequest
 	Profile string         `json:"profile,omitempty"`
 	Image   string         `json:"image,omitempty"`
 	Params  map[string]any `json:"params,omitempty"`
-	// Confirm is the instance's name, for one that is protected.
+	// Confirm must repeat the name of a protected instance.
 	Confirm string `json:"confirm,omitempty"`
 }
 
-// ResizeRequest gives an instance another size, or with DryRun plans that.
+// ResizeRequest resizes an instance, or with DryRun only plans it.
 type ResizeRequest struct {
 	seedbed.ResizeRequest
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// InstanceChange changes an instance at once and without a job. A member that is
-// left out changes nothing.
+// InstanceChange changes an instance at once, without a job. Absent members change nothing.
 type InstanceChange struct {
-	// Metadata are options in place of those of the same name.
+	// Metadata replaces the options that it sets.
 	Metadata *seedbed.MetadataOptions `json:"metadata,omitempty"`
-	// Tags are set by name; null removes one.
+	// Tags are set by name. A null removes one.
 	Tags map[string]*string `json:"tags,omitempty"`
-	// Spot is a notice in place of any before, as SpotNotice makes it; null removes it.
+	// Spot replaces the spot notice, in the form of SpotNotice. A null removes it.
 	Spot json.RawMessage `json:"spot,omitempty"`
-	// Protected says whether removing and rebuilding the instance take its name once more.
+	// Protected says whether removing and rebuilding the instance require its name as confirmation.
 	Protected *bool `json:"protected,omitempty"`
-	// UserData says whether its user-data follows its profile's.
+	// UserData says whether the instance's user-data follows its profile's.
 	UserData seedbed.Follow `json:"userdata,omitempty"`
 }
 
-// SpotNotice is s as InstanceChange has it; nil removes the notice.
+// SpotNotice returns s in the form of InstanceChange. A nil s removes the notice.
 func SpotNotice(s *seedbed.Spot) json.RawMessage {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a notice is text and a time, and always marshals
+		panic(err) // a notice has only text and a time, and always marshals
 	}
 	return b
 }
 
-// SnapshotRequest asks for a snapshot of an instance's volumes.
+// SnapshotRequest takes a snapshot of an instance's volumes.
 type SnapshotRequest struct {
 	Name string `json:"name"`
 }
@@ -98,8 +97,8 @@ type Snapshot struct {
 	// Job is the job that took it.
 	Job     seedbed.JobID `json:"job"`
 	Created time.Time     `json:"created"`
-	// Volumes are the names of the volumes that it is of.
+	// Volumes are the names of the volumes that have the snapshot.
 	Volumes []string `json:"volumes"`
-	// Complete is false when a volume of the instance does not have it.
+	// Complete is false if a volume of the instance does not have the snapshot.
 	Complete bool `json:"complete"`
 }

@@ -6,29 +6,29 @@ import (
 	"seedbed"
 )
 
-// Health is what the API says of itself, to anybody.
+// Health is the API's health, which needs no token.
 type Health struct {
 	Status  string `json:"status"` // "ok"
 	Version string `json:"version"`
 	Node    string `json:"node"`
 }
 
-// Overview is an installation on one page.
+// Overview summarizes an installation.
 type Overview struct {
 	Version string `json:"version"`
 	Node    string `json:"node"`
-	// Nodes is how many nodes are in which state.
+	// Nodes counts the nodes by state.
 	Nodes map[seedbed.NodeState]int `json:"nodes"`
-	// Checks is how many the server made; Wrong are those that found a problem.
+	// Checks is how many checks the server ran. Wrong holds those that found a problem.
 	Checks int             `json:"checks"`
 	Wrong  []seedbed.Check `json:"wrong"`
 	Census seedbed.Census  `json:"census"`
-	// Jobs are the last ones, the newest first.
+	// Jobs are the last jobs, newest first.
 	Jobs []seedbed.Job `json:"jobs"`
 }
 
-// CleanupRequest runs the cleanup. DryRun only reports; Force overrides the
-// refusal of an inventory that looks wrong.
+// CleanupRequest runs the cleanup. DryRun only reports. Force overrides the refusal of an inventory
+// that looks wrong.
 type CleanupRequest struct {
 	DryRun bool `json:"dry_run"`
 	Force  bool `json:"force"`
@@ -42,7 +42,7 @@ type NodeRequest struct {
 	Cordoned bool   `json:"cordoned"`
 }
 
-// NodeChange is what to change of a node; nil leaves it.
+// NodeChange changes a node. Nil fields change nothing.
 type NodeChange struct {
 	Worker   *string `json:"worker,omitempty"`
 	Cordoned *bool   `json:"cordoned,omitempty"`
@@ -56,34 +56,34 @@ type MaintenanceRequest struct {
 	NotAfter    time.Time `json:"not_after,omitzero"`
 }
 
-// NetworkChange is what changes of a network; a nil field changes nothing.
+// NetworkChange changes a network. Nil fields change nothing.
 type NetworkChange struct {
 	Identity *string `json:"identity,omitempty"`
-	// Allow is in place of what was allowed before.
+	// Allow replaces the previous value.
 	Allow *seedbed.Allowance `json:"allow,omitempty"`
 }
 
-// TokenRequest asks for a token of the API.
+// TokenRequest creates a token of the API.
 type TokenRequest struct {
 	Name string       `json:"name"`
 	Role seedbed.Role `json:"role"`
-	// Expires is when it ends; zero is never.
+	// Expires is when the token expires. The zero time means never.
 	Expires time.Time `json:"expires,omitzero"`
-	// Quota bounds the instances that are made by it.
+	// Quota bounds the instances that are created with the token.
 	Quota seedbed.TokenQuota `json:"quota,omitzero"`
 }
 
-// NewToken is a token that was just made.
+// NewToken is a new token.
 type NewToken struct {
 	Token seedbed.Token `json:"token"`
-	// Secret is what its holder sends. It is told this once.
+	// Secret is the text that the token's holder sends. It cannot be read again.
 	Secret string `json:"secret"`
 }
 
-// TrashItem is a volume that was removed and still exists.
+// TrashItem is a removed volume that still exists.
 type TrashItem struct {
 	seedbed.TrashItem
-	// InstanceName is the name that its instance had, as far as it is still known.
+	// InstanceName is the name of the volume's former instance, if it is still known.
 	InstanceName string `json:"instance_name,omitempty"`
 }
 

@@ -1,6 +1,6 @@
-// Command seedbed-metadata is the guest plane of one host: it makes the
-// bridges and filters, answers DHCP, and serves each guest its own metadata. It
-// needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE, and links no C.
+// Command seedbed-metadata is the guest plane of one node. It creates the bridges and filters,
+// answers DHCP, and serves each guest its own metadata. It needs CAP_NET_ADMIN, CAP_NET_RAW and
+// CAP_NET_BIND_SERVICE, and links no C code.
 package main
 
 import (

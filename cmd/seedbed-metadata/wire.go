@@ -17,7 +17,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// serve runs the guest plane until ctx ends. It does not take the network down.
+// serve runs the guest plane until ctx ends. The bridges and filters stay.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	guestplane.SaveMemory()
 	network, err := netcfg.Open(log)
@@ -66,8 +66,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	return group.Run(ctx)
 }
 
-// controlHosts are the hosts that the feed comes from, and the checks of the certificate
-// that it is asked for with; none where it comes by the socket.
+// controlHosts returns the hosts that serve the feed, and the checks of the client certificate used
+// with them. It returns no hosts if the feed comes from the local socket.
 func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(context.Context) []seedbed.Check, error) {
 	if len(c.Feed.Servers) == 0 {
 		return nil, func(context.Context) []seedbed.Check { return nil }, nil
@@ -88,7 +88,8 @@ func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(contex
 	return remotes, identity.Checks, nil
 }
 
-// checks is the guest plane's health: the kernel's part, the feed, and its certificate.
+// checks returns the guest plane's health checks: those of the kernel's part, the feed, and the
+// certificate.
 func checks(p *guestplane.Plane, client *feed.Client,
 	certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {

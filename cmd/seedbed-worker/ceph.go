@@ -21,7 +21,7 @@ func openCeph(ctx context.Context, c config.Config, p config.Pool, mappings *map
 	})
 }
 
-// The compiler checks here that the driver fits the protocol's roles.
+// The compiler checks here that the driver implements the protocol's roles.
 var (
 	_ worker.Pool       = (*ceph.Pool)(nil)
 	_ worker.RBDCluster = (*ceph.Pool)(nil)

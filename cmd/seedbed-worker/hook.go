@@ -10,7 +10,7 @@ import (
 	"seedbed/provision/worker"
 )
 
-// hookScripts runs the scripts that hooks of stages name.
+// hookScripts returns the runner of stage hooks.
 func hookScripts(c config.Config, log *slog.Logger) *hook.Runner {
 	var named []string
 	for _, h := range c.Jobs.Hooks {
@@ -21,7 +21,7 @@ func hookScripts(c config.Config, log *slog.Logger) *hook.Runner {
 	return hook.New(hook.Config{Dir: c.Worker.HooksDir, Named: named, Log: log})
 }
 
-// The compiler checks here that the scripts fit the protocol's role.
+// The compiler checks here that the runner implements the protocol's role.
 var (
 	_ worker.Hooks   = (*hook.Runner)(nil)
 	_ worker.Checker = (*hook.Runner)(nil)

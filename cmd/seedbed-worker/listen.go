@@ -14,8 +14,8 @@ import (
 	"seedbed/internal/run"
 )
 
-// listen opens what control hosts are served on: the socket, and with worker.cluster_listen
-// an address for those elsewhere, whose certificate has checks.
+// listen opens the worker's listeners for control hosts: the socket and, with
+// worker.cluster_listen, an address for other hosts. checks are those of the address's certificate.
 func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.Listener,
 	checks func(context.Context) []seedbed.Check, err error) {
 	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)

@@ -1,6 +1,6 @@
-// Command seedbed-worker does what touches the host: it makes volumes, imports
-// images and drives libvirt, only on behalf of seedbedd. It needs
-// root, and is the one program that links C.
+// Command seedbed-worker does the work that touches the node: it makes volumes, imports images and
+// drives libvirt. It acts only on behalf of seedbedd. It needs root, and is the only program that
+// links C code.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	sandbox.Init() // a script's first process is this program too
+	sandbox.Init() // this program is also the first process of a script's sandbox
 	os.Exit(run.Program{
 		Name:    "seedbed-worker",
 		Summary: "Seedbed's hands on one host: disks and libvirt",

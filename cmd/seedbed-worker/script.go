@@ -14,8 +14,8 @@ import (
 	"seedbed/provision/worker"
 )
 
-// openSandboxes opens what scripts run in, and ends what an earlier worker left
-// running: its mounts hold the mappings.
+// openSandboxes opens the sandboxes for scripts. It ends the scripts that an earlier worker left
+// running, because their mounts keep the mappings busy.
 func openSandboxes(ctx context.Context, c config.Config, log *slog.Logger) (*sandbox.Host, error) {
 	h, err := sandbox.Open(sandbox.Config{Dir: filepath.Join(c.Worker.State, "sandbox"), Show: c.Scripts.Show, Log: log})
 	if err != nil {
@@ -27,7 +27,7 @@ func openSandboxes(ctx context.Context, c config.Config, log *slog.Logger) (*san
 	return h, nil
 }
 
-// scripts runs provisioning scripts on the pools whose volumes can be mapped.
+// scripts returns the driver that runs provisioning scripts on pools whose volumes can be mapped.
 func scripts(c config.Config, boxes *sandbox.Host, pools map[string]worker.Pool, log *slog.Logger) *script.Driver {
 	s := c.Scripts
 	mappers := map[string]script.Mapper{}
@@ -43,7 +43,7 @@ func scripts(c config.Config, boxes *sandbox.Host, pools map[string]worker.Pool,
 	})
 }
 
-// The compiler checks here that the driver fits the protocol's role.
+// The compiler checks here that the driver implements the protocol's role.
 var (
 	_ worker.Scripts       = (*script.Driver)(nil)
 	_ worker.DomainChecker = (*libvirt.Driver)(nil)

@@ -10,7 +10,7 @@ import (
 	"seedbed/internal/config"
 )
 
-// serve refuses: this build has no hypervisor driver.
+// serve returns ErrInvalid: this build has no hypervisor driver.
 func serve(context.Context, config.Config, *slog.Logger) error {
 	return seedbed.Errorf(seedbed.ErrInvalid,
 		"this seedbed-worker was built without its drivers: build it with -tags libvirt (make build does)")

@@ -20,7 +20,8 @@ import (
 
 // serve runs the worker until ctx ends.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
-	// This comes first, because it refuses a second worker, which would end the first one's scripts.
+	// This comes first, because it refuses to start a second worker, which would end the first
+	// one's scripts.
 	mappings, err := mapper.Open(mapper.Config{Dir: filepath.Join(c.Worker.State, "mappings"), Log: log})
 	if err != nil {
 		return err
@@ -78,13 +79,13 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	return group.Run(ctx)
 }
 
-// The compiler checks here that the drivers fit the protocol's roles.
+// The compiler checks here that the drivers implement the protocol's roles.
 var (
 	_ worker.Pool       = (*dir.Pool)(nil)
 	_ worker.Hypervisor = (*libvirt.Driver)(nil)
 )
 
-// openedPool is a driver, which ends with the worker.
+// openedPool is a driver that the worker closes at its end.
 type openedPool interface {
 	worker.Pool
 	io.Closer
@@ -98,7 +99,7 @@ func openPool(ctx context.Context, c config.Config, p config.Pool, mappings *map
 	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Shared: p.Shared, Node: c.Node, Mapper: mappings, Log: log})
 }
 
-// secrets are the keys that domains on the ceph pools need.
+// secrets returns the keys that domains need for volumes in Ceph pools.
 func secrets(pools []config.Pool) []libvirt.Secret {
 	var all []libvirt.Secret
 	for _, p := range pools {

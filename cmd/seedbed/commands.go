@@ -14,7 +14,7 @@ import (
 	"seedbed/internal/cli/storage"
 )
 
-// commands are the commands of the tool.
+// commands returns the tool's commands.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
 		storage.ImageCommand(a), profile.ProfileCommand(a), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
@@ -24,7 +24,7 @@ func commands(a *cli.App) []*cobra.Command {
 	}
 }
 
-// provisionerCmd has the tree of PVC's "pvc provisioner", with its options.
+// provisionerCmd returns the command tree of PVC's "pvc provisioner", with its options.
 func provisionerCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "provisioner", Aliases: []string{"prov"}, Short: "Manage templates, user-data, scripts and profiles with PVC's commands",

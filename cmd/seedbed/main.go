@@ -1,5 +1,5 @@
-// Command seedbed is the operator's tool: it calls the REST API of seedbedd,
-// signs and sends webhooks, and looks at the host for what is wrong.
+// Command seedbed is the operator's tool. It calls seedbedd's REST API, signs and sends webhooks,
+// and looks for problems of the host.
 package main
 
 import (

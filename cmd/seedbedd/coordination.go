@@ -15,8 +15,8 @@ import (
 	"seedbed/store/zk"
 )
 
-// coordinator tells the control hosts of an installation of each other. Run
-// keeps it going; the others work while it does.
+// coordinator lets the control hosts of an installation find each other. Its other methods work
+// only while Run runs.
 type coordinator interface {
 	provision.Coordination
 	Join(context.Context, seedbed.Member) error
@@ -24,7 +24,7 @@ type coordinator interface {
 	Run(context.Context) error
 }
 
-// openCoordination makes the one that the configuration asks for.
+// openCoordination returns the configured coordinator.
 func openCoordination(c config.Coordination, log *slog.Logger) coordinator {
 	if c.Driver == config.CoordinationZooKeeper {
 		return zk.New(zk.Config{Servers: c.Servers, SessionTimeout: c.SessionTimeout, Root: c.Root, Log: log})
@@ -32,8 +32,8 @@ func openCoordination(c config.Coordination, log *slog.Logger) coordinator {
 	return local.New()
 }
 
-// host is this seedbedd as the other control hosts see it. A host that does
-// not tell its memory has none.
+// host returns this seedbedd as the other control hosts see it. Its memory is 0 if the host does
+// not report it.
 func host(node string) seedbed.Member {
 	m := seedbed.Member{Node: node, Version: build.Version(), CPUs: runtime.NumCPU()}
 	var info unix.Sysinfo_t

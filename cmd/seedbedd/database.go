@@ -12,14 +12,14 @@ import (
 	"seedbed/store"
 )
 
-// database is where the configuration keeps the state.
+// database returns the configuration of the database that keeps the state.
 func database(c config.Store, log *slog.Logger) (store.Config, error) {
 	dsn, err := c.ConnectionString()
 	return store.Config{Path: c.Path, DSN: dsn, Log: log}, err
 }
 
-// program is seedbedd itself, or the command that args begin with, and the
-// arguments that are left for it.
+// program returns seedbedd itself, or the subcommand that args begin with, and the remaining
+// arguments.
 func program(args []string) (run.Program, []string) {
 	switch {
 	case len(args) > 0 && args[0] == "migrate":
@@ -60,8 +60,8 @@ func migrate(ctx context.Context, c config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// copyStore moves an installation from SQLite to PostgreSQL. The target comes
-// from the configuration, since a connection string in argv is for all to read.
+// copyStore moves an installation from SQLite to PostgreSQL. The target's connection string comes
+// from the configuration, because every user can read a command line.
 func copyStore(ctx context.Context, c config.Config, from string, log *slog.Logger) error {
 	if c.Store.Driver != config.StorePostgres {
 		return errors.New("the configuration keeps the state in SQLite: set store.driver to postgres and store.dsn or store.dsn_file, run \"seedbedd migrate\", then this")

@@ -16,8 +16,8 @@ import (
 	"seedbed/store"
 )
 
-// ensureNetwork makes the managed network at the first start and keeps it ever
-// after: a subnet that changed under running guests would cut them off.
+// ensureNetwork creates the managed network at the first start. It never changes the network later,
+// because a changed subnet would disconnect running guests.
 func ensureNetwork(ctx context.Context, db *store.DB, c config.Network, log *slog.Logger) error {
 	have, err := db.Network(ctx, c.Name)
 	switch {
@@ -65,7 +65,7 @@ func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbe
 	}, nil
 }
 
-// adminToken is the token of the API's TCP listener, made at the first start.
+// adminToken returns the token of the API's TCP listener. It creates the token at the first start.
 func adminToken(path string) ([]byte, error) {
 	token, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

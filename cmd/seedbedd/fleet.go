@@ -14,7 +14,8 @@ import (
 	"seedbed/store"
 )
 
-// openIdentity is who this seedbedd is to the other hosts; nil for one that has no certificate.
+// openIdentity returns the certificate with which this seedbedd identifies itself to other hosts,
+// or nil if none is configured.
 func openIdentity(c config.Config, log *slog.Logger) (*mtls.Identity, error) {
 	if !c.Cluster.Control.Given() {
 		return nil, nil
@@ -23,8 +24,8 @@ func openIdentity(c config.Config, log *slog.Logger) (*mtls.Identity, error) {
 		Key: c.Cluster.Control.Key}, mtls.Control, c.Node, log)
 }
 
-// openFleet makes this host one of the hypervisors, unless no guests run on it, and
-// knows the workers of all.
+// openFleet returns the clients of all nodes' workers. It adds this host as a node, unless the
+// configuration says that it runs no instances.
 func openFleet(ctx context.Context, db *store.DB, c config.Config, identity *mtls.Identity, log *slog.Logger) (*fleet.Fleet, error) {
 	if c.Hypervisor {
 		if err := db.EnsureNode(ctx, c.Node); err != nil {
@@ -37,8 +38,8 @@ func openFleet(ctx context.Context, db *store.DB, c config.Config, identity *mtl
 	})
 }
 
-// dialWorker is the client of a node's worker: on this host's socket, or on another
-// host, which has to prove that it is that node's.
+// dialWorker returns the client of a node's worker, on this host's socket or on another host. The
+// other host has to prove with its certificate that it is that node.
 func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*fleet.Client, error) {
 	switch {
 	case n.Worker == "" && n.Name == c.Node:
@@ -57,7 +58,7 @@ func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*flee
 	return fleet.NewRemoteClient(n.Worker, identity.Client(mtls.Worker, n.Name, at.Hostname())), nil
 }
 
-// guestPlaneChecks compares what each node's guest plane has applied with the present.
+// guestPlaneChecks returns the check that each node's guest plane has applied the current state.
 func guestPlaneChecks(db *store.DB, nodes func() []seedbed.Node, home string) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) (all []seedbed.Check) {
 		hosts := nodes()

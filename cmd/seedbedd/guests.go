@@ -17,12 +17,12 @@ import (
 	"seedbed/store"
 )
 
-// settingIdentity keeps the key that signs identity documents and its
-// certificate, which all control hosts share.
+// settingIdentity is the setting that holds the key that signs identity documents, and its
+// certificate. All control hosts share it.
 const settingIdentity = "metadata.identity"
 
-// openServing is what this installation serves its guests, and tells the guest
-// planes what is the same for all.
+// openServing returns what this installation serves its guests. It also publishes the settings that
+// all guest planes share.
 func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.Serving, error) {
 	pair, err := identityPair(ctx, db, c.Identity)
 	if err != nil {
@@ -50,8 +50,8 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.
 	return s, db.SetSite(ctx, seedbed.Site{Domain: c.Metadata.Domain, Partition: c.Metadata.Partition, Certificate: pair.Certificate.Raw})
 }
 
-// identityPair is the pair of the configured files, or that of the database,
-// where it is made at the first start.
+// identityPair returns the key pair of the configured files or, without them, the one of the
+// database, which is created at the first start.
 func identityPair(ctx context.Context, db *store.DB, c config.Identity) (identity.Pair, error) {
 	if c.Key != "" {
 		return identity.Load(c.Key, c.Certificate)
@@ -71,7 +71,7 @@ func identityPair(ctx context.Context, db *store.DB, c config.Identity) (identit
 	return identity.Parse(text)
 }
 
-// vendorData reads the installation's vendor-data; nil if none is configured.
+// vendorData reads the installation's vendor-data. It returns nil if none is configured.
 func vendorData(c config.Metadata) ([]byte, error) {
 	if c.VendorData == "" {
 		return nil, nil
@@ -111,7 +111,7 @@ func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger)
 	}
 }
 
-// served renders what an instance would get from the guest plane.
+// served returns a function that renders what an instance would get from the guest plane.
 func served(db *store.DB, renderer provision.Renderer) func(context.Context, seedbed.Instance, string) ([]byte, string, bool, error) {
 	return func(ctx context.Context, i seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error) {
 		v, err := view(ctx, db, renderer, i)
@@ -123,7 +123,7 @@ func served(db *store.DB, renderer provision.Renderer) func(context.Context, see
 	}
 }
 
-// view collects everything that the answers for an instance are made of.
+// view collects the data for an instance's answers.
 func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seedbed.Instance) (v metadata.View, err error) {
 	v.Guest = renderer.Of(i, seedbed.Guest{})
 	switch doc, err := db.ScriptDomain(ctx, i.ID); {
@@ -146,7 +146,7 @@ func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seed
 	return v, err
 }
 
-// change changes an instance and what is served of it.
+// change returns a function that changes an instance and what its guest is served.
 func change(db *store.DB, renderer provision.Renderer) func(context.Context, string,
 	func(*seedbed.Instance) error) (seedbed.Instance, error) {
 	return func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {

@@ -19,7 +19,7 @@ import (
 	"seedbed/webhook/signature"
 )
 
-// openHooks makes the receiver of webhooks.
+// openHooks returns the receiver of webhooks.
 func openHooks(c config.Config, db *store.DB, intake *provision.Intake, log *slog.Logger) (*webhook.Server, error) {
 	var listener *tls.Config
 	if w := c.Webhook.TLS; w.Cert != "" {
@@ -36,7 +36,7 @@ func openHooks(c config.Config, db *store.DB, intake *provision.Intake, log *slo
 	}), nil
 }
 
-// receiving is what the API asks of the receiver.
+// receiving returns the functions of the receiver that the API needs.
 func receiving(s *webhook.Server) api.Receiving {
 	return api.Receiving{
 		Check: s.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey,
@@ -44,7 +44,7 @@ func receiving(s *webhook.Server) api.Receiving {
 	}
 }
 
-// declaredHooks are the hooks of the configuration with their secrets.
+// declaredHooks returns the hooks of the configuration with their secrets.
 func declaredHooks(c config.Webhook) ([]seedbed.Hook, error) {
 	var all []seedbed.Hook
 	for _, d := range c.Hooks {
@@ -71,11 +71,11 @@ func declaredHooks(c config.Webhook) ([]seedbed.Hook, error) {
 	return all, nil
 }
 
-// maxSecret is far above the length of any secret.
+// maxSecret is far larger than any secret.
 const maxSecret = 16 << 10
 
-// secretText reads a key of a hook. Unless it is a public one, a file that
-// everyone may use is refused.
+// secretText reads a key of a hook. It refuses a file that everyone may access, unless the key is
+// public.
 func secretText(path string, public bool) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -93,12 +93,12 @@ func secretText(path string, public bool) (string, error) {
 	return string(text), err
 }
 
-// declareAgain is how often hooks that could not be declared are tried again:
-// a profile that they name may have been made.
+// declareAgain is the interval at which failed declarations of hooks are retried. A profile that a
+// hook names may exist by then.
 const declareAgain = 10 * time.Second
 
-// declareHooks brings the hooks of the configuration into the store, and goes
-// on trying while something that they name is not there yet.
+// declareHooks writes the hooks of the configuration to the database. It retries while an object
+// that they name does not exist.
 func declareHooks(db *store.DB, hooks []seedbed.Hook, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		told := ""

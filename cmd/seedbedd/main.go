@@ -1,6 +1,5 @@
-// Command seedbedd is Seedbed's control plane: it holds the state, receives
-// webhooks, serves the REST API and the feed, and runs the jobs. It needs no
-// root and links no C.
+// Command seedbedd is Seedbed's control plane: it holds the state, receives webhooks, serves the
+// REST API and the feed, and runs the jobs. It does not need root and links no C code.
 package main
 
 import (

@@ -25,8 +25,8 @@ import (
 	"seedbed/webhook/signature"
 )
 
-// serve runs seedbedd until ctx ends: open the state, make the parts, bind the
-// listeners, and run everything as one group.
+// serve runs seedbedd until ctx ends. It opens the state, makes the parts, binds the listeners, and
+// runs everything as one group.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	at, err := database(c.Store, log)
 	if err != nil {
@@ -57,7 +57,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var engine *provision.Engine // there before anything is asked for
+	var engine *provision.Engine // set before the first call
 	serving.MACTaken = func(node string, mac seedbed.MAC) string { return engine.MACTaken(node, mac) }
 	serving.Stranger = workers.Stranger
 	intake := provision.NewIntake(db, serving)
@@ -139,8 +139,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	return group.Run(ctx)
 }
 
-// listeners are everything that seedbedd serves; planes is nil where no guest
-// plane of another host is served.
+// listeners are all listeners of seedbedd. planes is nil unless seedbedd serves guest planes of
+// other hosts.
 type listeners struct{ api, hooks, control, feed, planes net.Listener }
 
 func (l *listeners) close() {
@@ -151,7 +151,7 @@ func (l *listeners) close() {
 	}
 }
 
-// bind opens all listeners or none.
+// bind opens all listeners, or none if one fails.
 func bind(ctx context.Context, c config.Config, identity *mtls.Identity, log *slog.Logger) (*listeners, error) {
 	l := &listeners{}
 	for _, b := range []struct {
@@ -188,7 +188,7 @@ func tcp(ctx context.Context, addr string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
 }
 
-// apiListener is the API's TCP listener, which encrypts if it has a certificate.
+// apiListener returns the API's TCP listener. It uses TLS if a certificate is configured.
 func apiListener(ctx context.Context, c config.API, log *slog.Logger) (net.Listener, error) {
 	if c.TLS.Cert == "" {
 		return tcp(ctx, c.Listen)
@@ -204,7 +204,7 @@ func apiListener(ctx context.Context, c config.API, log *slog.Logger) (net.Liste
 	return tls.NewListener(ln, conf), nil
 }
 
-// apiURL is where the API is, as answers to webhooks tell it.
+// apiURL returns the API's URL for the answers to webhooks.
 func apiURL(c config.API) string {
 	if c.TLS.Cert != "" {
 		return "https://" + c.Listen
@@ -212,14 +212,14 @@ func apiURL(c config.API) string {
 	return "http://" + c.Listen
 }
 
-// cleanup runs the cleaner as the API asks for it.
+// cleanUp returns the API's function that runs the cleaner.
 func cleanUp(cleaner *cleanup.Cleaner) func(context.Context, bool, bool) (seedbed.CleanupReport, error) {
 	return func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
 		return cleaner.Run(ctx, cleanup.Options{DryRun: dryRun, Force: force})
 	}
 }
 
-// randomToken is 32 random bytes in hexadecimal.
+// randomToken returns 32 random bytes in hexadecimal.
 func randomToken() string {
 	var b [32]byte
 	rand.Read(b[:]) // never fails (crypto/rand)

@@ -1,4 +1,4 @@
-// Package cli is seedbed's command line: what all of its commands share.
+// Package cli is seedbed's command line. It has what all commands share.
 package cli
 
 import (
@@ -17,18 +17,18 @@ import (
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Terminal bool // whether Out is one
+	Terminal bool // whether Out is a terminal
 	Getenv   func(string) string
 	Now      func() time.Time
-	Commands func(*App) []*cobra.Command // those of the tool
+	Commands func(*App) []*cobra.Command // the tool's commands
 
 	Flags   GlobalFlags
 	job     seedbed.JobOptions // of the jobs that the command starts
-	format  string             // one of formats, once started
-	started bool               // the command line was right, and its command has begun
+	format  string             // one of formats, set before a command runs
+	started bool               // the command line was valid, and its command has begun
 }
 
-// Main runs one command line and gives the exit status.
+// Main runs one command line and returns the exit status.
 func (a *App) Main(ctx context.Context, args []string) int {
 	root := a.Root()
 	root.SetArgs(args)

@@ -26,7 +26,7 @@ func StorageTemplates(ctx context.Context, api *client.Client, _ []string, begun
 	return NamesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t client.StorageTemplate) string { return t.Name })
 }
 
-// TemplateVNIs are the networks of the template that the first argument names.
+// TemplateVNIs lists the networks of the template that the first argument names.
 func TemplateVNIs(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	found, err := api.NetworkTemplates(ctx, "^"+args[0]+"$")
 	if err != nil || len(found) == 0 {
@@ -35,7 +35,7 @@ func TemplateVNIs(ctx context.Context, api *client.Client, args []string, _ stri
 	return slices.Compact(Each(found[0].Networks, func(n client.TemplateNetwork) string { return n.VNI })), nil
 }
 
-// TemplateDisks are the disks of the template that the first argument names.
+// TemplateDisks lists the disks of the template that the first argument names.
 func TemplateDisks(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	found, err := api.StorageTemplates(ctx, "^"+args[0]+"$")
 	if err != nil || len(found) == 0 {
@@ -54,7 +54,7 @@ func ScriptNames(ctx context.Context, api *client.Client, _ []string, begun stri
 	return NamesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
 }
 
-// ComposedProfiles lists the names of the profiles of the provisioner commands.
+// ComposedProfiles lists the names of the profiles that the provisioner commands know.
 func ComposedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return NamesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
 }
@@ -108,7 +108,7 @@ func tokens(ctx context.Context, api *client.Client, _ []string, _ string) ([]st
 	return Each(all, func(t seedbed.Token) string { return t.Name }), err
 }
 
-// Nodes are the names of the hypervisors.
+// Nodes lists the names of the nodes.
 func Nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Nodes(ctx)
 	return Each(all, func(n seedbed.NodeStatus) string { return n.Name }), err

@@ -11,24 +11,24 @@ import (
 	"seedbed/api/client"
 )
 
-// completionTime is how long a shell waits for the names of what is there.
+// completionTime is how long a shell waits for names from the API.
 const completionTime = 2 * time.Second
 
-// completed is how many names are enough where there may be very many.
+// completed is the largest number of names to complete from long lists.
 const completed = 200
 
-// NameLister gives the names that an argument may be; args are those before it,
-// begun is how the name begins. It may give others too.
+// NameLister returns the possible values of an argument. args are the arguments before it, and
+// begun is the text typed so far. It may also return names that do not begin with that text.
 type NameLister func(ctx context.Context, api *client.Client, args []string, begun string) ([]string, error)
 
-// Files is the lister of an argument that is a file: the shell knows them.
+// Files is the lister for file arguments. The shell completes them.
 var Files NameLister
 
-// NoNames is the lister of an argument that is not there yet.
+// NoNames is the lister for the name of a new object.
 func NoNames(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
 
-// Completion completes arguments by what the API has, each by its lister. What
-// goes wrong is not told: the command will tell.
+// Completion completes each argument with its lister. It hides errors of the API: the command
+// itself will report them.
 func (a *App) Completion(each ...NameLister) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= len(each) {
@@ -61,13 +61,13 @@ func (a *App) FlagCompletion(lister NameLister) cobra.CompletionFunc {
 	}
 }
 
-// NamesOf lists the names of the objects of one kind of PVC's that begin so.
+// NamesOf lists the names, beginning with begun, of one kind of object in PVC's API.
 func NamesOf[T any](ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) ([]string, error) {
 	objects, err := all(api, ctx, "^"+begun)
 	return Each(objects, name), err
 }
 
-// Each is what of gives for every one of all.
+// Each returns the text that of returns for each element of all.
 func Each[T any](all []T, of func(T) string) []string {
 	texts := make([]string, len(all))
 	for i, v := range all {
@@ -76,8 +76,8 @@ func Each[T any](all []T, of func(T) string) []string {
 	return texts
 }
 
-// completeNames completes the first argument of every command that has no
-// completion of its own, by what the argument is called and where.
+// completeNames completes the first argument of every command without a completion of its own. It
+// chooses the lister by the argument's name and the command.
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]NameLister{
 		"vm": instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
@@ -91,11 +91,11 @@ func (a *App) completeNames(root *cobra.Command) {
 	for name, lister := range map[string]NameLister{"profile": Profiles, "image": Images, "network": Networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
 			if c.Flags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(lister)) // the flag exists: it was found
+				_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(lister)) // the flag was looked up
 			}
 		}
 	}
-	// The flag exists: it is the root's.
+	// The flag is the root's.
 	_ = root.RegisterFlagCompletionFunc("connection", func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return a.connectionCompletion(c, nil, begun)
 	})
@@ -115,7 +115,7 @@ func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 		case words[1] == "HOOK":
 			lister = Hooks
 		case c.Name() == "add" || c.Name() == "create":
-			continue // its name is new, and what follows may be a file
+			continue // its name is new, and the next argument may be a file
 		case words[1] == "NODE":
 			lister = Nodes
 		case c.Parent() == group && (words[1] == "NAME" || words[1] == "ID"):
@@ -127,7 +127,7 @@ func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 	}
 }
 
-// CommandsOf are a command and all below it.
+// CommandsOf returns a command and all its subcommands, at every depth.
 func CommandsOf(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {

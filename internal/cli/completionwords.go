@@ -10,8 +10,8 @@ import (
 	"seedbed/internal/mtls"
 )
 
-// flagWords are the words that flags take: by the flag, or by the command and the
-// flag where commands differ.
+// flagWords returns the words that flags accept. The key is the flag or, where commands differ, the
+// command and the flag.
 func flagWords() map[string][]string {
 	return map[string][]string{
 		"on-failure": {string(seedbed.FailRollback), string(seedbed.FailKeep), string(seedbed.FailRetry)},
@@ -32,12 +32,12 @@ func flagWords() map[string][]string {
 	}
 }
 
-// listWords are the words of flags that take several, with commas between them.
+// listWords returns the words of flags that accept a comma-separated list.
 func listWords() map[string][]string {
 	return map[string][]string{"action": seedbed.Actions(), "event": seedbed.EventTypes(), "sign": seedbed.SignVersions()}
 }
 
-// ofList completes the last word of a list, by those that it has not yet.
+// ofList completes the last word of a list with the words that the list does not have yet.
 func ofList(words []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := begun[:strings.LastIndexByte(begun, ',')+1]
@@ -52,8 +52,8 @@ func ofList(words []string) cobra.CompletionFunc {
 	}
 }
 
-// completeWords completes the flags that take one of some words, and those that name
-// the job before; a flag that has a completion of its own keeps it.
+// completeWords completes the flags that accept fixed words, and those that name a previous job. A
+// flag with a completion of its own keeps it.
 func (a *App) completeWords(root *cobra.Command) {
 	for _, c := range CommandsOf(root) {
 		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
@@ -63,16 +63,16 @@ func (a *App) completeWords(root *cobra.Command) {
 				command, flag = key[:at], key[at+1:]
 			}
 			if (command == "" || command == path) && c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists: it was found
+				_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag was looked up
 			}
 		}
 		for flag, words := range listWords() {
 			if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
-				_ = c.RegisterFlagCompletionFunc(flag, ofList(words)) // the flag exists: it was found
+				_ = c.RegisterFlagCompletionFunc(flag, ofList(words)) // the flag was looked up
 			}
 		}
 		if c.Flags().Lookup("after") != nil && c.Flags().Lookup("on-failure") != nil {
-			_ = c.RegisterFlagCompletionFunc("after", a.FlagCompletion(jobs)) // the flag exists: it was found
+			_ = c.RegisterFlagCompletionFunc("after", a.FlagCompletion(jobs)) // the flag was looked up
 		}
 	}
 }

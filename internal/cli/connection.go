@@ -34,7 +34,7 @@ once from standard input (--token) and then stored.`,
 			if err := seedbed.CheckName("connection", name); err != nil {
 				return err
 			}
-			// The command's own flags, which the root has too, say where it is.
+			// The command's own flags, which the root also has, hold the address.
 			made.URL, made.Socket, made.TokenFile, made.CA = a.Flags.URL, a.Flags.Socket, a.Flags.TokenFile, a.Flags.CA
 			if (made.URL == "") == (made.Socket == "") {
 				return Usagef("the place of the installation is missing: give --url or --socket")
@@ -80,7 +80,7 @@ once from standard input (--token) and then stored.`,
 	return c
 }
 
-// settle makes the paths of a connection such that they hold from anywhere.
+// settle makes the paths of a connection absolute.
 func (c *connection) settle() (err error) {
 	for _, path := range []*string{&c.Socket, &c.TokenFile, &c.CA} {
 		if *path != "" {
@@ -107,7 +107,7 @@ func (s *settings) add(name string, c connection, replace, use bool) error {
 	return nil
 }
 
-// connectionRow is a connection as a list shows it: without its token.
+// connectionRow is a connection as a list shows it, without its token.
 type connectionRow struct {
 	Name        string `json:"name"`
 	Where       string `json:"where"`
@@ -174,7 +174,7 @@ func (a *App) connectionUse() *cobra.Command {
 	return c
 }
 
-// orMissing is the error of a connection that is not there.
+// orMissing returns the error for a connection that does not exist.
 func orMissing(there bool, name string) error {
 	if there {
 		return nil

@@ -15,14 +15,14 @@ import (
 	"seedbed"
 )
 
-// pvcConnection is an entry of pvc.json, where PVC's client keeps its connections.
+// pvcConnection is an entry of pvc.json, in which PVC's client keeps its connections.
 type pvcConnection struct {
 	Description string          `json:"description"`
 	Host        string          `json:"host"`
 	Port        json.RawMessage `json:"port"` // a number, or one in quotes
 	Scheme      string          `json:"scheme"`
 	APIKey      string          `json:"api_key"`
-	// CfgFile is what its "local" has in place of all that.
+	// CfgFile replaces the other fields in PVC's "local" entry.
 	CfgFile string `json:"cfgfile"`
 }
 
@@ -75,7 +75,7 @@ reads PVC's own configuration.`,
 	return c
 }
 
-// readPVC reads a pvc.json; left says which of its entries are left out, and why.
+// readPVC reads a pvc.json. left names the entries that were skipped, and why.
 func readPVC(path string, text []byte) (found map[string]connection, left []string, err error) {
 	var all map[string]pvcConnection
 	if err := json.Unmarshal(text, &all); err != nil {

@@ -10,7 +10,7 @@ import (
 	"seedbed/internal/build"
 )
 
-// DocsCommand makes what the package installs; nobody else needs it.
+// DocsCommand returns the command that generates the package's documentation. Users do not need it.
 func (a *App) DocsCommand() *cobra.Command {
 	c := Group(&cobra.Command{Use: "docs", Short: "Make documentation", Hidden: true})
 	c.AddCommand(&cobra.Command{

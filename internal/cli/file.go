@@ -30,7 +30,7 @@ func ReadBounded(path string, limit seedbed.Bytes) ([]byte, error) {
 	return ReadLimited(f, path, limit)
 }
 
-// ReadLimited reads r to its end; name is for the error if it is larger than limit.
+// ReadLimited reads r to its end. name is used in the error if r is larger than limit.
 func ReadLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
@@ -42,7 +42,7 @@ func ReadLimited(r io.Reader, name string, limit seedbed.Bytes) ([]byte, error) 
 	return text, nil
 }
 
-// ReplaceFile writes a file that only the user may read, whole or not at all.
+// ReplaceFile atomically writes a file that only the user may read.
 func ReplaceFile(path string, text []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -54,7 +54,7 @@ func ReplaceFile(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // it is there no more when it was renamed
+	defer os.Remove(f.Name()) // fails harmlessly after the rename
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
@@ -62,7 +62,7 @@ func ReplaceFile(path string, text []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// GivenSecret reads the secret in a file; without a file there is none.
+// GivenSecret reads the secret in a file. It returns an empty string if file is empty.
 func GivenSecret(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -71,8 +71,8 @@ func GivenSecret(file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// SaveSecret writes a secret, if there is one; one that is there, from a hook of
-// the same name elsewhere or before, is kept beside it with the ending ".old".
+// SaveSecret writes a secret unless it is empty. An existing file, such as that of another
+// installation's hook with the same name, is kept with the suffix ".old".
 func SaveSecret(file, secret string) error {
 	if file == "" || secret == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// NewSize is the value of a flag that sets b.
+// NewSize returns the value of a flag that sets b.
 func NewSize(b *seedbed.Bytes) pflag.Value { return sizeFlag{b} }
 
 // sizeFlag is a pflag.Value.
@@ -20,7 +20,7 @@ func (f sizeFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
 
 func (f sizeFlag) Type() string { return "size" }
 
-// oneOf is a pflag.Value that is one of some words, in whatever case.
+// oneOf is a pflag.Value that accepts some words, regardless of case.
 type oneOf struct {
 	value *string
 	words []string
@@ -45,14 +45,14 @@ func (o oneOf) Set(s string) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "want one of %s", strings.Join(o.words, ", "))
 }
 
-// AddChoice adds a flag that is one of some words, which its usage then names.
+// AddChoice adds a flag that accepts some words. The flag's usage lists them.
 func AddChoice(c *cobra.Command, value *string, name, short, usage string, words ...string) {
 	c.Flags().VarP(oneOf{value, words}, name, short, usage+": "+strings.Join(words, ", "))
-	// The flag exists: it was added above.
+	// The flag was added above.
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// SwitchFlag is a flag that has an opposite, as PVC's --serial and --no-serial.
+// SwitchFlag is a flag with an opposite, such as PVC's --serial and --no-serial.
 type SwitchFlag struct{ on, off bool }
 
 // Add adds the flag and its opposite to c.
@@ -67,7 +67,7 @@ func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, 
 // Wanted reports whether the switch is on.
 func (s *SwitchFlag) Wanted() bool { return s.on && !s.off }
 
-// Said is the switch where one of the two flags was given, else nil.
+// Said returns the switch's value if one of the two flags was given, and nil otherwise.
 func (s *SwitchFlag) Said(c *cobra.Command, name string) *bool {
 	if !c.Flags().Changed(name) && !c.Flags().Changed("no-"+name) {
 		return nil
@@ -75,7 +75,7 @@ func (s *SwitchFlag) Said(c *cobra.Command, name string) *bool {
 	return new(s.Wanted())
 }
 
-// Given is the value of a flag that was given, else nil.
+// Given returns the value of a flag that was given, and nil otherwise.
 func Given[T any](c *cobra.Command, name string, value T) *T {
 	if !c.Flags().Changed(name) {
 		return nil
@@ -83,7 +83,7 @@ func Given[T any](c *cobra.Command, name string, value T) *T {
 	return &value
 }
 
-// moment reads a time: RFC 3339, or one from now on such as +2h.
+// ParseMoment parses a time in RFC 3339, or a time from now such as +2h.
 func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	if after, ok := strings.CutPrefix(s, "+"); ok {
 		if d, err := time.ParseDuration(after); err == nil && d >= 0 {
@@ -95,12 +95,12 @@ func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	return time.Time{}, Usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h", flag, s)
 }
 
-// NodeFlag is the node that makes an image.
+// NodeFlag adds the flag that names the node that makes an image.
 func NodeFlag(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")
 }
 
-// OnNode gives a command that lists what is on the nodes the flag that names one.
+// OnNode adds the flag that limits a list to one node.
 func OnNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only on this `NODE`; without it, every node must answer")
 }

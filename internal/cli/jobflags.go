@@ -6,12 +6,12 @@ import (
 	"seedbed"
 )
 
-// jobFlags are how a job that a command starts is to be run.
+// jobFlags are the flags for the options of a job that a command starts.
 type jobFlags struct {
 	onFailure, priority, after string
 }
 
-// add gives c the flags. a's clients then start jobs as they say.
+// add adds the flags to c. a's clients then start jobs with these options.
 func (f *jobFlags) add(a *App, c *cobra.Command) {
 	c.Flags().StringVar(&f.onFailure, "on-failure", "", "what to do if a stage fails, as `POLICY`: rollback, keep, or retry:ATTEMPTS:FIRST-WAIT such as retry:5:30s")
 	c.Flags().StringVar(&f.priority, "priority", "", "`PRIORITY` among queued jobs: low, normal, high or a number; the highest runs first")

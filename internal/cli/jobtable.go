@@ -15,7 +15,7 @@ func (a *App) JobRow(j seedbed.Job) []string {
 	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.Ago(j.Created), a.Took(j.Created, j.Ended)}
 }
 
-// Took is how long something took, or has taken.
+// Took returns how long something took, or has taken so far.
 func (a *App) Took(from, to time.Time) string {
 	if from.IsZero() {
 		return ""

@@ -17,7 +17,7 @@ type (
 	ender     func(*client.Client, context.Context, string) (seedbed.Maintenance, error)
 )
 
-// MaintenanceCommand announces events to whom, lists and ends them.
+// MaintenanceCommand returns the command that announces events to whom, lists them and ends them.
 func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all lister) *cobra.Command {
 	var (
 		r             wire.MaintenanceRequest
@@ -95,7 +95,7 @@ func (a *App) showMaintenance(m seedbed.Maintenance) error {
 	})
 }
 
-// local is a time in full; empty for none.
+// local returns a time in full, or an empty string for the zero time.
 func local(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// ShowPlan shows what would be made; an error when it would be refused.
+// ShowPlan prints what would be made. It returns an error if the request would be refused.
 func (a *App) ShowPlan(p seedbed.Plan) (err error) {
 	if a.JSON() {
 		err = a.PrintJSON(p)
@@ -23,7 +23,7 @@ func (a *App) ShowPlan(p seedbed.Plan) (err error) {
 	return err
 }
 
-// PlanPairs show what a plan would make, and how.
+// PlanPairs returns what a plan would make, and how.
 func PlanPairs(p seedbed.Plan) [][2]string {
 	var nics, volumes, nodes []string
 	for _, n := range p.NICs {

@@ -16,22 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// formats are what --format takes. Both forms of JSON are indented: PVC's client
-// has the two names.
+// formats are the values of --format. Both JSON formats are indented; PVC's client has both names.
 var formats = []string{"pretty", "json", "json-pretty", "raw"}
 
-// wantFormats says what --format takes.
+// wantFormats lists the values of --format for messages.
 const wantFormats = "want pretty, json, json-pretty or raw"
 
-// JSON reports whether the API's JSON is wanted.
+// JSON reports whether the output is the API's JSON.
 func (a *App) JSON() bool { return a.format == "json" || a.format == "json-pretty" }
 
-// raw reports whether only the names of a list are wanted, a line each. What is no
-// list is printed as if it were not.
+// raw reports whether a list prints only its names, one per line. Other output is not affected.
 func (a *App) raw() bool { return a.format == "raw" }
 
-// printNames prints the column that names the rows of a table: the first but for
-// histories, which begin with a time.
+// printNames prints the column that names a table's rows. It is the first one, except in histories,
+// which begin with a time.
 func (a *App) printNames(head []string, rows [][]string) {
 	column := max(0, slices.IndexFunc(head, func(h string) bool { return h == "name" || h == "id" || h == "job" }))
 	for _, row := range rows {
@@ -39,7 +37,7 @@ func (a *App) printNames(head []string, rows [][]string) {
 	}
 }
 
-// PrintList prints a list in the format that is wanted.
+// PrintList prints a list in the requested format.
 func PrintList[T any](a *App, things []T, none string, head []string, row func(T) []string) error {
 	if a.JSON() {
 		if things == nil {
@@ -67,7 +65,7 @@ func (a *App) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// Say prints a line that only a person wants.
+// Say prints a line for people. It prints nothing in quiet mode or with JSON.
 func (a *App) Say(format string, args ...any) {
 	if !a.Flags.Quiet && !a.JSON() {
 		fmt.Fprintf(a.Out, format+"\n", args...)
@@ -86,7 +84,7 @@ func (a *App) paint(c text.Color, s string) string {
 	return c.EscapeSeq() + s + text.Reset.EscapeSeq()
 }
 
-// PrintTable prints rows under their headings; one without rows says none.
+// PrintTable prints rows under their headings. If there are no rows, it prints none.
 func (a *App) PrintTable(head []string, rows [][]string, none string) {
 	if len(rows) == 0 {
 		a.Say("%s", none)
@@ -104,8 +102,8 @@ func (a *App) PrintTable(head []string, rows [][]string, none string) {
 	fmt.Fprintln(a.Out, t.Render())
 }
 
-// PrintPairs prints what one thing is, a line per property; those without a
-// value are left out.
+// PrintPairs prints the properties of one object, one per line. Properties without a value are left
+// out.
 func (a *App) PrintPairs(pairs [][2]string) {
 	t := a.table()
 	for _, p := range pairs {
@@ -143,8 +141,8 @@ func (a *App) cells(row []string) table.Row {
 	return cells
 }
 
-// Printable replaces what could steer a terminal: the text may be a guest's.
-// Line ends and tabs stay.
+// Printable replaces characters that could control a terminal, because the text may come from a
+// guest. Line ends and tabs stay.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -154,7 +152,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Ago is a time as people say it.
+// Ago returns a time as people say it.
 func (a *App) Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -166,7 +164,7 @@ func (a *App) Ago(t time.Time) string {
 	return Span(max(0, d)) + " ago"
 }
 
-// Moment is a time in full, and how long ago it was.
+// Moment returns a time in full, and how long ago it was.
 func (a *App) Moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -174,7 +172,7 @@ func (a *App) Moment(t time.Time) string {
 	return t.Local().Format(time.DateTime) + " (" + a.Ago(t) + ")"
 }
 
-// Span is a duration in its two largest units.
+// Span returns a duration in its two largest units.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -193,7 +191,7 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// NewSafeWriter is a writer to w that keeps a guest from steering the terminal.
+// NewSafeWriter returns a writer to w that keeps a guest from steering the terminal.
 func NewSafeWriter(w io.Writer) io.Writer { return safeWriter{w} }
 
 // safeWriter keeps a guest from steering the terminal.

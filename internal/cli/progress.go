@@ -14,8 +14,7 @@ import (
 	"seedbed"
 )
 
-// progress shows a job while it runs: a line that is redrawn on a terminal,
-// else a line per event.
+// progress shows a job while it runs: a line that is redrawn on a terminal, else a line per event.
 type progress struct {
 	a     *App
 	every bool
@@ -115,7 +114,7 @@ func (p *progress) draw() {
 // BarWidth is how many characters a progress bar has.
 const BarWidth = 24
 
-// line is the bar in at most width columns.
+// line returns the bar in at most width columns.
 func (p *progress) line(width int) string {
 	j := p.job
 	done := fraction(j)
@@ -130,7 +129,7 @@ func (p *progress) line(width int) string {
 	return text.Trim(s, max(20, width-1))
 }
 
-// fraction is how much of a job is done, 0 to 1.
+// fraction returns how much of a job is done, 0 to 1.
 func fraction(j seedbed.Job) float64 {
 	if j.State.Terminal() {
 		return 1
@@ -142,7 +141,7 @@ func fraction(j seedbed.Job) float64 {
 	return min(1, max(0, (float64(j.Done)+part)/float64(j.Total)))
 }
 
-// Columns is the terminal's width.
+// Columns returns the terminal's width.
 func Columns() int {
 	ws, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
 	if err != nil || ws.Col == 0 {

@@ -86,7 +86,7 @@ func (a *App) TellMessage(msg string) error {
 // asking is a call of the API that changes something; it gives what the server says of it.
 type asking func(ctx context.Context, api *client.Client, args []string) (string, error)
 
-// Told is what a command does that asks for one change.
+// Told returns what a command does that asks for one change.
 func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 	return a.Do(func(ctx context.Context, args []string) error {
 		api, err := a.Client()
@@ -162,7 +162,7 @@ func (a *App) Sure(yes bool, what, consequence string) error {
 	return nil
 }
 
-// MatchingCommand is a command that lists the objects of one kind.
+// MatchingCommand returns a command that lists the objects of one kind.
 func MatchingCommand[T any](a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [LIMIT]", Aliases: []string{"ls"}, Short: "List " + kind, Args: cobra.MaximumNArgs(1),
@@ -179,7 +179,7 @@ func MatchingCommand[T any](a *App, kind, none string, all func(*client.Client, 
 	}
 }
 
-// JobAction is a command that starts a job and follows it.
+// JobAction returns a command that starts a job and follows it.
 func (a *App) JobAction(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
 	var w WaitFlags
 	c := &cobra.Command{
@@ -200,8 +200,8 @@ func (a *App) JobAction(use, short string, args int, begin func(*client.Client, 
 	return c
 }
 
-// RemoveCommand is a command that removes what it is given the name of, and says so;
-// question and done have a %s for the name.
+// RemoveCommand returns a command that removes what it is given the name of, and says so; question
+// and done have a %s for the name.
 func (a *App) RemoveCommand(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
@@ -219,8 +219,8 @@ func (a *App) RemoveCommand(short, question, done string, remove func(*client.Cl
 	})
 }
 
-// Removal is a command that removes what its arguments name, once that is
-// confirmed; question asks with the arguments in their order.
+// Removal returns a command that removes what its arguments name, once that is confirmed; question
+// asks with the arguments in their order.
 func (a *App) Removal(use, short, question string, ask asking, names ...NameLister) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),

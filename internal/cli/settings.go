@@ -36,7 +36,7 @@ type settings struct {
 	Connections map[string]connection `yaml:"connections"`
 }
 
-// UserDir is the user's directory for Seedbed, ~/.config/seedbed.
+// UserDir returns the user's directory for Seedbed, ~/.config/seedbed.
 func (a *App) UserDir() (string, error) {
 	if dir := a.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "seedbed"), nil
@@ -78,8 +78,8 @@ func (a *App) settings() (settings, error) {
 	return s, s.checkSecret(path)
 }
 
-// settledFormat is the file's output format. A file that cannot be read is
-// told by the command, if that needs it.
+// settledFormat returns the file's output format. A file that cannot be read is told by the
+// command, if that needs it.
 func (a *App) settledFormat() string {
 	s, err := a.settings()
 	if err != nil || s.Format == "" {
@@ -88,7 +88,7 @@ func (a *App) settledFormat() string {
 	return s.Format
 }
 
-// Client is the API's client, as flags, environment and file say.
+// Client returns the API's client, as flags, environment and file say.
 func (a *App) Client() (*client.Client, error) {
 	o, err := a.Options()
 	if err != nil {
@@ -135,8 +135,7 @@ func (a *App) Options() (client.Options, error) {
 	return o, err
 }
 
-// place is the first of flags, environment, file and default that says where
-// the API is.
+// place returns the first of flags, environment, file and default that says where the API is.
 func (a *App) place(s settings) (client.Options, error) {
 	for _, from := range []struct{ name, url, socket string }{
 		{"the flags --url and --socket", a.Flags.URL, a.Flags.Socket},
@@ -177,7 +176,7 @@ func readToken(path string) (string, error) {
 	return checkToken(path, string(text))
 }
 
-// checkToken is a token without white space around it, or says that from holds none.
+// checkToken returns a token without white space around it, or says that from holds none.
 func checkToken(from, text string) (string, error) {
 	token := strings.TrimSpace(text)
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -197,7 +196,7 @@ type connection struct {
 	CA        string `yaml:"ca"`
 }
 
-// where is the connection's URL or socket.
+// where returns the connection's URL or socket.
 func (c connection) where() string {
 	if c.Socket != "" {
 		return c.Socket
@@ -205,7 +204,7 @@ func (c connection) where() string {
 	return c.URL
 }
 
-// options is how the connection is used.
+// options returns how the connection is used.
 func (c connection) options() (client.Options, error) {
 	o := client.Options{URL: c.URL, Socket: c.Socket, Token: c.Token, CA: c.CA}
 	if c.TokenFile == "" {
@@ -216,7 +215,7 @@ func (c connection) options() (client.Options, error) {
 	return o, err
 }
 
-// settingsPath is the user's configuration file.
+// settingsPath returns the user's configuration file.
 func (a *App) settingsPath() (string, error) {
 	if a.Flags.Config != "" {
 		return a.Flags.Config, nil
@@ -237,7 +236,7 @@ func (s settings) checkSecret(path string) error {
 	return nil
 }
 
-// connectionNames are those of the file, in order.
+// connectionNames returns those of the file, in order.
 func (s settings) connectionNames() []string {
 	names := make([]string, 0, len(s.Connections))
 	for name := range s.Connections {
@@ -283,8 +282,8 @@ func (a *App) changeSettings(change func(*settings) error) error {
 	return ReplaceFile(path, text)
 }
 
-// named is the connection that the flag, the environment or the file asks for;
-// explicit tells that it was the flag, and nil that it is none.
+// named returns the connection that the flag, the environment or the file asks for; explicit tells
+// that it was the flag, and nil that it is none.
 func (a *App) named(s settings) (c *connection, explicit bool, err error) {
 	name, from := a.Flags.Connection, "--connection"
 	explicit = name != ""

@@ -56,8 +56,8 @@ func (a *App) status(err error) int {
 	return exitFailed
 }
 
-// OneLine is a message without line ends and control characters: part of it
-// may come from a guest or from the far side.
+// OneLine returns a message without line ends and control characters: part of it may come from a
+// guest or from the far side.
 func OneLine(s string) string {
 	return strings.Join(strings.Fields(Printable(s)), " ")
 }

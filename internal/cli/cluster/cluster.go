@@ -1,4 +1,5 @@
-// Package cluster has the commands for the installation: its nodes, networks, tokens and certificates.
+// Package cluster has the commands for the installation: its nodes, networks, tokens and
+// certificates.
 package cluster
 
 import (
@@ -123,7 +124,7 @@ func printIssued(a *cli.App, all []mtls.Issued) error {
 	return nil
 }
 
-// checkDays refuses what no clock and no file format takes.
+// checkDays refuses a validity that clocks or file formats cannot represent.
 func checkDays(days int) error {
 	const most = 100 * 365
 	if days < 1 || days > most {

@@ -52,7 +52,7 @@ func networkPairs(n seedbed.Network) [][2]string {
 	}
 }
 
-// allowances are the names of what can be allowed.
+// allowances holds the names of what a network can allow.
 var allowances = []struct {
 	name string
 	in   func(*seedbed.Allowance) *bool
@@ -73,7 +73,7 @@ func allowed(a seedbed.Allowance) string {
 	return strings.Join(names, ", ")
 }
 
-// parseAllowance reads names; none is "none".
+// parseAllowance parses names. "none" stands for nothing allowed.
 func parseAllowance(names []string) (allow seedbed.Allowance, err error) {
 	for _, name := range names {
 		found := name == "none" && len(names) == 1

@@ -39,7 +39,7 @@ func nodeList(a *cli.App) *cobra.Command {
 	}
 }
 
-// gib is a size in GiB, to a tenth: what nodes have is no round number.
+// gib returns a size in GiB with one decimal, because the sizes of nodes are rarely round numbers.
 func gib(b seedbed.Bytes) string { return fmt.Sprintf("%.1fGiB", float64(b)/float64(seedbed.GiB)) }
 
 func nodeShow(a *cli.App) *cobra.Command {
@@ -54,7 +54,7 @@ func nodeShow(a *cli.App) *cobra.Command {
 
 func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 	worker := n.Worker
-	if worker == "" && !n.Created.IsZero() { // one that is none any more has no worker
+	if worker == "" && !n.Created.IsZero() { // a removed node has no worker
 		worker = "on the socket of the control host " + n.Name
 	}
 	pairs := [][2]string{
@@ -101,7 +101,7 @@ cluster issue). A control host adds itself.`,
 	}
 	c.Flags().StringVar(&r.Worker, "worker", "", "`URL` of its seedbed-worker for control hosts (worker.cluster_listen)")
 	c.Flags().BoolVar(&r.Cordoned, "cordoned", false, "add it cordoned")
-	_ = c.MarkFlagRequired("worker") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("worker") // the flag was added above
 	return c
 }
 
@@ -115,7 +115,7 @@ func nodeSet(a *cli.App) *cobra.Command {
 		ValidArgsFunction: a.Completion(cli.Nodes),
 	}
 	c.Flags().StringVar(&worker, "worker", "", "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name")
-	_ = c.MarkFlagRequired("worker") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("worker") // the flag was added above
 	return c
 }
 
@@ -145,7 +145,7 @@ func changeNode(ctx context.Context, a *cli.App, name string, change wire.NodeCh
 	return tellNode(a, n, done, n.Name)
 }
 
-// tellNode tells what became of a node.
+// tellNode prints what happened to a node.
 func tellNode(a *cli.App, n seedbed.NodeStatus, format string, args ...any) error {
 	if a.JSON() {
 		return a.PrintJSON(n)

@@ -69,7 +69,7 @@ func printOverview(a *cli.App, where string, o wire.Overview) {
 	a.PrintTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
 }
 
-// nodeStates are the hypervisors by state, such as "3: 2 ready, 1 away".
+// nodeStates returns the nodes by state, such as "3: 2 ready, 1 away".
 func nodeStates(nodes map[seedbed.NodeState]int) string {
 	var parts []string
 	all := 0
@@ -85,7 +85,7 @@ func nodeStates(nodes map[seedbed.NodeState]int) string {
 	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
 }
 
-// states are the instances by state, such as ": 3 running, 1 stopped".
+// states returns the instances by state, such as ": 3 running, 1 stopped".
 func states(c seedbed.Census) string {
 	var parts []string
 	for _, s := range seedbed.InstanceStates() {

@@ -75,7 +75,7 @@ func tokenAdd(a *cli.App) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&role, "role", string(seedbed.RoleViewer), "`ROLE`: viewer, operator or admin")
-	// The flag exists: it was added above.
+	// The flag was added above.
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&lasts, "expires", 0, "how long it is valid, as `DURATION`; 0: forever")
 	f.StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")

@@ -11,7 +11,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// quotaFlags bound what the instances of a token may have.
+// quotaFlags are the flags of a token's quota.
 type quotaFlags struct{ seedbed.TokenQuota }
 
 func (q *quotaFlags) add(c *cobra.Command) {
@@ -52,7 +52,7 @@ removed. Existing instances are not affected.`,
 	return c
 }
 
-// quotaLine is a quota on one line; empty for none.
+// quotaLine returns a quota on one line, or an empty string for no quota.
 func quotaLine(q seedbed.TokenQuota) string {
 	var all []string
 	if q.Instances > 0 {

@@ -44,7 +44,7 @@ is not a problem.`,
 			}
 			checks := []seedbed.Check{}
 			for _, c := range found {
-				if !slices.Contains(checks, c) { // a file of this host that its daemon looks at, too
+				if !slices.Contains(checks, c) { // the host's daemon may check the same file
 					checks = append(checks, c)
 				}
 			}
@@ -67,7 +67,7 @@ is not a problem.`,
 	return c
 }
 
-// serverChecks are what seedbedd finds, or that it does not answer.
+// serverChecks returns seedbedd's checks, or the problem that it does not answer.
 func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
 	h, err := api.Health(ctx)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 
 const gonePlane = "start seedbed-metadata on this host, or read its log"
 
-// guestPlane asks seedbed-metadata on this host how it is (its health address,
-// GET /healthz): no other daemon can tell that it has stopped.
+// guestPlane asks seedbed-metadata on this host for its health (GET /healthz at its health
+// address). No other daemon can notice that it has stopped.
 func (h host) guestPlane(ctx context.Context) []seedbed.Check {
 	const name, reportSize = "seedbed-metadata", 1 << 20
 	addr := h.config.Metadata.Health
 	gone := func(detail string) []seedbed.Check {
 		return []seedbed.Check{{Name: name, Detail: detail, Hint: gonePlane}}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*h.dial) // its own checks take a moment
+	ctx, cancel := context.WithTimeout(ctx, 4*h.dial) // its own checks take some time
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/healthz", nil)
 	if err != nil {

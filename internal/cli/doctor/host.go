@@ -20,9 +20,9 @@ import (
 	"seedbed/netcfg"
 )
 
-// host is what the doctor looks at without any daemon.
+// host is what the doctor checks without any daemon.
 type host struct {
-	file    string // the daemons' configuration, and what it says
+	file    string // the daemons' configuration, and its content
 	config  config.Config
 	problem error
 	libvirt string
@@ -37,7 +37,7 @@ func newHost(file string) host {
 		h.config = config.Default()
 	}
 	if errors.Is(h.problem, fs.ErrPermission) {
-		h.problem = nil // the daemons may read it, this user need not
+		h.problem = nil // the daemons may read it; this user does not need to
 	}
 	return h
 }
@@ -70,8 +70,8 @@ func (h host) configuration() seedbed.Check {
 	return c
 }
 
-// socket reports whether somebody answers on a unix socket. A socket that this
-// user may not open is none of the doctor's business but that it exists.
+// socket checks that a program answers on a Unix socket. For a socket that this user may not open,
+// it checks only that the socket exists.
 func (h host) socket(ctx context.Context, name, path, hint string) seedbed.Check {
 	c := seedbed.Check{Name: name, OK: true, Detail: path + " answers"}
 	d := net.Dialer{Timeout: h.dial}
@@ -108,8 +108,8 @@ func (h host) acceleration() seedbed.Check {
 	return c
 }
 
-// clock asks the kernel whether something keeps its clock right (adjtimex(2)).
-// Webhooks are refused when sender and receiver disagree.
+// clock asks the kernel whether the clock is synchronized (adjtimex(2)). Webhooks are refused when
+// the clocks of sender and receiver differ.
 func (h host) clock() seedbed.Check {
 	c := seedbed.Check{Name: "clock", OK: true, Detail: time.Now().UTC().Format(time.RFC3339)}
 	var t unix.Timex
@@ -126,7 +126,7 @@ func (h host) clock() seedbed.Check {
 	return c
 }
 
-// metadataPort tells who has the port that guests are answered on.
+// metadataPort reports which program listens on the port of the metadata service.
 func (h host) metadataPort() seedbed.Check {
 	addr := h.config.Metadata.Addr()
 	c := seedbed.Check{Name: fmt.Sprintf("port %d", addr.Port()), OK: true}

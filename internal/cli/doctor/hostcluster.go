@@ -11,7 +11,7 @@ import (
 	"seedbed/internal/mtls"
 )
 
-// certificates tell until when the other hosts take this host's certificates.
+// certificates reports until when this host's certificates are valid for the other hosts.
 func (h host) certificates() (all []seedbed.Check) {
 	c := h.config.Cluster
 	for _, p := range []struct {
@@ -25,8 +25,8 @@ func (h host) certificates() (all []seedbed.Check) {
 	return all
 }
 
-// controls reports whether seedbedd is to run on this host. One whose guest plane follows
-// others has it when its socket is there.
+// controls reports whether seedbedd should run on this host. A node whose guest plane follows other
+// hosts runs seedbedd if its socket exists.
 func (h host) controls() bool {
 	if len(h.config.Feed.Servers) == 0 {
 		return true
@@ -35,7 +35,7 @@ func (h host) controls() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// elsewhere is what is said of seedbedd on a host where it is not to run.
+// elsewhere returns the check for a host on which seedbedd does not run.
 func (h host) elsewhere() seedbed.Check {
 	return seedbed.Check{Name: "api", OK: true, Detail: "seedbedd runs on other hosts: " + strings.Join(h.config.Feed.Servers, ", "),
 		Hint: "run the doctor there too, or with --url"}

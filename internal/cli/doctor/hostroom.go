@@ -10,17 +10,17 @@ import (
 	"seedbed"
 )
 
-// leastRoom is how much the daemons' state shall have left to grow.
+// leastRoom is the free space that the daemons' state needs.
 const leastRoom = seedbed.GiB
 
-// room reports whether the daemons' state can grow: a full disk stops every job.
+// room checks that the daemons' state can grow. A full disk stops every job.
 func (h host) room() seedbed.Check {
 	dir := h.config.DataDir
 	for {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
 			break
 		}
-		dir = filepath.Dir(dir) // it is made at the first start
+		dir = filepath.Dir(dir) // it is created at the first start
 	}
 	c := seedbed.Check{Name: "room", OK: true}
 	var fs unix.Statfs_t

@@ -14,7 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// OptionFlags are the metadata options of an instance or profile.
+// OptionFlags are the flags for the metadata options of an instance or profile.
 type OptionFlags struct{ seedbed.MetadataOptions }
 
 // Add adds the flags to c.
@@ -26,7 +26,7 @@ func (o *OptionFlags) Add(c *cobra.Command) {
 	f.StringVar(&o.Tags, "instance-metadata-tags", "", "`STATE`: enabled, or disabled (no tags/instance)")
 }
 
-// addForm adds what can be said only once, at the beginning.
+// addForm adds the flag that can only be set at creation.
 func (o *OptionFlags) addForm(c *cobra.Command) {
 	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "`FORM` of the instance-id: ec2, or uuid as in PVC")
 }
@@ -34,7 +34,7 @@ func (o *OptionFlags) addForm(c *cobra.Command) {
 // Said reports whether any of the flags was given.
 func (o *OptionFlags) Said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
 
-// ServedFlags are what a guest is served, for a profile and for one instance.
+// ServedFlags are the flags for what a guest is served, of a profile or of one instance.
 type ServedFlags struct {
 	UserData, vendorData string
 	VendorInUser         bool
@@ -55,7 +55,7 @@ func (s *ServedFlags) Add(c *cobra.Command) {
 	s.Options.addForm(c)
 }
 
-// Documents reads the two files; nil for what is not said.
+// Documents reads the two files. It returns nil for a flag that was not given.
 func (s *ServedFlags) Documents(a *cli.App) (user, vendor []byte, err error) {
 	if s.UserData == "-" && s.vendorData == "-" {
 		return nil, nil, cli.Usagef("--user-data and --vendor-data cannot both be standard input")
@@ -71,7 +71,7 @@ func (s *ServedFlags) Documents(a *cli.App) (user, vendor []byte, err error) {
 	return user, vendor, err
 }
 
-// Params adds what is said to the params of a request.
+// Params adds the given flags to the parameters of a request.
 func (s *ServedFlags) Params(a *cli.App, c *cobra.Command, params map[string]any) error {
 	user, vendor, err := s.Documents(a)
 	if err != nil {
@@ -114,13 +114,13 @@ func (s *ServedFlags) Params(a *cli.App, c *cobra.Command, params map[string]any
 	return nil
 }
 
-// setDocument makes a param of a document, in base64 where JSON cannot carry it.
+// setDocument adds a document to the parameters, in base64 if it is not UTF-8.
 func setDocument(params map[string]any, name string, doc []byte) {
 	if utf8.Valid(doc) {
 		params[name] = string(doc)
 		return
 	}
-	params[name+"_base64"] = doc // encoding/json writes bytes so
+	params[name+"_base64"] = doc // encoding/json encodes bytes in base64
 }
 
 // ParseTags parses tags given as KEY=VALUE.
@@ -139,7 +139,7 @@ func ParseTags(args []string) (map[string]string, error) {
 	return tags, nil
 }
 
-// OptionPairs show every option, with its default where nothing was said.
+// OptionPairs returns every option, with its default if it is not set.
 func OptionPairs(o seedbed.MetadataOptions) [][2]string {
 	o = o.WithDefaults(seedbed.MetadataOptions{})
 	return [][2]string{
@@ -148,7 +148,7 @@ func OptionPairs(o seedbed.MetadataOptions) [][2]string {
 	}
 }
 
-// OptionLine is what differs from the defaults, on one line.
+// OptionLine returns the options that differ from the defaults, on one line.
 func OptionLine(o seedbed.MetadataOptions) string {
 	def := OptionPairs(seedbed.MetadataOptions{})
 	var said []string

@@ -15,8 +15,8 @@ import (
 	"seedbed/internal/cli"
 )
 
-// ParamFlags are the values of params: of a file, over which those of the command
-// line count, and what is asked for.
+// ParamFlags are the flags for the values of parameters. Values of the command line override those
+// of the file, and missing values can be prompted for.
 type ParamFlags struct {
 	given       []string
 	file        string
@@ -31,7 +31,7 @@ func (p *ParamFlags) Add(c *cobra.Command) {
 	f.BoolVar(&p.Interactive, "interactive", false, "ask for declared parameters without a value; secrets are not echoed")
 }
 
-// Values are the params that are given.
+// Values returns the given parameters.
 func (p *ParamFlags) Values(a *cli.App) (map[string]any, error) {
 	params := map[string]any{}
 	if p.file != "" {
@@ -56,7 +56,7 @@ func (p *ParamFlags) Values(a *cli.App) (map[string]any, error) {
 	return params, nil
 }
 
-// paramOf is a value of YAML as JSON has it.
+// paramOf converts a value from YAML to its JSON form.
 func paramOf(v any) (any, error) {
 	switch v := v.(type) {
 	case string, bool, int64, float64, nil:
@@ -83,8 +83,8 @@ func paramOf(v any) (any, error) {
 	return nil, cli.Usagef("%T is not a valid parameter value", v)
 }
 
-// Complete asks for the params that are declared and have no value: for each one
-// that is required, and each without a default, which return leaves out.
+// Complete prompts for the declared parameters that have no value: each required one, and each one
+// without a default. An empty answer leaves out one that is not required.
 func (p *ParamFlags) Complete(a *cli.App, declared []seedbed.Param, params map[string]any) error {
 	if !p.Interactive {
 		return nil
@@ -106,7 +106,7 @@ func (p *ParamFlags) Complete(a *cli.App, declared []seedbed.Param, params map[s
 	return nil
 }
 
-// Declared holds the params that a profile declares.
+// Declared returns the parameters that a profile declares, if they are needed for prompts.
 func (p *ParamFlags) Declared(ctx context.Context, api *client.Client, profile string) ([]seedbed.Param, error) {
 	if !p.Interactive {
 		return nil, nil
@@ -115,7 +115,7 @@ func (p *ParamFlags) Declared(ctx context.Context, api *client.Client, profile s
 	return made.Params, err
 }
 
-// Lines are params as key=value, in order.
+// Lines returns parameters as key=value, in order.
 func Lines(params map[string]any) ([]string, error) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -128,7 +128,7 @@ func Lines(params map[string]any) ([]string, error) {
 	return all, nil
 }
 
-// parseParams makes the params of a request from key=value arguments.
+// parseParams parses key=value arguments into the parameters of a request.
 func parseParams(args []string) (map[string]any, error) {
 	params := map[string]any{}
 	for _, arg := range args {

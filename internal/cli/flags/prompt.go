@@ -15,16 +15,16 @@ import (
 	"seedbed/internal/cli"
 )
 
-// prompter asks for values, on standard input.
+// prompter prompts for values and reads them from standard input.
 type prompter struct {
 	a  *cli.App
 	in *bufio.Reader
-	// quiet has what is typed not shown until it is called again; nil where the
-	// input is no terminal, which shows nothing.
+	// quiet turns off, or on again, the terminal's echo of what is typed. It is nil if the input is
+	// not a terminal.
 	quiet func(hidden bool) error
 }
 
-// newPrompter asks on the program's input. What it hides must be shown again: close.
+// newPrompter returns a prompter for the program's input. Its close restores the terminal's echo.
 func newPrompter(a *cli.App) *prompter {
 	p := &prompter{a: a, in: bufio.NewReader(a.In)}
 	if f, ok := a.In.(*os.File); ok && cli.IsTerminal(f) {
@@ -39,7 +39,7 @@ func (p *prompter) close() {
 	}
 }
 
-// echo has a terminal show what is typed, or not (termios(3)).
+// echo turns a terminal's echo on or off (termios(3)).
 func echo(fd int, on bool) error {
 	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
@@ -52,8 +52,8 @@ func echo(fd int, on bool) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, state)
 }
 
-// param asks for the value of a param until one is fit; empty is none, for one
-// that is not required.
+// param prompts for a parameter until the value is valid. An empty answer means no value, which is
+// valid unless the parameter is required.
 func (p *prompter) param(d seedbed.Param) (string, error) {
 	for {
 		fmt.Fprint(p.a.Err, question(d))
@@ -92,10 +92,10 @@ func question(d seedbed.Param) string {
 	return q + ": "
 }
 
-// errNoInput is why nothing more can be asked.
+// errNoInput is the error at the end of the input.
 var errNoInput = errors.New("the input has ended")
 
-// line reads a line.
+// line reads a line. With hidden, the terminal does not show it.
 func (p *prompter) line(hidden bool) (string, error) {
 	if hidden && p.quiet != nil {
 		if err := p.quiet(true); err != nil {
@@ -116,7 +116,7 @@ func (p *prompter) line(hidden bool) (string, error) {
 	return strings.TrimRight(text, "\r\n"), nil
 }
 
-// paramLine is a value as text.
+// paramLine returns a value as text.
 func paramLine(v any) (string, error) {
 	switch v := v.(type) {
 	case string:

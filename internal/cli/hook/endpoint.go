@@ -58,12 +58,12 @@ once; "endpoint show" prints the public key that verifies v1a.`,
 	f.BoolVar(&r.Insecure, "insecure", false, "allow plain http to any address")
 	f.StringSliceVar(&r.Sign, "sign", nil, "signature `VERSION`: v1 (the default) or v1a (repeatable)")
 	f.StringVar(&file, "secret-file", "", "`FILE` with the receiver's own secret, or a private key for v1a (default: generated)")
-	_ = c.MarkFlagRequired("event") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("event") // the flag was added above
 	return c
 }
 
-// tellEndpointSecret prints a secret that the server has drawn, and not the given
-// one, which was in a file.
+// tellEndpointSecret prints a secret that the server has generated. It does not print a given
+// secret, which the caller has in a file.
 func tellEndpointSecret(a *cli.App, made wire.NewEndpoint, file, given, what string) error {
 	drawn := strings.TrimPrefix(made.Secret, "whsec_") != strings.TrimPrefix(given, "whsec_")
 	if file != "" {

@@ -63,7 +63,7 @@ func endpointDeliveries(a *cli.App) *cobra.Command {
 	return c
 }
 
-// outcome is what came of the last attempt, and when the next one is.
+// outcome returns the result of the last attempt, and the time of the next.
 func outcome(a *cli.App, o seedbed.Outgoing) string {
 	text := o.Error
 	if text == "" && o.Status != 0 {
@@ -129,11 +129,11 @@ receiver can ignore those that it has. TIME is a date and time such as
 	}
 	c.Flags().StringVar(&since, "since", "", "`TIME`, or a duration before now")
 	c.Flags().BoolVar(&missed, "missed", false, "only events that were not delivered")
-	_ = c.MarkFlagRequired("since") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("since") // the flag was added above
 	return c
 }
 
-// past reads a time, or a duration before now.
+// past parses a time, or a duration before now.
 func past(a *cli.App, s string) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return a.Now().Add(-d), nil

@@ -113,7 +113,7 @@ func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
 	return nil
 }
 
-// secretFile is where the secret of a hook is saved. The name was checked.
+// secretFile returns the path of a hook's saved secret. The caller has checked the name.
 func secretFile(a *cli.App, hook string) (string, error) {
 	dir, err := a.UserDir()
 	if err != nil {

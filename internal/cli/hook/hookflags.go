@@ -47,7 +47,7 @@ func (h *hookFlags) add(c *cobra.Command) {
 	f.BoolVar(&h.keepPayload, "keep-payload", false, "store the bodies with the deliveries, for redelivery")
 }
 
-// fill puts all flags into a request.
+// fill sets a request's fields from all flags.
 func (h *hookFlags) fill(r *wire.HookRequest) (err error) {
 	r.Profiles, r.Actions, r.Tolerance, r.Subjects = h.profiles, h.actions, h.tolerance, h.subjects
 	r.Rate, r.Concurrency, r.Instances, r.Creates, r.KeepPayload = h.rate, h.concurrency, h.instances, h.creates, h.keepPayload
@@ -82,7 +82,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// orFile is the text, or the content of the file that it names with @.
+// orFile returns the text or, if it begins with @, the content of the file that it names.
 func orFile(text string) (string, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		content, err := cli.ReadBounded(name, 64*seedbed.KiB)
@@ -103,7 +103,7 @@ func readForm(file string) (*seedbed.HookForm, error) {
 	return &form, config.Decode(file, text, &form)
 }
 
-// change is what the flags that were given change.
+// change returns the change that the given flags ask for.
 func (h *hookFlags) change(c *cobra.Command) (ch wire.HookChange, err error) {
 	var r wire.HookRequest
 	if err := h.fill(&r); err != nil {

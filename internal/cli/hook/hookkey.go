@@ -16,7 +16,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// keyFlags are what a new key of a hook is, beside its secret.
+// keyFlags are the flags for a new key of a hook, except its secret.
 type keyFlags struct{ id, notBefore, notAfter string }
 
 func (k *keyFlags) add(c *cobra.Command) {
@@ -68,7 +68,7 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 				return err
 			}
 			file := ""
-			if !noSave && key.Secret == "" && !key.NotBefore.After(a.Now()) { // one that is to come would be used at once
+			if !noSave && key.Secret == "" && !key.NotBefore.After(a.Now()) { // a saved key that is not valid yet would be used at once
 				if file, err = secretFile(a, args[0]); err != nil {
 					return fmt.Errorf("%w; --no-save only prints the secret", err)
 				}
@@ -149,7 +149,7 @@ func hookKeyRemove(a *cli.App) *cobra.Command {
 	return c
 }
 
-// hookKeys are the keys of the hook that the first argument names.
+// hookKeys lists the keys of the hook that the first argument names.
 func hookKeys(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	h, err := api.Hook(ctx, args[0])
 	return cli.Each(h.Keys, func(k seedbed.HookKey) string { return k.ID }), err

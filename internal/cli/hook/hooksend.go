@@ -21,7 +21,7 @@ import (
 
 const (
 	defaultHookURL = "http://127.0.0.1:7371"
-	// maxPayload is far above what any receiver takes.
+	// maxPayload is far larger than any receiver accepts.
 	maxPayload  = 16 * seedbed.MiB
 	sendTimeout = 30 * time.Second
 )
@@ -64,7 +64,7 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 	f.StringVar(&s.id, "id", "", "webhook `ID`; the same ID means the same webhook (default: generated)")
 	f.BoolVar(&s.Wait, "wait", false, "wait until the job ends")
 	s.AddTimeout(c)
-	_ = c.MarkFlagRequired("data") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("data") // the flag was added above
 	return c
 }
 
@@ -103,7 +103,7 @@ func send(ctx context.Context, a *cli.App, s hookSend) error {
 	return a.Follow(ctx, api, string(receipt.Job), s.Timeout, false)
 }
 
-// secret is the text of the hook's secret.
+// secret returns the text of the hook's secret.
 func secret(a *cli.App, s hookSend) (string, error) {
 	if s.settings.Scheme == seedbed.SchemeNone {
 		return "", nil
@@ -119,7 +119,7 @@ func secret(a *cli.App, s hookSend) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// secretFrom is the file that holds it.
+// secretFrom returns the path of the file with the secret.
 func secretFrom(a *cli.App, s hookSend) (string, error) {
 	if s.secretFile != "" {
 		return s.secretFile, nil
@@ -140,7 +140,7 @@ func deliver(ctx context.Context, a *cli.App, s hookSend, secret string, body []
 	req.Header.Set("Content-Type", "application/json")
 	signed, err := signature.Headers(s.settings, secret, s.id, now, body)
 	if err != nil {
-		file, _ := secretFrom(a, s) // it was read from there
+		file, _ := secretFrom(a, s) // it has been read from there
 		return seedbed.Receipt{}, fmt.Errorf("%s: %w", file, err)
 	}
 	for name, value := range signed {
@@ -190,7 +190,7 @@ func printReceipt(a *cli.App, s hookSend, r seedbed.Receipt, answer []byte) erro
 	return nil
 }
 
-// refusal is the error for an answer other than 202.
+// refusal returns the error for an answer other than 202.
 func refusal(resp *http.Response, answer []byte) error {
 	var p struct {
 		Detail string `json:"detail"`

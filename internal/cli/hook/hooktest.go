@@ -56,11 +56,11 @@ where body is JSON or a string, or only the body.`,
 	f.StringVar(&file, "file", "", "`FILE` with the webhook")
 	f.StringVar(&when, "when", "", "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own")
 	f.StringVar(&mapping, "mapping", "", "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own")
-	_ = c.MarkFlagRequired("file") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("file") // the flag was added above
 	return c
 }
 
-// sampleOf reads a webhook with its headers, or else takes the text for the body.
+// sampleOf parses a webhook with its headers. If text is not one, it is taken for the body.
 func sampleOf(text []byte) seedbed.Sample {
 	var whole struct {
 		Headers map[string]string `json:"headers"`
@@ -105,7 +105,7 @@ func tellTrial(a *cli.App, t seedbed.Trial) error {
 	return nil
 }
 
-// requestPairs show how the job of a request is to be run, where it says so.
+// requestPairs returns the options of a request's job that are set.
 func requestPairs(r seedbed.Request) [][2]string {
 	var pairs [][2]string
 	add := func(name, value string, said bool) {

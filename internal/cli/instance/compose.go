@@ -74,7 +74,7 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 	return c
 }
 
-// composed follows the job to its end, and tells where the instance is.
+// composed follows the job to its end, and prints the instance's address.
 func composed(ctx context.Context, a *cli.App, api *client.Client, task client.Task, name string, w *cli.WaitFlags) error {
 	if err := a.Follow(ctx, api, task.ID, w.Timeout, false); err != nil || a.JSON() || a.Flags.Quiet {
 		return err

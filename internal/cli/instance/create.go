@@ -93,7 +93,7 @@ A file keeps a secret off the command line, which other users can see.`,
 	return c
 }
 
-// freshFlags are what is said of a new instance beside what it is made from.
+// freshFlags are the flags for a new instance that do not say what it is made from.
 type freshFlags struct {
 	hold, protect bool
 	userData      string
@@ -117,7 +117,7 @@ func (f *freshFlags) fill(c *cobra.Command, req *seedbed.Request) {
 	}
 }
 
-// tellAddress says where a new instance is.
+// tellAddress prints the address of a new instance.
 func tellAddress(ctx context.Context, a *cli.App, api *client.Client, name string) error {
 	i, err := api.Instance(ctx, name)
 	if err != nil {

@@ -62,7 +62,8 @@ func vmList(a *cli.App) *cobra.Command {
 	return c
 }
 
-// standing is an instance's state, with what keeps it from being treated as others.
+// standing returns an instance's state, and what distinguishes it from other instances in that
+// state.
 func standing(i seedbed.Instance) string {
 	state := string(i.State)
 	if i.Held {

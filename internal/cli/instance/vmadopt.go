@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// vmAdopt takes a domain over, or says what keeps it from that.
+// vmAdopt returns the command that adopts a domain, or prints what prevents that.
 func vmAdopt(a *cli.App) *cobra.Command {
 	var req seedbed.AdoptRequest
 	var w cli.WaitFlags
@@ -92,7 +92,7 @@ func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name s
 	return seedbed.Errorf(seedbed.ErrConflict, "it cannot be adopted: %s", strings.Join(d.Problems, "; "))
 }
 
-// vmAdoptable lists the domains that are nobody's instances.
+// vmAdoptable returns the command that lists the domains that belong to no instance.
 func vmAdoptable(a *cli.App) *cobra.Command {
 	node := ""
 	c := &cobra.Command{

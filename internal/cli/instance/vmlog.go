@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// followEvery is how often a console is looked at.
+// followEvery is the interval at which a console is read.
 const followEvery = time.Second
 
 func vmLog(a *cli.App) *cobra.Command {
@@ -54,13 +54,13 @@ func vmLog(a *cli.App) *cobra.Command {
 	f.Var(cli.NewSize(&tail), "tail", "how much of the end to read")
 	f.BoolVar(&raw, "raw", false, "pass the guest's control characters to the terminal")
 	f.BoolVarP(&follow, "follow", "f", false, "follow the output until interrupted")
-	// A log has no JSON form: its -f is to follow, as that of tail.
+	// A log has no JSON form. Its -f means follow, as in tail.
 	f.StringVar(&a.Flags.Format, "format", "", "has no effect here")
-	_ = f.MarkHidden("format") // the flag exists: it was added above
+	_ = f.MarkHidden("format") // the flag was added above
 	return c
 }
 
-// followText writes what comes after old until ctx ends.
+// followText writes the text that is added after old, until ctx ends.
 func followText(ctx context.Context, look func(context.Context) ([]byte, error), every time.Duration, old []byte, w io.Writer) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -84,7 +84,7 @@ func followText(ctx context.Context, look func(context.Context) ([]byte, error),
 	}
 }
 
-// lastLines is the end of text with at most n lines; 0 means all.
+// lastLines returns the last n lines of text, or all lines if n is 0.
 func lastLines(text []byte, n int) []byte {
 	if n == 0 {
 		return text
@@ -96,12 +96,12 @@ func lastLines(text []byte, n int) []byte {
 	return text[at+1:]
 }
 
-// added is what now has after old, both being ends of one growing text: what
-// follows the longest end of old that now starts with. It takes linear time
-// whatever the guest wrote (Knuth, Morris, Pratt).
+// added returns what now has after old. Both are ends of one growing text, so the result follows
+// the longest end of old with which now starts. It takes linear time, whatever the guest wrote
+// (Knuth, Morris, Pratt).
 func added(old, now []byte) []byte {
 	old = old[max(0, len(old)-len(now)):]
-	border := make([]int, len(now)) // of each prefix of now: its longest proper end that is also its start
+	border := make([]int, len(now)) // for each prefix of now, the length of its longest proper suffix that is also a prefix
 	extend := func(k int, c byte) int {
 		for k > 0 && (k == len(now) || now[k] != c) {
 			k = border[k-1]

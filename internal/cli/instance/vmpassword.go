@@ -46,8 +46,8 @@ key is not sent anywhere.`,
 	return c
 }
 
-// decryptPassword undoes what the guest did, as "nova get-password": base64 of
-// RSA with PKCS #1 v1.5 padding.
+// decryptPassword decrypts a password as "nova get-password" does: base64 of RSA with PKCS #1 v1.5
+// padding.
 func decryptPassword(encrypted, file string) (string, error) {
 	text, err := cli.ReadBounded(file, 64*seedbed.KiB)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// powerFlags say how an instance is switched off.
+// powerFlags are the flags that say how an instance is switched off.
 type powerFlags struct {
 	force, soft bool
 	grace       time.Duration

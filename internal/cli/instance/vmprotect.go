@@ -14,7 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// vmProtect protects an instance, or takes the protection away.
+// vmProtect returns the command that protects an instance, or removes the protection.
 func vmProtect(a *cli.App, on bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: "protect NAME", Short: "Require the name to be typed again before remove or rebuild", Args: cobra.ExactArgs(1),
@@ -39,8 +39,8 @@ and the cleanup skips the instance.`,
 	return c
 }
 
-// askName asks whether the instance may be removed or rebuilt: its disks go with
-// that. For one that is protected it asks for the name, which it gives back.
+// askName asks for confirmation to remove or rebuild the instance, which deletes its disks. For a
+// protected instance it asks for the name, and returns it.
 func askName(ctx context.Context, a *cli.App, api *client.Client, name, what string) (string, error) {
 	if !a.Terminal {
 		doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]

@@ -82,7 +82,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 	return c
 }
 
-// tellPlan tells what a request would make; an error when it would be refused.
+// tellPlan prints what a request would make. It returns an error if the request would be refused.
 func tellPlan(ctx context.Context, a *cli.App, api *client.Client, req seedbed.Request) error {
 	p, err := api.Plan(ctx, req)
 	if err != nil {

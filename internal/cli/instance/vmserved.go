@@ -33,7 +33,7 @@ take effect immediately, even while it runs.`,
 	return c
 }
 
-// changed is the instance after a change, or as it is when none is asked for.
+// changed returns the instance after a change, or unchanged if asked is false.
 func changed(ctx context.Context, a *cli.App, name string, asked bool, change wire.InstanceChange) (seedbed.Instance, error) {
 	api, err := a.Client()
 	if err != nil {
@@ -79,7 +79,7 @@ KEY- removes one.`,
 	}
 }
 
-// spotFlags are a notice of interruption.
+// spotFlags are the flags for a spot notice.
 type spotFlags struct {
 	at               map[string]*string // by action
 	rebalance, clear bool
@@ -119,7 +119,7 @@ is in RFC 3339 form, or relative to now such as +2m.`,
 	return c
 }
 
-// notice is the one that the flags make of the one before.
+// notice returns the notice that the flags make of the previous one.
 func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot, asked bool, err error) {
 	var next seedbed.Spot
 	if was != nil {
@@ -155,7 +155,7 @@ func spotPairs(a *cli.App, s *seedbed.Spot) [][2]string {
 	return [][2]string{{"action", s.Action}, {"time", a.Moment(s.Time)}, {"rebalance", a.Moment(s.Rebalance)}}
 }
 
-// spotLine is a notice on one line.
+// spotLine returns a notice on one line.
 func spotLine(a *cli.App, s *seedbed.Spot) string {
 	if s == nil {
 		return ""
@@ -170,7 +170,7 @@ func spotLine(a *cli.App, s *seedbed.Spot) string {
 	return strings.Join(said, "; ")
 }
 
-// instance is the instance of that name, and the client that found it.
+// instance returns the instance of that name, and the client that found it.
 func instance(ctx context.Context, a *cli.App, name string) (seedbed.Instance, error) {
 	api, err := a.Client()
 	if err != nil {

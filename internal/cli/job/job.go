@@ -91,7 +91,7 @@ func jobPairs(a *cli.App, j seedbed.Job) [][2]string {
 	}
 }
 
-// printHistory prints the events that there are, page by page.
+// printHistory prints the existing events of a job, page by page.
 func printHistory(ctx context.Context, a *cli.App, api *client.Client, id string) error {
 	var (
 		after int64

@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/cli"
 )
 
-// followAll shows the events of all jobs behind a place as they come; in JSON a
-// line each. To be interrupted, or for the time to be over, is how it ends.
+// followAll prints the events of all jobs after a place, as they come. In JSON it prints one event
+// per line. It returns without an error when it is interrupted or its time has passed.
 func followAll(ctx context.Context, a *cli.App, api *client.Client, after int64, timeout time.Duration) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {

@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// logsWait is how long the API may hold its answer back until there is more.
+// logsWait is how long the API may wait for new lines before it answers.
 const logsWait = 20 * time.Second
 
 func jobLogs(a *cli.App) *cobra.Command {
@@ -53,13 +53,13 @@ missing. As JSON, each line of output is an object on a line.`,
 	}
 	c.Flags().StringVar(&stage, "stage", "", "only the output of this `STAGE`")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow the output until the job ends")
-	// Its -f is to follow, as that of tail.
+	// Its -f means follow, as in tail.
 	c.Flags().StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
 	return c
 }
 
-// printOutput prints one line of a job's output. What the command wrote may hold
-// control characters, which a terminal must not get.
+// printOutput prints one line of a job's output. The command may have written control characters,
+// which must not reach a terminal.
 func printOutput(a *cli.App, l seedbed.JobOutput) error {
 	if a.JSON() {
 		return json.NewEncoder(a.Out).Encode(l)

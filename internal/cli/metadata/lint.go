@@ -53,7 +53,7 @@ its schema. The exit status is 1 if there is a finding.`,
 	return c
 }
 
-// fetchMetadata is what the instance would get; ok is false where it would get 404.
+// fetchMetadata returns what the instance would get. ok is false if it would get 404.
 func fetchMetadata(ctx context.Context, api *client.Client, vm, path string) (body []byte, ok bool, err error) {
 	body, err = api.Metadata(ctx, vm, path)
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -83,7 +83,7 @@ func printFindings(a *cli.App, vm string, findings []finding) error {
 	return nil
 }
 
-// finding is one thing that would make a guest stumble.
+// finding is a problem that a guest would have with its metadata.
 type finding struct {
 	Path    string `json:"path"`
 	Problem string `json:"problem"`
@@ -92,7 +92,8 @@ type finding struct {
 // linter reads a guest's metadata as cloud-init does.
 type linter struct {
 	fetch func(ctx context.Context, path string) (body []byte, ok bool, err error)
-	// schema gives the complaints of cloud-init's own schema about a cloud-config; nil where cloud-init is not installed.
+	// schema returns the errors of a cloud-config according to cloud-init's own schema. It is nil
+	// if cloud-init is not installed.
 	schema   func(ctx context.Context, config []byte) ([]string, error)
 	findings []finding
 	visited  int
@@ -102,7 +103,7 @@ func (l *linter) find(path, format string, args ...any) {
 	l.findings = append(l.findings, finding{path, fmt.Sprintf(format, args...)})
 }
 
-// options finds those under which cloud-init's datasource gets nothing.
+// options finds the options with which cloud-init's datasource gets nothing.
 func (l *linter) options(o seedbed.MetadataOptions, dialect string) {
 	o = o.WithDefaults(seedbed.MetadataOptions{})
 	if o.Endpoint == seedbed.MetadataDisabled {
@@ -140,9 +141,8 @@ func (l *linter) ec2(ctx context.Context) error {
 	return l.document(ctx, ec2Root+"user-data", false)
 }
 
-// crawl walks a listing as cloudinit/sources/helpers/ec2.py does: a line that
-// ends in a slash is a directory, "N=text" the directory of a key, and all else
-// a leaf.
+// crawl walks a listing as cloudinit/sources/helpers/ec2.py does. A line that ends in a slash is a
+// directory, "N=text" is the directory of a key, and any other line is a leaf.
 func (l *linter) crawl(ctx context.Context, dir string, depth int) error {
 	if l.visited++; depth > maxDepth || l.visited > maxLeaves {
 		return fmt.Errorf("the metadata does not end at %s", dir)
@@ -184,7 +184,7 @@ func (l *linter) crawl(ctx context.Context, dir string, depth int) error {
 		}
 		if strings.HasSuffix(entry, "/") {
 			err = l.crawl(ctx, dir+entry, depth+1)
-		} else if !strings.HasSuffix(entry, "security-credentials") { // which cloud-init never asks for
+		} else if !strings.HasSuffix(entry, "security-credentials") { // cloud-init never asks for it
 			err = l.leaf(ctx, dir+entry)
 		}
 		if err != nil {
@@ -194,7 +194,8 @@ func (l *linter) crawl(ctx context.Context, dir string, depth int) error {
 	return nil
 }
 
-// amazonZone is what Debian's and Ubuntu's mirrors are chosen by (cloudinit/distros, _get_package_mirror_info).
+// amazonZone matches the zones by which Debian's and Ubuntu's mirrors are chosen
+// (cloudinit/distros, _get_package_mirror_info).
 var amazonZone = regexp.MustCompile(`^[a-z][a-z]-(?:[a-z]+-)+[0-9][a-z]$`)
 
 func (l *linter) leaf(ctx context.Context, at string) error {
@@ -228,7 +229,7 @@ func isAddress(s string) bool {
 	return err == nil && a.Is4()
 }
 
-// openStack reads what DataSourceOpenStack does, in its newest version.
+// openStack reads what DataSourceOpenStack reads, in its newest version.
 func (l *linter) openStack(ctx context.Context) error {
 	const root = "/openstack/latest/"
 	if listing, ok, err := l.fetch(ctx, "/openstack"); err != nil {
@@ -260,8 +261,8 @@ func (l *linter) openStack(ctx context.Context) error {
 	return l.document(ctx, root+"user_data", false)
 }
 
-// noCloud reads what DataSourceNoCloudNet does. A file that answers 404 costs
-// the guest 10 s, so each must be there.
+// noCloud reads what DataSourceNoCloudNet reads. A 404 costs the guest 10 s, so each file must
+// exist.
 func (l *linter) noCloud(ctx context.Context) error {
 	const root = "/nocloud/"
 	body, ok, err := l.fetch(ctx, root+"meta-data")

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	maxCommon     = seedbed.MiB      // of a document that all agents take
-	maxUnpacked   = 64 * seedbed.MiB // of one that was compressed
+	maxCommon     = seedbed.MiB      // of a document for any agent
+	maxUnpacked   = 64 * seedbed.MiB // of a document that was compressed
 	schemaTimeout = 30 * time.Second
 	schemaLines   = 20
 	schemaWidth   = 500
@@ -35,7 +35,7 @@ const (
 	maxNesting    = 4
 )
 
-// document checks user-data or vendor-data. Where it must be there, 404 is a finding.
+// document checks user-data or vendor-data. If needed is set, 404 is a finding.
 func (l *linter) document(ctx context.Context, at string, needed bool) error {
 	body, ok, err := l.fetch(ctx, at)
 	switch {
@@ -52,16 +52,18 @@ func (l *linter) document(ctx context.Context, at string, needed bool) error {
 	return l.content(ctx, at, body)
 }
 
-// starts are those of documents that cloud-init takes (cloudinit/handlers/__init__.py, INCLUSION_TYPES_MAP).
+// starts holds the beginnings of the documents that cloud-init accepts
+// (cloudinit/handlers/__init__.py, INCLUSION_TYPES_MAP).
 var starts = []string{
 	"#include", "#include-once", "#!", "#cloud-config", "#upstart-job", "#part-handler", "#cloud-boothook",
 	"#cloud-config-archive", "#cloud-config-jsonp", "## template: jinja", "## template:jinja",
 }
 
-// windows begins a document that is for cloudbase-init alone (cloudbaseinit/plugins/common/userdatautils.py).
+// windows matches the beginning of a document that is only for cloudbase-init
+// (cloudbaseinit/plugins/common/userdatautils.py).
 var windows = regexp.MustCompile(`^(?:rem cmd\s|#ps1(?:_sysnative|_x86)?\s|<(?:script|powershell)>)`)
 
-// base64Form is a document of nothing but base64 on one line.
+// base64Form matches a document that is one line of base64.
 var base64Form = regexp.MustCompile(`^[A-Za-z0-9+/]+={0,2}$`)
 
 // content checks a document of any kind.
@@ -164,7 +166,7 @@ func (l *linter) part(ctx context.Context, at, kind, encoding string, r io.Reade
 	return nil
 }
 
-// config checks a cloud-config: that it is a YAML mapping, and by cloud-init's schema.
+// config checks that a cloud-config is a YAML mapping, and checks it with cloud-init's schema.
 func (l *linter) config(ctx context.Context, at string, body []byte) error {
 	var doc any
 	if err := yaml.Unmarshal(body, &doc); err != nil {
@@ -185,7 +187,8 @@ func (l *linter) config(ctx context.Context, at string, body []byte) error {
 	return err
 }
 
-// schemaBy asks the cloud-init that is installed as tool, if it is.
+// schemaBy returns a function that checks a cloud-config with the schema of the cloud-init
+// installed as tool.
 func schemaBy(tool string) func(context.Context, []byte) ([]string, error) {
 	return func(ctx context.Context, config []byte) ([]string, error) {
 		dir, err := os.MkdirTemp("", "seedbed-lint-")
@@ -195,7 +198,7 @@ func schemaBy(tool string) func(context.Context, []byte) ([]string, error) {
 		defer os.RemoveAll(dir)
 		file := filepath.Join(dir, "user-data")
 		if !bytes.HasPrefix(config, []byte("#cloud-config")) {
-			config = append([]byte("#cloud-config\n"), config...) // a part has its kind in its header
+			config = append([]byte("#cloud-config\n"), config...) // the kind of a part is in its header
 		}
 		if err := os.WriteFile(file, config, 0o600); err != nil {
 			return nil, err
@@ -211,7 +214,8 @@ func schemaBy(tool string) func(context.Context, []byte) ([]string, error) {
 	}
 }
 
-// complaints are what cloud-init says of the file, without what it says of every file.
+// complaints returns cloud-init's messages about a file, without those that it prints for every
+// file.
 func complaints(text, file string) (all []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.ReplaceAll(line, file, "the document"))

@@ -25,7 +25,7 @@ func MetadataCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-// roots are where the trees of the dialects begin.
+// roots are the paths at which the dialects' trees begin.
 var roots = map[string][]string{
 	"ec2":       {"/latest/meta-data/", "/latest/dynamic/", "/latest/user-data"},
 	"openstack": {"/openstack/latest/"},
@@ -66,7 +66,7 @@ instance's datasource.`,
 	return c
 }
 
-// dialectOf is the one that is asked for, or that the instance's datasource reads.
+// dialectOf returns the requested dialect, or the one that the instance's datasource reads.
 func dialectOf(ctx context.Context, a *cli.App, api *client.Client, vm, asked string) (string, error) {
 	if asked != "" {
 		if roots[asked] == nil {
@@ -122,18 +122,18 @@ type walk struct {
 	leaves [][2]string
 }
 
-// The tree has far less of both.
+// These bounds are far larger than any real tree.
 const (
 	maxDepth  = 10
 	maxLeaves = 1000
 )
 
-// visit reads one path: a listing when it ends in a slash, else a leaf. Only
-// the roots may be missing, as user-data is where there is none.
+// visit reads one path: a listing if it ends in a slash, and otherwise a leaf. Only the roots may
+// be missing, such as user-data if none is set.
 func (w *walk) visit(ctx context.Context, path string, depth int) error {
 	body, err := w.api.Metadata(ctx, w.vm, path)
 	if errors.Is(err, seedbed.ErrNotFound) && depth == 0 {
-		// Either the path or the instance: only the latter is an error.
+		// Either the path or the instance does not exist. Only the latter is an error.
 		_, err := w.api.Instance(ctx, w.vm)
 		return err
 	}

@@ -37,8 +37,8 @@ type bundleSigner struct {
 	Value []byte `json:"value"`
 }
 
-// signed is what a signature is over: the content in RFC 8785's form, so that
-// white space and the order of members do not count.
+// signed returns what a signature is over: the content in RFC 8785's form, so that white space and
+// the order of members do not count.
 func (b bundle) signed() ([]byte, error) {
 	canonical := b.Catalogue.Clone()
 	if err := canonical.Canonicalize(); err != nil {
@@ -63,7 +63,7 @@ func parseBundle(name string, text []byte) (b bundle, err error) {
 	return b, nil
 }
 
-// format is the bundle as it is written.
+// format returns the bundle as it is written.
 func (b bundle) format() ([]byte, error) {
 	text, err := jsonv2.Marshal(b, jsontext.WithIndent("  "), jsonv2.Deterministic(true))
 	return append(text, '\n'), err
@@ -97,7 +97,7 @@ func (b bundle) verify(name string, key ed25519.PublicKey) error {
 	return nil
 }
 
-// fingerprint is a public key for people.
+// fingerprint returns a public key for people.
 func fingerprint(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
 
 // readPEM reads the one PEM block of that type in a file.

@@ -42,7 +42,7 @@ func (d *documents[T]) addTo(c *cobra.Command) {
 	c.AddCommand(d.addCmd(), d.modifyCmd(), d.removeCmd(), d.showCmd(), d.listCmd())
 }
 
-// names are the names of the documents that begin so, for completion.
+// names returns the names of the documents that begin so, for completion.
 func (d *documents[T]) names(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return cli.NamesOf(ctx, api, begun, d.all, func(t T) string { return d.of(t).Name })
 }

@@ -1,5 +1,5 @@
-// Package profile has the commands for what instances are made from: profiles, templates, user-data and
-// scripts, and for taking all of it to another installation.
+// Package profile has the commands for what instances are made from: profiles, templates, user-data
+// and scripts, and for taking all of it to another installation.
 package profile
 
 import (
@@ -131,7 +131,7 @@ func profileList(a *cli.App) *cobra.Command {
 	}
 }
 
-// templatesOf are the system, network and storage template of a profile.
+// templatesOf returns the system, network and storage template of a profile.
 func templatesOf(p seedbed.Profile) string {
 	all := slices.DeleteFunc([]string{p.System, p.NetworkTemplate, p.Storage}, func(n string) bool { return n == "" })
 	return strings.Join(all, ", ")

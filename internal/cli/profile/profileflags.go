@@ -63,7 +63,7 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 	p.served.Add(c)
 }
 
-// fresh is a new profile.
+// fresh returns a new profile.
 func (p *profileFlags) fresh(a *cli.App, c *cobra.Command, name string) (made seedbed.Profile, err error) {
 	made = seedbed.Profile{Name: name, SSHKeys: []string{}}
 	said := func(field string) bool { return *p.text[field] != "" }

@@ -53,7 +53,7 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`MILLISECONDS` that a live migration may pause an instance")
 }
 
-// request is what was said.
+// request returns what was said.
 func (s *systemFlags) request(c *cobra.Command) client.SystemTemplateRequest {
 	return client.SystemTemplateRequest{
 		VCPUs: cli.Given(c, "vcpus", s.vcpus), VRAM: cli.Given(c, "vram", s.vram), Serial: s.serial.Said(c, "serial"), VNC: s.vnc.Said(c, "vnc"),

@@ -68,7 +68,7 @@ new disks, this stops the instance and gives it the former disks.`,
 	}
 }
 
-// orphaned are the jobs that have left something behind.
+// orphaned returns the jobs that have left something behind.
 func orphaned(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Orphans(ctx)
 	all = slices.DeleteFunc(all, func(o seedbed.Orphan) bool { return o.Stage == "" })

@@ -228,14 +228,14 @@ func purge(ctx context.Context, a *cli.App, api *client.Client, node string, ite
 	return nil
 }
 
-// trashIDs are the IDs of what is in the trash.
+// trashIDs returns the IDs of what is in the trash.
 func trashIDs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
 	all = slices.DeleteFunc(all, func(i wire.TrashItem) bool { return i.State != seedbed.Trashed })
 	return cli.Each(all, func(i wire.TrashItem) string { return i.ID }), err
 }
 
-// restoredVolumes are the volumes that came back from the trash, as POOL/VOLUME.
+// restoredVolumes returns the volumes that came back from the trash, as POOL/VOLUME.
 func restoredVolumes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
 	all = slices.DeleteFunc(all, func(i wire.TrashItem) bool { return i.State != seedbed.Restored })

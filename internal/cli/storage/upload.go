@@ -61,7 +61,7 @@ seedbed ova upload.`,
 	return c
 }
 
-// imageFlags are the flags of commands that make an image.
+// imageFlags returns the flags of commands that make an image.
 func imageFlags(c *cobra.Command, pool, sha256, format *string, firmware *seedbed.Firmware) {
 	f := c.Flags()
 	f.StringVar(pool, "pool", "", "`POOL` to import into (default: the first)")
@@ -117,7 +117,7 @@ func (b *uploadBar) Read(p []byte) (int, error) {
 
 func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.Flags.Quiet && !b.a.JSON() }
 
-// line is the bar in at most width columns.
+// line returns the bar in at most width columns.
 func (b *uploadBar) line(now time.Time, width int) string {
 	done := 1.0
 	if b.size > 0 {

@@ -24,7 +24,7 @@ type NameLister func(ctx context.Context, api *client.Client, args []string, beg
 // Files is the lister for file arguments. The shell completes them.
 var Files NameLister
 
-// NoNames is the lister for the name of a new object.
+// NoNames returns the lister for the name of a new object.
 func NoNames(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
 
 // Completion completes each argument with its lister. It hides errors of the API: the command

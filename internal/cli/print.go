@@ -152,7 +152,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Ago returns a time as people say it.
+// Ago returns how long ago a time was.
 func (a *App) Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -191,10 +191,10 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// NewSafeWriter returns a writer to w that keeps a guest from steering the terminal.
+// NewSafeWriter returns a writer to w that keeps the text of guests from controlling the terminal.
 func NewSafeWriter(w io.Writer) io.Writer { return safeWriter{w} }
 
-// safeWriter keeps a guest from steering the terminal.
+// safeWriter replaces the characters with which a guest could control the terminal.
 type safeWriter struct{ w io.Writer }
 
 func (s safeWriter) Write(b []byte) (int, error) {

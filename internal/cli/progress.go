@@ -14,7 +14,8 @@ import (
 	"seedbed"
 )
 
-// progress shows a job while it runs: a line that is redrawn on a terminal, else a line per event.
+// progress shows a running job. On a terminal it is a line that is redrawn; otherwise it is one
+// line per event.
 type progress struct {
 	a     *App
 	every bool
@@ -36,7 +37,7 @@ func (a *App) newProgress(every bool) *progress {
 
 func (p *progress) bar() bool { return p.a.Terminal && !p.a.Flags.Quiet && !p.a.JSON() }
 
-// tick redraws for the clock's sake.
+// tick redraws the line regularly for the elapsed time.
 func (p *progress) tick() {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
@@ -68,7 +69,7 @@ func (p *progress) tell(e seedbed.Event) {
 	switch {
 	case p.a.JSON():
 		if p.every {
-			_ = json.NewEncoder(p.a.Out).Encode(e) // a broken pipe shows at the last write
+			_ = json.NewEncoder(p.a.Out).Encode(e) // the last write reports a broken pipe
 		}
 	case p.a.Flags.Quiet && !p.every:
 	case p.every || !p.a.Terminal || e.Level != "info":
@@ -93,7 +94,7 @@ func (p *progress) clear() {
 	}
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (p *progress) end() {
 	close(p.quit)
 	p.wait.Wait()
@@ -111,7 +112,7 @@ func (p *progress) draw() {
 	p.drawn = true
 }
 
-// BarWidth is how many characters a progress bar has.
+// BarWidth is the width of a progress bar in characters.
 const BarWidth = 24
 
 // line returns the bar in at most width columns.
@@ -129,7 +130,7 @@ func (p *progress) line(width int) string {
 	return text.Trim(s, max(20, width-1))
 }
 
-// fraction returns how much of a job is done, 0 to 1.
+// fraction returns the part of a job that is done, from 0 to 1.
 func fraction(j seedbed.Job) float64 {
 	if j.State.Terminal() {
 		return 1

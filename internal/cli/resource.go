@@ -12,7 +12,7 @@ import (
 	"seedbed/api/client"
 )
 
-// List prints everything of one kind.
+// List prints all objects of one kind.
 func List[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
 	api, err := a.Client()
 	if err != nil {
@@ -25,7 +25,7 @@ func List[T any](ctx context.Context, a *App, all func(*client.Client, context.C
 	return PrintList(a, things, none, head, row)
 }
 
-// Show prints one thing by name.
+// Show prints the object of that name.
 func Show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
 	api, err := a.Client()
 	if err != nil {
@@ -42,7 +42,7 @@ func Show[T any](ctx context.Context, a *App, one func(*client.Client, context.C
 	return nil
 }
 
-// Size is empty for nothing known.
+// Size returns a size as text, or an empty string for an unknown size, which is 0.
 func Size(b seedbed.Bytes) string {
 	if b == 0 {
 		return ""
@@ -58,7 +58,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// YesOnly is yes, or nothing, which is not shown.
+// YesOnly returns yes, or an empty string, which PrintPairs leaves out.
 func YesOnly(b bool) string {
 	if !b {
 		return ""
@@ -66,7 +66,7 @@ func YesOnly(b bool) string {
 	return YesNo(true)
 }
 
-// OrDash shows what may be null.
+// OrDash returns the value as text, or a dash for nil.
 func OrDash[T any](v *T) string {
 	if v == nil {
 		return "-"
@@ -83,10 +83,10 @@ func (a *App) TellMessage(msg string) error {
 	return nil
 }
 
-// asking is a call of the API that changes something; it gives what the server says of it.
+// asking is a call of the API that makes a change. It returns the server's message.
 type asking func(ctx context.Context, api *client.Client, args []string) (string, error)
 
-// Told returns what a command does that asks for one change.
+// Told returns the function of a command that makes one change and prints the server's message.
 func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 	return a.Do(func(ctx context.Context, args []string) error {
 		api, err := a.Client()
@@ -101,7 +101,7 @@ func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 	})
 }
 
-// show prints v as JSON, or as pairs.
+// ShowPairs prints v as JSON, or as pairs.
 func (a *App) ShowPairs(v any, pairs [][2]string) error {
 	if a.JSON() {
 		return a.PrintJSON(v)
@@ -110,7 +110,7 @@ func (a *App) ShowPairs(v any, pairs [][2]string) error {
 	return nil
 }
 
-// Confirmed has a command confirmed before it does anything, unless -y is given;
+// Confirmed makes a command ask for confirmation before it does anything, unless -y is given.
 // question has a %s for each argument, in their order.
 func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	var yes bool
@@ -125,7 +125,7 @@ func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// agree asks whether something is to be removed.
+// agree asks whether an object may be removed.
 func (a *App) agree(yes bool, question string, args []string) error {
 	if yes {
 		return nil
@@ -146,7 +146,7 @@ func (a *App) agree(yes bool, question string, args []string) error {
 	return nil
 }
 
-// Sure asks whether that may be done, unless the flag has said so.
+// Sure asks whether an action may be done, unless yes is set.
 func (a *App) Sure(yes bool, what, consequence string) error {
 	if yes {
 		return nil
@@ -200,8 +200,8 @@ func (a *App) JobAction(use, short string, args int, begin func(*client.Client, 
 	return c
 }
 
-// RemoveCommand returns a command that removes what it is given the name of, and says so; question
-// and done have a %s for the name.
+// RemoveCommand returns a command that removes the object that its argument names. question and
+// done have a %s for the name.
 func (a *App) RemoveCommand(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
@@ -219,8 +219,8 @@ func (a *App) RemoveCommand(short, question, done string, remove func(*client.Cl
 	})
 }
 
-// Removal returns a command that removes what its arguments name, once that is confirmed; question
-// asks with the arguments in their order.
+// Removal returns a command that removes, after confirmation, the objects that its arguments name.
+// question has a %s for each argument, in their order.
 func (a *App) Removal(use, short, question string, ask asking, names ...NameLister) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),

@@ -38,7 +38,7 @@ type GlobalFlags struct {
 	Quiet                          bool
 }
 
-// Root returns the root command with all others below it.
+// Root returns the root command with all its subcommands.
 func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "seedbed",
@@ -67,7 +67,8 @@ func (a *App) Root() *cobra.Command {
 	return root
 }
 
-// Do wraps a command's work: what fails before it is a wrong command line.
+// Do returns the function of a command. An error before the call of work is one of the command
+// line.
 func (a *App) Do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		a.format = a.Flags.Format
@@ -82,7 +83,7 @@ func (a *App) Do(work func(ctx context.Context, args []string) error) func(*cobr
 	}
 }
 
-// Group makes a command that only has subcommands say so when none is named.
+// Group makes a command that has only subcommands return an error when none is named.
 func Group(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -31,12 +31,12 @@ type settings struct {
 	TokenFile string `yaml:"token_file"`
 	CA        string `yaml:"ca"`
 	Format    string `yaml:"format"`
-	// Connection is the one of Connections that is used unless another is named.
+	// Connection names the entry of Connections that is used by default.
 	Connection  string                `yaml:"connection"`
 	Connections map[string]connection `yaml:"connections"`
 }
 
-// UserDir returns the user's directory for Seedbed, ~/.config/seedbed.
+// UserDir returns the user's directory for Seedbed, ~/.config/seedbed by default.
 func (a *App) UserDir() (string, error) {
 	if dir := a.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "seedbed"), nil
@@ -55,7 +55,7 @@ func (a *App) settings() (settings, error) {
 	var s settings
 	path, err := a.settingsPath()
 	if err != nil {
-		return s, nil // no home, no file
+		return s, nil // without a home directory there is no file
 	}
 	text, err := ReadBounded(path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) && a.Flags.Config == "" {
@@ -78,8 +78,8 @@ func (a *App) settings() (settings, error) {
 	return s, s.checkSecret(path)
 }
 
-// settledFormat returns the file's output format. A file that cannot be read is told by the
-// command, if that needs it.
+// settledFormat returns the file's output format. It ignores a file that cannot be read: a command
+// that needs the file reports the error.
 func (a *App) settledFormat() string {
 	s, err := a.settings()
 	if err != nil || s.Format == "" {
@@ -88,7 +88,7 @@ func (a *App) settledFormat() string {
 	return s.Format
 }
 
-// Client returns the API's client, as flags, environment and file say.
+// Client returns the API's client, as configured by flags, environment and file.
 func (a *App) Client() (*client.Client, error) {
 	o, err := a.Options()
 	if err != nil {
@@ -135,7 +135,8 @@ func (a *App) Options() (client.Options, error) {
 	return o, err
 }
 
-// place returns the first of flags, environment, file and default that says where the API is.
+// place returns the API's address from the first source that has one: flags, environment, file, or
+// default.
 func (a *App) place(s settings) (client.Options, error) {
 	for _, from := range []struct{ name, url, socket string }{
 		{"the flags --url and --socket", a.Flags.URL, a.Flags.Socket},
@@ -176,7 +177,8 @@ func readToken(path string) (string, error) {
 	return checkToken(path, string(text))
 }
 
-// checkToken returns a token without white space around it, or says that from holds none.
+// checkToken returns a token without surrounding white space, or an error that says that from holds
+// none.
 func checkToken(from, text string) (string, error) {
 	token := strings.TrimSpace(text)
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -185,12 +187,12 @@ func checkToken(from, text string) (string, error) {
 	return token, nil
 }
 
-// connection is an installation that the user has given a name.
+// connection is an installation to which the user has given a name.
 type connection struct {
 	Description string `yaml:"description"`
 	URL         string `yaml:"url"`
 	Socket      string `yaml:"socket"`
-	// TokenFile names a file with the token; Token is the token itself.
+	// TokenFile is the path of a file with the token. Token is the token itself.
 	TokenFile string `yaml:"token_file"`
 	Token     string `yaml:"token"`
 	CA        string `yaml:"ca"`
@@ -204,7 +206,7 @@ func (c connection) where() string {
 	return c.URL
 }
 
-// options returns how the connection is used.
+// options returns the client's options for the connection.
 func (c connection) options() (client.Options, error) {
 	o := client.Options{URL: c.URL, Socket: c.Socket, Token: c.Token, CA: c.CA}
 	if c.TokenFile == "" {
@@ -215,7 +217,7 @@ func (c connection) options() (client.Options, error) {
 	return o, err
 }
 
-// settingsPath returns the user's configuration file.
+// settingsPath returns the path of the user's configuration file.
 func (a *App) settingsPath() (string, error) {
 	if a.Flags.Config != "" {
 		return a.Flags.Config, nil
@@ -224,7 +226,7 @@ func (a *App) settingsPath() (string, error) {
 	return filepath.Join(dir, "config.yaml"), err
 }
 
-// checkSecret refuses a file with tokens in it that others may read.
+// checkSecret refuses a file with tokens that other users may read.
 func (s settings) checkSecret(path string) error {
 	kept := false
 	for _, c := range s.Connections {
@@ -236,7 +238,7 @@ func (s settings) checkSecret(path string) error {
 	return nil
 }
 
-// connectionNames returns those of the file, in order.
+// connectionNames returns the names of the file's connections, sorted.
 func (s settings) connectionNames() []string {
 	names := make([]string, 0, len(s.Connections))
 	for name := range s.Connections {
@@ -246,8 +248,8 @@ func (s settings) connectionNames() []string {
 	return names
 }
 
-// changeSettings changes the user's configuration file, which it makes if there
-// is none, readable by the user alone. Comments stay.
+// changeSettings changes the user's configuration file, and keeps its comments. A missing file is
+// created, readable only by the user.
 func (a *App) changeSettings(change func(*settings) error) error {
 	path, err := a.settingsPath()
 	if err != nil {
@@ -282,8 +284,8 @@ func (a *App) changeSettings(change func(*settings) error) error {
 	return ReplaceFile(path, text)
 }
 
-// named returns the connection that the flag, the environment or the file asks for; explicit tells
-// that it was the flag, and nil that it is none.
+// named returns the connection that the flag, the environment or the file names, or nil if none is
+// named. explicit reports whether the flag named it.
 func (a *App) named(s settings) (c *connection, explicit bool, err error) {
 	name, from := a.Flags.Connection, "--connection"
 	explicit = name != ""

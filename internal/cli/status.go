@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// The exit statuses, as longHelp has them.
+// These are the exit statuses that longHelp documents.
 const (
 	exitDone = iota
 	exitFailed
@@ -19,7 +19,7 @@ const (
 	exitTimedOut
 )
 
-// usageError is a command line that is wrong.
+// usageError is the error of a wrong command line.
 type usageError struct{ msg string }
 
 func (e usageError) Error() string { return e.msg }
@@ -27,7 +27,7 @@ func (e usageError) Error() string { return e.msg }
 // Usagef returns the error of a wrong command line.
 func Usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// timedOut is the end of --timeout.
+// timedOut is the error when --timeout has passed.
 type timedOut struct{ msg string }
 
 func (e timedOut) Error() string { return e.msg }
@@ -56,8 +56,8 @@ func (a *App) status(err error) int {
 	return exitFailed
 }
 
-// OneLine returns a message without line ends and control characters: part of it may come from a
-// guest or from the far side.
+// OneLine returns a message without line ends and control characters, because parts of it may come
+// from a guest or a server.
 func OneLine(s string) string {
 	return strings.Join(strings.Fields(Printable(s)), " ")
 }

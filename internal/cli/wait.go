@@ -20,7 +20,7 @@ type WaitFlags struct {
 	job          jobFlags
 }
 
-// AddJob adds the flags of Add to c, and those that say how its job is run.
+// AddJob adds the flags of Add and those of the job's options to c.
 func (w *WaitFlags) AddJob(a *App, c *cobra.Command) {
 	w.Add(c)
 	w.job.add(a, c)
@@ -43,8 +43,8 @@ func (w *WaitFlags) AddTimeout(c *cobra.Command) {
 // Wanted reports whether the command waits for its job.
 func (w *WaitFlags) Wanted() bool { return w.Wait && !w.noWait }
 
-// Finish ends a command that has started a job: it follows the job when that
-// is wanted, and else tells its ID.
+// Finish ends a command that has started a job. It follows the job if w asks for that, and
+// otherwise prints the job's ID.
 func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *WaitFlags) error {
 	if r.Cancels != "" {
 		a.Say("it is still being created: job %s is cancelled and rolled back first", r.Cancels.Short())
@@ -59,8 +59,8 @@ func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w
 	return a.Follow(ctx, c, string(r.Job), w.Timeout, false)
 }
 
-// Follow shows a job until it ends. A job that does not succeed is an error.
-// With every, all of its events are shown, in JSON a line each.
+// Follow shows a job until it ends. It returns an error if the job does not succeed. With every, it
+// shows all events of the job, in JSON one per line.
 func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout time.Duration, every bool) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
@@ -94,7 +94,7 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	return nil
 }
 
-// outcome is nil for a job that succeeded, and else what became of it.
+// outcome returns nil for a job that succeeded, and otherwise an error that says how it ended.
 func outcome(j seedbed.Job) error {
 	cause := j.Error
 	if cause == "" && j.Cancel {

@@ -15,17 +15,16 @@ import (
 	"seedbed"
 )
 
-// check compares the tree of the file with the struct type t: keys that it
-// does not have, and values that their keys cannot take. The YAML library finds
-// the same, but stops at the first and loses the line of values that parse
-// themselves.
+// check compares the file's tree with the struct type t. It reports unknown keys, and values of the
+// wrong type. The YAML library reports the same errors, but stops at the first and loses the line
+// of values that parse themselves.
 func (s source) check(root ast.Node, t reflect.Type) error {
 	return errors.Join(s.checkNode("", root, t)...)
 }
 
 func (s source) checkNode(path string, n ast.Node, t reflect.Type) []error {
 	if n.Type() == ast.NullType || n.Type() == ast.AnchorType || n.Type() == ast.AliasType {
-		return nil // nothing said, or for the library to resolve
+		return nil // no value, or one that the library resolves
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return s.checkLeaf(path, n, t)
@@ -72,7 +71,7 @@ func (s source) checkMapping(path string, n ast.Node, t reflect.Type) []error {
 	return errs
 }
 
-// child is the type of t's key, or nil and the keys that there are.
+// child returns the type of t's key, or nil and the known keys.
 func child(t reflect.Type, key string) (reflect.Type, []string) {
 	if t.Kind() == reflect.Map {
 		return t.Elem(), nil

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Cluster are the certificates by which the hosts of an installation know each
-// other, in PEM; all empty where one host is everything.
+// Cluster holds the certificates by which the hosts of an installation authenticate each other, in
+// PEM. All are empty in an installation of one host.
 type Cluster struct {
-	// CA is the authority that signs all of them, and nothing else.
+	// CA is the authority that signs all of them. It must sign no other certificates.
 	CA string `yaml:"ca"`
-	// Control, Worker and Metadata are this host's, one for each daemon.
+	// Control, Worker and Metadata are this host's certificates, one for each daemon.
 	Control  KeyPair `yaml:"control"`
 	Worker   KeyPair `yaml:"worker"`
 	Metadata KeyPair `yaml:"metadata"`
 }
 
-// KeyPair is a certificate and its private key; both or neither.
+// KeyPair is a certificate and its private key. Either both are set or neither.
 type KeyPair struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
 }
 
-// Given reports whether there is a pair.
+// Given reports whether the pair is set.
 func (p KeyPair) Given() bool { return p.Cert != "" }
 
-// cluster checks the certificates, and that there are those that other keys need.
+// cluster checks the certificates, and that those exist which other keys need.
 func (k *checker) cluster(c Config) {
 	if c.Cluster.CA != "" {
 		k.path("cluster.ca", c.Cluster.CA)

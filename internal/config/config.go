@@ -1,6 +1,6 @@
-// Package config is the configuration that the three daemons share: one YAML
-// file, every key optional, an unknown key fatal. Nothing else reads the file,
-// and nothing is read from the environment.
+// Package config is the configuration that the three daemons share. It is one YAML file, in which
+// every key is optional and an unknown key is an error. Only this package reads the file, and no
+// setting comes from the environment.
 package config
 
 import (
@@ -10,23 +10,23 @@ import (
 	"seedbed"
 )
 
-// DefaultPath is the file that the daemons read when no other is named; it
-// need not exist.
+// DefaultPath is the file that the daemons read by default. It need not exist.
 const DefaultPath = "/etc/seedbed/seedbed.yaml"
 
-// Config is a complete, valid configuration: Load has filled in what the file
-// left out. Paths are absolute.
+// Config is a complete and valid configuration, in which Load has filled in the defaults. Paths are
+// absolute.
 type Config struct {
-	// Node is this host's name among the hypervisors; by default its host name.
+	// Node is this host's name as a node. The default is its host name.
 	Node string `yaml:"node"`
-	// DataDir holds secrets and state, RunDir the sockets. Paths of other keys
-	// that are left out are below them.
+	// DataDir holds secrets and state, RunDir the sockets. The default paths of other keys are
+	// below them.
 	DataDir string `yaml:"data_dir"`
 	RunDir  string `yaml:"run_dir"`
-	// Group is the group that may use the sockets, besides their daemon's own
-	// user; empty means that user's group.
+	// Group is the group that may use the sockets, in addition to the daemon's own user. Empty
+	// means that user's group.
 	Group string `yaml:"group"`
-	// Hypervisor reports whether guests run on this host; false for one that only controls others.
+	// Hypervisor reports whether instances run on this host. It is false for a host that only
+	// controls others.
 	Hypervisor bool `yaml:"hypervisor"`
 
 	Store        Store        `yaml:"store"`
@@ -48,80 +48,85 @@ type Config struct {
 	Log          Log          `yaml:"log"`
 }
 
-// API is where seedbedd serves the REST API.
+// API configures seedbedd's REST API.
 type API struct {
-	Listen    string `yaml:"listen"`     // TCP address; needs the token
-	Socket    string `yaml:"socket"`     // unix socket; the file mode decides
-	TokenFile string `yaml:"token_file"` // made at the first start, 0600
+	Listen    string `yaml:"listen"`     // TCP address; callers need a token
+	Socket    string `yaml:"socket"`     // Unix socket; its file mode decides who may connect
+	TokenFile string `yaml:"token_file"` // created at the first start, 0600
 	TLS       APITLS `yaml:"tls"`
 }
 
-// APITLS are the PEM files of the API's TCP listener; without them it does not encrypt.
+// APITLS holds the PEM files of the API's TCP listener. Without them, the listener does not use
+// TLS.
 type APITLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
 }
 
-// Feed is where seedbedd serves the guest planes, and where they ask.
+// Feed configures where seedbedd serves the feed, and which servers the guest plane follows.
 type Feed struct {
 	Socket string `yaml:"socket"`
-	// Group is the group that may use it; empty means Config.Group. The guest
-	// plane faces strangers: with a group of its own it can open no other socket.
+	// Group is the group that may use the socket. Empty means Config.Group. The guest plane faces
+	// untrusted guests: with a group of its own, it can open no other socket.
 	Group string `yaml:"group"`
-	// ClusterListen is where seedbedd serves other hosts' guest planes over TLS; empty for only the socket.
+	// ClusterListen is the TLS address for other hosts' guest planes. If it is empty, only the
+	// socket is served.
 	ClusterListen string `yaml:"cluster_listen"`
-	// Servers are the control hosts, host:port, that seedbed-metadata follows, one
-	// at a time; empty for the socket.
+	// Servers are the control hosts, as host:port, of which seedbed-metadata follows one at a time.
+	// If it is empty, seedbed-metadata uses the socket.
 	Servers []string `yaml:"servers"`
 }
 
-// Worker is where seedbed-worker serves seedbedd.
+// Worker configures where seedbed-worker serves seedbedd, and where it keeps files.
 type Worker struct {
 	Socket string `yaml:"socket"`
 	Listen string `yaml:"listen"` // health and metrics, loopback only
-	// ClusterListen is where control hosts are served over TLS; empty for only the socket.
+	// ClusterListen is the TLS address for control hosts. If it is empty, only the socket is
+	// served.
 	ClusterListen string `yaml:"cluster_listen"`
-	// State is the directory of what the worker has mapped and must take back; below /run.
+	// State is the directory that records what the worker has mapped and must unmap. It is below
+	// /run.
 	State string `yaml:"state"`
-	// Spool is the directory of files that are on their way into pools that have none of their own.
+	// Spool is the directory for files that are being received for pools without a directory of
+	// their own.
 	Spool string `yaml:"spool"`
-	// HooksDir is the directory of the scripts that hooks of stages name.
+	// HooksDir is the directory of the scripts that stage hooks name.
 	HooksDir string `yaml:"hooks_dir"`
 }
 
-// Metadata is how seedbed-metadata serves guests.
+// Metadata configures how seedbed-metadata serves guests.
 type Metadata struct {
-	// Listen is MetadataAddr, or MetadataRedirect when another program has port 80.
+	// Listen is MetadataAddr, or MetadataRedirect if another program uses port 80.
 	Listen       string `yaml:"listen"`
 	RedirectPort uint16 `yaml:"redirect_port"`
 	State        string `yaml:"state"`  // directory of the feed's snapshot and the spool
 	Health       string `yaml:"health"` // health and metrics, loopback only
-	// What seedbedd puts into the records that are served:
+	// The following keys are seedbedd's, for the records that are served.
 	Region     string `yaml:"region"`
 	Zone       string `yaml:"zone"`
 	Domain     string `yaml:"domain"`
 	Partition  string `yaml:"partition"`
 	VendorData string `yaml:"vendor_data"` // a file; empty means none
-	// MaxUserData bounds the user-data of one guest, as it is served.
+	// MaxUserData bounds the user-data of one guest, in the form that is served.
 	MaxUserData seedbed.Bytes `yaml:"max_user_data"`
 }
 
-// Identity is the key that signs instance identity documents, with its
-// certificate; both empty for those that are made at the first start.
+// Identity is the key that signs instance identity documents, and its certificate. If both are
+// empty, they are created at the first start.
 type Identity struct {
 	Key         string `yaml:"key"`
 	Certificate string `yaml:"certificate"`
 }
 
-// The values of Metadata.Listen.
+// These are the values of Metadata.Listen.
 const (
-	// MetadataAddr is the address that cloud-init asks, and its port.
+	// MetadataAddr is the address and port from which cloud-init reads metadata.
 	MetadataAddr = "169.254.169.254:80"
-	// MetadataRedirect has the kernel send what is for MetadataAddr to Metadata.RedirectPort.
+	// MetadataRedirect makes the kernel redirect MetadataAddr to Metadata.RedirectPort.
 	MetadataRedirect = "redirect"
 )
 
-// Port is the TCP port that the metadata server binds: 80, or the redirect port.
+// Port returns the TCP port that the metadata server binds: 80, or the redirect port.
 func (m Metadata) Port() uint16 {
 	if m.Listen == MetadataRedirect {
 		return m.RedirectPort
@@ -129,26 +134,26 @@ func (m Metadata) Port() uint16 {
 	return 80
 }
 
-// Addr is the address that the metadata server binds on each bridge.
+// Addr returns the address that the metadata server binds on each bridge.
 func (m Metadata) Addr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddrPort(MetadataAddr).Addr(), m.Port())
 }
 
-// Storage is where volumes and images are kept.
+// Storage configures where volumes and images are kept.
 type Storage struct {
 	Pools []Pool `yaml:"pools"`
-	// MaxUpload bounds one file that is uploaded through the API.
+	// MaxUpload bounds the size of one upload through the API.
 	MaxUpload seedbed.Bytes `yaml:"max_upload"`
 }
 
-// Libvirt is the hypervisor.
+// Libvirt configures the connection to libvirt.
 type Libvirt struct {
 	URI        string `yaml:"uri"`
 	DomainType string `yaml:"domain_type"` // "auto", "kvm" or "qemu"
 	ConsoleDir string `yaml:"console_dir"`
 }
 
-// Network is the managed bridge that is made at the first start.
+// Network is the managed bridge that is created at the first start.
 type Network struct {
 	Name   string       `yaml:"name"`
 	Bridge string       `yaml:"bridge"`
@@ -158,11 +163,11 @@ type Network struct {
 	DNS    []netip.Addr `yaml:"dns"`
 }
 
-// Prefix is an IPv4 subnet, or "auto" for a free one that is chosen at the
-// first start and kept. The zero value is auto.
+// Prefix is an IPv4 subnet, or "auto" for a free one that is chosen at the first start and then
+// kept. The zero value is auto.
 type Prefix struct{ netip.Prefix }
 
-// Auto reports whether the subnet is to be chosen.
+// Auto reports whether a free subnet is chosen.
 func (p Prefix) Auto() bool { return !p.IsValid() }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -187,27 +192,28 @@ func (p *Prefix) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Jobs is how the engine runs jobs.
+// Jobs configures how the engine runs jobs.
 type Jobs struct {
-	Workers int `yaml:"workers"` // jobs at work at the same time
-	// Lease is how long a silent owner keeps a job: the time after which a
-	// crashed seedbedd's jobs are taken up again.
+	Workers int `yaml:"workers"` // slots: jobs that may run concurrently
+	// Lease is how long an engine owns a job without renewing its lease. After that, another engine
+	// takes over the jobs of a crashed seedbedd.
 	Lease    time.Duration `yaml:"lease"`
-	Poll     time.Duration `yaml:"poll"`     // how often the queue is looked at
+	Poll     time.Duration `yaml:"poll"`     // how often the queue is read
 	Attempts int           `yaml:"attempts"` // of one stage, before the job is undone
-	// MaxQueued is how many jobs may wait before webhooks are put off; 0 is any number.
+	// MaxQueued is how many jobs may wait before webhooks are refused. 0 means no limit.
 	MaxQueued int `yaml:"max_queued"`
-	// PerNode and PerPool are how many jobs may run at the same time on one node and
-	// on one pool, of all control hosts together; 0 is any number.
+	// PerNode and PerPool limit the jobs that run concurrently on one node and on one pool, over
+	// all control hosts. 0 means no limit.
 	PerNode int `yaml:"per_node"`
 	PerPool int `yaml:"per_pool"`
-	// Hooks are posted to endpoints, or are scripts, before and after stages.
+	// Hooks are endpoints or scripts that are called before and after stages.
 	Hooks []seedbed.StageHook `yaml:"hooks"`
-	// StageTimeout bounds one attempt of each stage, by stage name. It has every stage.
+	// StageTimeout bounds one attempt of each stage, by stage name. It has an entry for every
+	// stage.
 	StageTimeout map[string]time.Duration `yaml:"stage_timeout"`
 }
 
-// Cleanup is what is taken away without being asked.
+// Cleanup configures what is removed automatically.
 type Cleanup struct {
 	Mappings   Mappings `yaml:"mappings"`
 	Deliveries Records  `yaml:"deliveries"`
@@ -216,18 +222,18 @@ type Cleanup struct {
 	Audit      Records  `yaml:"audit"`
 }
 
-// Mappings is the cleanup of addresses whose domain is gone.
+// Mappings configures the cleanup of addresses whose domain no longer exists.
 type Mappings struct {
 	Schedule string        `yaml:"schedule"` // five cron fields, in UTC
 	Grace    time.Duration `yaml:"grace"`
 }
 
-// Records is the cleanup of one kind of record.
+// Records configures the cleanup of one kind of record.
 type Records struct {
 	Retention time.Duration `yaml:"retention"`
 }
 
-// Log is what the daemons say on stderr.
+// Log configures the daemons' log on stderr.
 type Log struct {
 	Level string `yaml:"level"` // "debug", "info", "warn" or "error"
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Coordination is how the control hosts of an installation find each other.
+// Coordination configures how the control hosts of an installation find each other.
 type Coordination struct {
 	Driver  string   `yaml:"driver"`  // CoordinationLocal or CoordinationZooKeeper
 	Servers []string `yaml:"servers"` // of ZooKeeper, each host:port
-	// SessionTimeout is after how long a silent control host counts as dead.
+	// SessionTimeout is the time after which a silent control host counts as dead.
 	SessionTimeout time.Duration `yaml:"session_timeout"`
 	Root           string        `yaml:"root"` // the znode below which everything is kept
 }
 
-// The values of Coordination.Driver.
+// These are the values of Coordination.Driver.
 const (
 	CoordinationLocal     = "local"     // one control host, in the process
 	CoordinationZooKeeper = "zookeeper" // several, through ZooKeeper
 )
 
-// A znode's path: no empty element, and none of dots alone ("." and ".." are
-// ZooKeeper's own to refuse).
+// znode matches a znode's path without empty elements. Elements cannot begin with a dot, because
+// ZooKeeper refuses "." and "..".
 var znode = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){1,8}$`)
 
 func (k *checker) coordination(c Coordination) {

@@ -10,14 +10,14 @@ import (
 	"seedbed"
 )
 
-// Default is the configuration of a host without a configuration file.
+// Default returns the configuration of a host without a configuration file.
 func Default() Config {
 	c := initial()
 	c.complete()
 	return c
 }
 
-// initial has the defaults that depend on nothing.
+// initial returns the defaults that do not depend on other keys.
 func initial() Config {
 	return Config{
 		DataDir: "/var/lib/seedbed",
@@ -66,10 +66,10 @@ func stageTimeouts() map[string]time.Duration {
 	return all
 }
 
-// complete fills in what follows from other keys, and the host.
+// complete fills in the defaults that depend on other keys or on the host.
 func (c *Config) complete() {
 	if c.Node == "" {
-		c.Node, _ = os.Hostname() // an empty one is refused by Validate
+		c.Node, _ = os.Hostname() // Validate refuses an empty one
 	}
 	below := func(p *string, dir, name string) {
 		if *p == "" {

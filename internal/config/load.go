@@ -16,10 +16,9 @@ import (
 
 const maxFile = 1 << 20
 
-// Load reads the file at path and gives the complete, valid configuration. An
-// empty path gives the defaults, as does DefaultPath when there is no such
-// file. The error names file and line and shows the line; it names all
-// problems of the file, not only the first.
+// Load reads the file at path and returns the complete, valid configuration. It returns the
+// defaults if path is empty, or if it is DefaultPath and the file does not exist. The error has the
+// file, the line number and the line. It reports all problems of the file, not only the first.
 func Load(path string) (Config, error) {
 	text, err := read(path)
 	if err != nil {
@@ -28,7 +27,7 @@ func Load(path string) (Config, error) {
 	return Parse(path, text)
 }
 
-// Parse is Load for text that is at hand; name stands for the file in messages.
+// Parse is like Load for text in memory. name stands for the file in messages.
 func Parse(name string, text []byte) (Config, error) {
 	c := initial()
 	src, root, err := decode(name, text, &c)
@@ -52,9 +51,9 @@ func Parse(name string, text []byte) (Config, error) {
 	return Config{}, errors.Join(errs...)
 }
 
-// Decode reads one YAML mapping into the struct that v points to, whose
-// exported fields all carry a yaml tag: strictly, and with errors as Load has
-// them. What the text does not mention stays as it is.
+// Decode strictly reads one YAML mapping into the struct that v points to, whose exported fields
+// must all have a yaml tag. Its errors have the form of Load's. Fields that the text does not
+// mention stay unchanged.
 func Decode(name string, text []byte, v any) error {
 	_, _, err := decode(name, text, v)
 	return err
@@ -97,13 +96,13 @@ func read(path string) ([]byte, error) {
 	return text, nil
 }
 
-// source is a file's name and lines, for messages.
+// source holds a file's name and lines, for messages.
 type source struct {
 	name  string
 	lines []string
 }
 
-// parse gives the file's one mapping, or nil.
+// parse returns the file's only mapping, or nil if the file is empty.
 func (s source) parse(text []byte) (ast.Node, error) {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -122,7 +121,7 @@ func (s source) parse(text []byte) (ast.Node, error) {
 	return root, nil
 }
 
-// at is an error at a line, which is shown; line 0 is unknown.
+// at returns an error about a line, which the message shows. Line 0 means that the line is unknown.
 func (s source) at(line int, msg string) error {
 	if line < 1 || line > len(s.lines) {
 		if s.name == "" {
@@ -145,8 +144,8 @@ func (s source) foreign(err error) error {
 	return s.at(0, err.Error())
 }
 
-// lineOf is the line of the key with that dotted path, or of its nearest
-// ancestor that the file has, or 0.
+// lineOf returns the line of the key with that dotted path, or of its nearest ancestor in the file.
+// It returns 0 if there is none.
 func (s source) lineOf(root ast.Node, key string) int {
 	for root != nil && key != "" {
 		p, err := yaml.PathString("$." + key)

@@ -2,17 +2,17 @@ package config
 
 import "seedbed"
 
-// Placement is how a node is chosen for an instance, where there are several.
+// Placement configures how a node is chosen for an instance.
 type Placement struct {
-	// Selector is that of instances whose system template names none.
+	// Selector is for instances whose system template names no selector.
 	Selector string `yaml:"selector"`
-	// MemoryOvercommit and VCPUOvercommit bound what the instances of a node are given
-	// together, as multiples of its memory and of its CPUs; 0 is without bound.
+	// MemoryOvercommit and VCPUOvercommit bound the memory and the vCPUs of a node's instances, as
+	// multiples of the node's memory and CPUs. 0 means no bound.
 	MemoryOvercommit float64 `yaml:"memory_overcommit"`
 	VCPUOvercommit   float64 `yaml:"vcpu_overcommit"`
 }
 
-// mostOvercommit is more than any host bears.
+// mostOvercommit is more than any node can sustain.
 const mostOvercommit = 1000
 
 func (k *checker) placement(p Placement) {

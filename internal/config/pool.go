@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// The values of Pool.Type.
+// These are the values of Pool.Type.
 const (
 	PoolDir  = "dir"
 	PoolCeph = "ceph"
 )
 
-// Pool is one place for volumes and images; the first of the list is the default.
+// Pool is a place for volumes and images. The first pool of the list is the default.
 type Pool struct {
 	Name string `yaml:"name"`
 	Type string `yaml:"type"` // PoolDir or PoolCeph
 	// Path is the directory of a dir pool.
 	Path string `yaml:"path"`
-	// Shared says that all nodes which have a dir pool of that name see the same
-	// directory, as on NFS. What is in a ceph pool is seen by all anyway.
+	// Shared says that all nodes with a dir pool of that name share its directory, such as on NFS.
+	// A ceph pool is always shared.
 	Shared bool `yaml:"shared"`
-	// CephPool is the name that a ceph pool has in the cluster.
+	// CephPool is the name of a ceph pool in its cluster.
 	CephPool string `yaml:"ceph_pool"`
-	// Conf is the cluster's configuration file; by default /etc/ceph/ceph.conf.
+	// Conf is the cluster's configuration file. The default is /etc/ceph/ceph.conf.
 	Conf string `yaml:"conf"`
-	// User is the Ceph user, without "client."; by default seedbed.
+	// User is the Ceph user, without "client.". The default is seedbed.
 	User string `yaml:"user"`
-	// Keyring is the file with the user's key; by default /etc/ceph/ceph.client.<user>.keyring.
+	// Keyring is the file with the user's key. The default is /etc/ceph/ceph.client.<user>.keyring.
 	Keyring string `yaml:"keyring"`
-	// Trash is how long the volumes of a removed instance are kept; zero, the
-	// default, removes them at once.
+	// Trash is how long the volumes of a removed instance are kept. Zero, the default, removes them
+	// at once.
 	Trash time.Duration `yaml:"trash"`
 }
 
-// complete fills in what a ceph pool's other keys imply.
+// complete fills in a ceph pool's defaults.
 func (p *Pool) complete() {
 	if p.Type != PoolCeph {
 		return
@@ -45,7 +45,8 @@ func (p *Pool) complete() {
 	p.Keyring = cmp.Or(p.Keyring, "/etc/ceph/ceph.client."+p.User+".keyring")
 }
 
-// cephName is a Ceph pool or user, without what Ceph's or QEMU's option syntax reads otherwise.
+// cephName matches the name of a Ceph pool or user. It excludes the characters that are special in
+// Ceph's and QEMU's option syntax.
 var cephName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
 
 const cephNameWanted = "letters, digits, '.', '_' or '-', starting with a letter or digit"

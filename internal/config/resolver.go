@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// resolvConf is where the host's resolvers are (resolv.conf(5)).
+// resolvConf is the file that lists the host's resolvers (resolv.conf(5)).
 const resolvConf = "/etc/resolv.conf"
 
-// Resolvers are the addresses that DHCP hands out: those of the configuration,
-// or the host's own, but those that only the host itself can reach. It may be
-// empty.
+// Resolvers returns the DNS servers that DHCP offers: those of the configuration, or else the
+// host's own, except those that only the host can reach. The result may be empty.
 func (n Network) Resolvers() ([]netip.Addr, error) {
 	if len(n.DNS) > 0 {
 		return n.DNS, nil

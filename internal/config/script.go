@@ -8,20 +8,22 @@ import (
 	"seedbed"
 )
 
-// Scripts is how the worker runs provisioning scripts: what each gets, which is
-// also the most that one may ask for.
+// Scripts configures how the worker runs provisioning scripts. The limits are both the defaults and
+// the maximum that a script's options may set.
 type Scripts struct {
 	Python    string        `yaml:"python"`
 	CPUs      int           `yaml:"cpus"`
 	Memory    seedbed.Bytes `yaml:"memory"`
 	Processes int           `yaml:"processes"`
-	// Time is that of all steps together, and Idle how long one waits for an engine that does not come back.
+	// Time bounds all steps of a script together. Idle bounds the time for which a script waits for
+	// an engine that does not come back.
 	Time time.Duration `yaml:"time"`
 	Idle time.Duration `yaml:"idle"`
-	// Output bounds what one prints, Tmp what it keeps in its own /tmp.
+	// Output bounds what a script prints, Tmp the size of its own /tmp.
 	Output seedbed.Bytes `yaml:"output"`
 	Tmp    seedbed.Bytes `yaml:"tmp"`
-	// Show are files and directories of the host that scripts may read, beside the system's own.
+	// Show holds files and directories of the host that scripts may read, in addition to the
+	// system's own.
 	Show []string `yaml:"show"`
 }
 
@@ -32,7 +34,7 @@ func defaultScripts() Scripts {
 	}
 }
 
-// scriptTimeouts bound the stages of creates that scripts carry out.
+// scriptTimeouts returns the timeouts of the stages of a create that runs a script.
 func scriptTimeouts() map[string]time.Duration {
 	return map[string]time.Duration{
 		"collect": time.Minute, "verify": time.Minute, "prepare-script": 2 * time.Minute,

@@ -7,15 +7,15 @@ import (
 )
 
 var (
-	// placeForm is what region and zone may be: a word of a host name.
+	// placeForm matches a region or zone: a word of a host name.
 	placeForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$`)
-	// amazonForm is what cloud-init takes for a region or zone of Amazon's
+	// amazonForm matches what cloud-init takes for a region or zone of Amazon's
 	// (cloudinit/distros/__init__.py, _get_package_mirror_info).
 	amazonForm = regexp.MustCompile(`^[a-z][a-z]-([a-z]+-)+[0-9]+[a-z]?$`)
 	domainForm = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)?$`)
 )
 
-// served checks what goes into the records of guests.
+// served checks the values in the records of guests.
 func (k *checker) served(m Metadata) {
 	for _, f := range []struct{ key, value, example string }{
 		{"metadata.region", m.Region, "rack2"}, {"metadata.zone", m.Zone, "rack2-a"},

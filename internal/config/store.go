@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// Store is where the state is kept.
+// Store configures where the state is kept.
 type Store struct {
 	Driver string `yaml:"driver"` // StoreSQLite or StorePostgres
 	Path   string `yaml:"path"`   // the file of StoreSQLite
-	// DSN is the connection string of StorePostgres, without a password, which
-	// would be read by all who may read the file. DSNFile is a file that holds
-	// one with it. One of the two is said.
+	// DSN is the connection string of StorePostgres, without a password, because everyone who may
+	// read the file would see it. DSNFile is a file with a connection string that may have a
+	// password. Exactly one of the two is set.
 	DSN     string `yaml:"dsn"`
 	DSNFile string `yaml:"dsn_file"`
 }
 
-// The values of Store.Driver.
+// These are the values of Store.Driver.
 const (
-	StoreSQLite   = "sqlite"   // a file of this host's
+	StoreSQLite   = "sqlite"   // a file on this host
 	StorePostgres = "postgres" // a PostgreSQL server
 )
 
-// dsnShape is what PostgreSQL's connection strings look like, as a URL or as keys and values.
+// dsnShape matches PostgreSQL's connection strings, as a URL or as keys and values.
 var dsnShape = regexp.MustCompile(`^(postgres(ql)?://|\s*[a-z_]+\s*=)`)
 
 const wantDSN = "a connection string such as postgres://seedbed@db1.example/seedbed, without a password: one with it goes into the file that store.dsn_file names"
@@ -54,7 +54,7 @@ func (k *checker) store(s Store) {
 	}
 }
 
-// passwordKey finds a password among keys and values.
+// passwordKey matches a password among keys and values.
 var passwordKey = regexp.MustCompile(`(?i)(^|[\s?&])(ssl)?password\s*=`)
 
 func hasPassword(dsn string) bool {
@@ -66,7 +66,7 @@ func hasPassword(dsn string) bool {
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		// Several hosts, or no URL: what stands before the @ decides.
+		// With several hosts, or without a URL, the part before the @ decides.
 		user, _, at := strings.Cut(strings.SplitN(dsn, "://", 2)[1], "@")
 		return at && strings.Contains(user, ":")
 	}
@@ -74,9 +74,9 @@ func hasPassword(dsn string) bool {
 	return has || passwordKey.MatchString("?"+u.RawQuery)
 }
 
-// ConnectionString is the DSN of StorePostgres, from the file that holds it if
-// one is named; empty for StoreSQLite. It may be a secret. A file that everyone
-// may read is refused.
+// ConnectionString returns the DSN of StorePostgres, from DSNFile if that is set. It returns an
+// empty string for StoreSQLite. The result may be a secret. A DSNFile that everyone may read is
+// refused.
 func (s Store) ConnectionString() (string, error) {
 	if s.Driver != StorePostgres || s.DSNFile == "" {
 		return s.DSN, nil

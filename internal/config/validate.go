@@ -19,12 +19,12 @@ import (
 	"seedbed"
 )
 
-// problem is one key whose value cannot be used.
+// problem is a key with an invalid value.
 type problem struct {
-	key   string // dotted path, as yaml.PathString takes it
+	key   string // dotted path, in the form of yaml.PathString
 	value any
 	want  string
-	// secret keeps the value, and the line that it stands on, out of the message.
+	// secret keeps the value, and its line, out of the message.
 	secret bool
 }
 
@@ -35,8 +35,8 @@ func (p problem) String() string {
 	return fmt.Sprintf("%s: %q cannot be used: want %s", p.key, fmt.Sprint(p.value), p.want)
 }
 
-// Validate reports every value that cannot be used, with its key and what would
-// be right. What Load gives is valid.
+// Validate reports every invalid value, with its key and what would be valid. A configuration from
+// Load is valid.
 func (c Config) Validate() error {
 	var errs []error
 	for _, p := range c.problems() {
@@ -54,7 +54,7 @@ func (k *checker) need(ok bool, key string, value any, want string) {
 	}
 }
 
-// secret is need for a value that no message may show.
+// secret is like need for a value that no message may show.
 func (k *checker) secret(ok bool, key, want string) {
 	if !ok {
 		*k = append(*k, problem{key: key, want: want, secret: true})
@@ -69,7 +69,8 @@ func (k *checker) path(key, value string) {
 	k.need(filepath.IsAbs(value) && !strings.ContainsRune(value, 0), key, value, "an absolute path")
 }
 
-// A socket's path and its final NUL fit into sockaddr_un.sun_path (unix(7)).
+// socket checks the path of a socket. With its final NUL it must fit into sockaddr_un.sun_path
+// (unix(7)).
 func (k *checker) socket(key, value string) {
 	k.need(filepath.IsAbs(value) && len(value) < 108, key, value, "an absolute path of at most 107 bytes")
 }
@@ -138,7 +139,8 @@ func (c Config) problems() []problem {
 	_, err := cron.ParseStandard(c.Cleanup.Mappings.Schedule)
 	k.need(err == nil, "cleanup.mappings.schedule", c.Cleanup.Mappings.Schedule, `five cron fields, such as "*/10 * * * *"`)
 	k.between("cleanup.mappings.grace", c.Cleanup.Mappings.Grace, time.Second, year)
-	// Longer than a time stamp may be off, either way: what is forgotten could be sent again.
+	// Longer than a timestamp may be off in either direction: otherwise a forgotten delivery could
+	// be replayed.
 	k.between("cleanup.deliveries.retention", c.Cleanup.Deliveries.Retention, 2*day, 10*year)
 	k.between("cleanup.access.retention", c.Cleanup.Access.Retention, time.Hour, 10*year)
 	k.between("cleanup.output.retention", c.Cleanup.Output.Retention, time.Hour, 10*year)
@@ -151,7 +153,7 @@ func (c Config) problems() []problem {
 	return k
 }
 
-// sockets refuses two listeners in one place.
+// sockets refuses two listeners on one address.
 func (k *checker) sockets(c Config) {
 	seen := map[string]string{}
 	for _, l := range []struct{ key, value string }{
@@ -176,7 +178,7 @@ func (k *checker) libvirt(l Libvirt) {
 	k.path("libvirt.console_dir", l.ConsoleDir)
 }
 
-// An interface name fits into IFNAMSIZ with its final NUL (linux/if.h).
+// ifname matches an interface name. With its final NUL it fits into IFNAMSIZ (linux/if.h).
 var ifname = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
 
 func (k *checker) network(n Network) {

@@ -9,25 +9,25 @@ import (
 	"seedbed"
 )
 
-// Webhook is where seedbedd receives webhooks.
+// Webhook configures where seedbedd receives webhooks.
 type Webhook struct {
 	Listen  string        `yaml:"listen"`
 	MaxBody seedbed.Bytes `yaml:"max_body"`
 	TLS     WebhookTLS    `yaml:"tls"`
-	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	// TrustedProxies are the networks whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Hooks are made as they stand here at each start.
+	// Hooks are declared hooks, which each start writes to the database.
 	Hooks []Hook `yaml:"hooks"`
 }
 
-// WebhookTLS are the PEM files of the listener; without Cert it does not encrypt.
+// WebhookTLS holds the PEM files of the listener. Without Cert, the listener does not use TLS.
 type WebhookTLS struct {
 	Cert     string `yaml:"cert"`
 	Key      string `yaml:"key"`
-	ClientCA string `yaml:"client_ca"` // who signs the senders' certificates
+	ClientCA string `yaml:"client_ca"` // the authority of the senders' certificates
 }
 
-// Hook declares one receiver; see seedbed.Hook.
+// Hook declares a hook; see seedbed.Hook.
 type Hook struct {
 	Name        string           `yaml:"name"`
 	Scheme      seedbed.Scheme   `yaml:"scheme"`
@@ -59,7 +59,7 @@ type HookKey struct {
 	NotAfter   time.Time `yaml:"not_after"`
 }
 
-// Settings are how the hook judges what comes.
+// Settings returns the hook's settings in package seedbed's form.
 func (h Hook) Settings() seedbed.HookSettings {
 	s := seedbed.HookSettings{
 		Scheme: h.Scheme, Insecure: h.Insecure, CIDRs: h.CIDRs, Subjects: h.Subjects,
@@ -97,8 +97,8 @@ func (k *checker) webhook(w Webhook) {
 	}
 }
 
-// hook checks what needs no knowledge of schemes and rules: the rest is
-// checked when the hook is made.
+// hook makes the checks that do not depend on schemes and rules. The other checks follow when the
+// hook is created.
 func (k *checker) hook(key string, h Hook, w Webhook) {
 	k.name(key+".name", "hook", h.Name)
 	if h.Scheme != "" {

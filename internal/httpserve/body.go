@@ -11,15 +11,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// ErrNoRoom is why Read of a Budget did not take a body: others have the room.
+// ErrNoRoom is the error of Budget.Read when other bodies use up the budget.
 var ErrNoRoom = errors.New("no room for the body")
 
-// Budget bounds how many bytes of bodies a server has in memory. A body counts
-// as far as it has come, so that a slow sender holds no more than it has sent. Its
-// methods may be called at the same time; a nil Budget has no bound.
+// Budget bounds the bytes of bodies that a server holds in memory. Only the received bytes of a
+// body count, so that a slow sender holds no more than it has sent. Its methods are safe for
+// concurrent use. A nil Budget has no bound.
 type Budget struct{ left atomic.Int64 }
 
-// NewBudget is a Budget of so many bytes.
+// NewBudget returns a Budget of the given number of bytes.
 func NewBudget(bytes int) *Budget {
 	b := &Budget{}
 	b.left.Store(int64(bytes))
@@ -40,15 +40,15 @@ func (b *Budget) give(n int) {
 	}
 }
 
-// ReadBody reads the body, at most limit bytes. A body that is longer, ends
-// early or comes too slowly is a Problem.
+// ReadBody reads the body, of at most limit bytes. It returns a Problem for a body that is longer,
+// ends early or arrives too slowly.
 func ReadBody(ctx *fasthttp.RequestCtx, limit int) ([]byte, error) {
 	body, _, err := (*Budget)(nil).Read(ctx, limit)
 	return body, err
 }
 
-// Read is ReadBody within the budget: drop, which is never nil, gives back what
-// the body holds. Without room it gives ErrNoRoom.
+// Read is like ReadBody, within the budget. The caller calls drop, which is never nil, to return
+// the body's bytes to the budget. Read returns ErrNoRoom if the budget is used up.
 func (b *Budget) Read(ctx *fasthttp.RequestCtx, limit int) (body []byte, drop func(), err error) {
 	held := 0
 	drop = func() {
@@ -65,7 +65,7 @@ func (b *Budget) Read(ctx *fasthttp.RequestCtx, limit int) (body []byte, drop fu
 		return nil, drop, nil
 	}
 	tooLarge := Problem{Status: fiber.StatusRequestEntityTooLarge, Detail: "the body is larger than " + strconv.Itoa(limit) + " bytes"}
-	length := ctx.Request.Header.ContentLength() // -1 is chunked
+	length := ctx.Request.Header.ContentLength() // -1 means chunked
 	if length > limit {
 		return nil, drop, tooLarge
 	}
@@ -94,7 +94,7 @@ func (b *Budget) Read(ctx *fasthttp.RequestCtx, limit int) (body []byte, drop fu
 	return body, drop, nil
 }
 
-// readAll reads up to most bytes; before the buffer grows, more is asked for the room.
+// readAll reads up to most bytes. Before the buffer grows, it asks more for the room.
 func readAll(r io.Reader, most int, more func(n int) bool) (body []byte, err error) {
 	for len(body) < most {
 		if len(body) == cap(body) {

@@ -8,13 +8,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Fields are the header fields of a request: the values by lower-case name.
+// Fields holds the header fields of a request: the values by lower-case name.
 type Fields map[string][]string
 
-// Has tells whether the field is there, even if empty.
+// Has reports whether the field is present, even if empty.
 func (f Fields) Has(name string) bool { return len(f[name]) > 0 }
 
-// Get is the only value of a field that must not come twice, or "".
+// Get returns the only value of a field that must not occur twice, or "".
 func (f Fields) Get(name string) string {
 	if len(f[name]) == 0 {
 		return ""
@@ -22,23 +22,22 @@ func (f Fields) Get(name string) string {
 	return f[name][0]
 }
 
-// FieldsOf are the fields of a request that a Guard let through.
+// FieldsOf returns the fields of a request that a Guard has admitted.
 func FieldsOf(ctx *fasthttp.RequestCtx) Fields {
 	f, _ := ctx.UserValue(fieldsKey).(Fields)
 	return f
 }
 
-// usual is how many fields most requests have at most.
+// usual is the capacity that suffices for most requests.
 const usual = 8
 
-// framing are the headers that decide something on any server.
+// framing holds the headers on which every server's decisions depend.
 var framing = []string{"host", "content-length", "transfer-encoding", "content-type", "content-encoding", "expect"}
 
-// ParseFields reads a header block as it came off the wire, without the request
-// line. It does so itself because a parsed header no longer tells that a line
-// was folded, that a field came twice, or that both lengths were given
-// (RFC 9112 5.2 and 6.3): each is an error, which quotes no value. The headers
-// that must not come twice are those of framing and coding, and the given ones.
+// ParseFields parses a header block as it was received, without the request line. It exists because
+// a parsed header no longer shows that a line was folded, that a field occurred twice, or that both
+// lengths were given (RFC 9112 5.2 and 6.3). Each of these is an error, whose text quotes no value.
+// The headers in framing, and those in single, must not occur twice.
 func ParseFields(raw []byte, single ...string) (Fields, error) {
 	f := make(Fields, usual)
 	text, values := string(raw), make([]string, 0, usual) // once for all fields

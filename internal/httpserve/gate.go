@@ -2,15 +2,14 @@ package httpserve
 
 import "sync"
 
-// Gate counts the requests in hand and lets no new one in once it is shut. The
-// zero Gate is open.
+// Gate counts the running requests, and admits no new one once it is shut. The zero Gate is open.
 type Gate struct {
 	mu   sync.Mutex
 	shut bool
 	busy sync.WaitGroup
 }
 
-// Enter tells whether a request may begin; each that may must Leave.
+// Enter reports whether a request may begin. Each request that may begin must call Leave.
 func (g *Gate) Enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -21,10 +20,10 @@ func (g *Gate) Enter() bool {
 	return true
 }
 
-// Leave ends a request that was let in.
+// Leave ends a request that Enter has admitted.
 func (g *Gate) Leave() { g.busy.Done() }
 
-// Drain shuts the gate and returns when the last request has left.
+// Drain shuts the gate, and returns when the last request has left.
 func (g *Gate) Drain() {
 	g.mu.Lock()
 	g.shut = true

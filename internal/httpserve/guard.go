@@ -9,28 +9,27 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Keys of the values that travel with a request.
+// These are the keys of values that are stored with a request.
 const (
 	fieldsKey   = "seedbed.fields"
 	consumedKey = "seedbed.consumed"
 )
 
-// Guard is the outermost layer of a server: it refuses header blocks that two
-// readers could understand differently, answers a panic with 500, and closes the
-// connection behind a body that was not read to its end, whose rest would
-// otherwise be taken for the next request. All fields but Single are required.
+// Guard is the outermost layer of a server. It refuses header blocks that two parsers could
+// understand differently, and answers a panic with 500. It closes the connection after a body that
+// was not read to its end, because the rest would be taken for the next request. All fields except
+// Single are required.
 type Guard struct {
-	// Log gets panics. Request is what a request is called there: "an API request".
+	// Log receives panics. Request is the log's word for a request: "an API request".
 	Log     *slog.Logger
 	Request string
-	// Single are the headers, in lower case, that decide something on this server
-	// and so must not come twice, besides those that ParseFields knows.
+	// Single holds the headers, in lower case, on which decisions of this server depend, and which
+	// must therefore not occur twice. ParseFields adds its own.
 	Single []string
-	// Discard is how many bytes of an unread body are read, unless it is known to be
-	// longer, so that the caller, busy sending, gets to see the answer rather than a
-	// reset connection.
+	// Discard is how many bytes of an unread body are read, unless the body is known to be longer.
+	// This lets a caller that is still sending see the answer rather than a reset connection.
 	Discard int
-	// Refuse answers what the guard finds; Bug is what it is given for a panic.
+	// Refuse answers the guard's problems. Bug is the problem for a panic.
 	Refuse func(*fasthttp.RequestCtx, Problem)
 	Bug    Problem
 }

@@ -1,6 +1,6 @@
-// Package httpserve is what the servers that strangers reach have in common: a
-// fiber app behind a guard against ambiguous requests, bounded reading of
-// bodies, RFC 9457 problems, and a stop that answers the requests in hand.
+// Package httpserve is what the servers that face untrusted callers have in common: a fiber app
+// behind a guard against ambiguous requests, bounded reading of bodies, RFC 9457 problems, and a
+// stop that answers the running requests.
 package httpserve
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// HeaderBytes is the largest header block, request line included, that is taken.
+// HeaderBytes is the size of the largest accepted header block, request line included.
 const HeaderBytes = 16 << 10
 
-// New is an app without routes behind g. Of c the caller sets BodyLimit,
-// Concurrency, the three timeouts and ErrorHandler; the rest is set here. Paths
-// are matched exactly, and bodies are streams: read them with ReadBody.
+// New returns an app without routes behind g. The caller sets BodyLimit, Concurrency, the three
+// timeouts and ErrorHandler of c; New sets the rest. Paths are matched exactly. Bodies are streams:
+// read them with ReadBody.
 func New(c fiber.Config, g Guard) *fiber.App {
 	c.AppName = "seedbed"
 	c.StrictRouting = true
@@ -29,16 +29,16 @@ func New(c fiber.Config, g Guard) *fiber.App {
 	c.DisablePreParseMultipartForm = true
 	c.ReadBufferSize = HeaderBytes
 	app := fiber.New(c)
-	// Around the router, so that what the router itself answers is guarded too.
+	// The guard is around the router, so that it also covers the router's own answers.
 	server := app.Server()
 	server.Handler = g.around(server.Handler)
 	return app
 }
 
-// Serve answers with app on ln until ctx ends, which is no error, and closes ln.
-// Before that it calls drain, which must refuse new requests and return when
-// those in hand are answered: a Gate does. The connections then have timeout to
-// close. Errors call the service what: "the API".
+// Serve answers with app on ln until ctx ends, which is not an error, and then closes ln. First it
+// calls drain, which must refuse new requests and return when the running ones are answered, as
+// Gate.Drain does. After that, the connections have timeout to close. what is the errors' word for
+// the service: "the API".
 func Serve(ctx context.Context, ln net.Listener, app *fiber.App, what string, drain func(), timeout time.Duration) error {
 	var served error
 	done := make(chan struct{})
@@ -54,7 +54,7 @@ func Serve(ctx context.Context, ln net.Listener, app *fiber.App, what string, dr
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	err := app.ShutdownWithContext(stop)
-	ln.Close() // the HTTP server does not know it yet when ctx ended at once
+	ln.Close() // the HTTP server does not know ln yet if ctx ended at once
 	<-done
 	if ctx.Err() == nil {
 		return fmt.Errorf("serve %s on %s: %w", what, ln.Addr(), cmp.Or(served, net.ErrClosed))

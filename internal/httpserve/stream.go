@@ -13,10 +13,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Stream is a body that is read as it comes, for those that memory cannot hold.
-// It must be read in the handler, by one goroutine. A chunked body that breaks off
-// between two chunks looks like one that came to its end, as the library reads
-// it: whoever must know needs a length, a digest, or an end of the content's own.
+// Stream is a body that is read as it arrives, because it may be too large for memory. One
+// goroutine must read it, within the handler. The library cannot distinguish a chunked body that
+// breaks off between two chunks from a complete one. A caller that has to know needs a length, a
+// digest, or a content with an end of its own.
 type Stream struct {
 	life  context.Context
 	ctx   *fasthttp.RequestCtx
@@ -28,9 +28,9 @@ type Stream struct {
 	stop  func() bool
 }
 
-// NewStream is the body of a request, of which at most limit bytes are taken; it
-// may stand still for idle, and is cut off when life ends. A body that is known to be
-// longer is a Problem already. Close must be called.
+// NewStream returns the body of a request, of at most limit bytes. The sender may pause for at most
+// idle, and the body is cut off when life ends. If the body is known to be longer than limit,
+// NewStream returns a Problem. The caller must call Close.
 func NewStream(life context.Context, ctx *fasthttp.RequestCtx, limit int64, idle time.Duration) (*Stream, error) {
 	s := &Stream{life: life, ctx: ctx, from: ctx.RequestBodyStream(), idle: idle, limit: limit}
 	if s.from == nil || s.Length() == 0 {
@@ -44,7 +44,7 @@ func NewStream(life context.Context, ctx *fasthttp.RequestCtx, limit int64, idle
 	return s, nil
 }
 
-// Length is how many bytes the body has; -1 when that is not known before its end.
+// Length returns the length of the body in bytes, or -1 if it is not known in advance.
 func (s *Stream) Length() int64 { return int64(max(s.ctx.Request.Header.ContentLength(), -1)) }
 
 func (s *Stream) tooLarge() error {
@@ -59,7 +59,8 @@ func (s *Stream) fail(err error) error {
 	return s.err
 }
 
-// Read implements io.Reader. A body that is too long, ends early or comes too slowly is a Problem.
+// Read implements io.Reader. It returns a Problem for a body that is too long, ends early or
+// arrives too slowly.
 func (s *Stream) Read(b []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
@@ -90,12 +91,11 @@ func (s *Stream) Read(b []byte) (int, error) {
 	return n, s.fail(Problem{Status: fiber.StatusBadRequest, Detail: "the body ended early or is not well chunked"})
 }
 
-// Err is what was wrong with the body, if anything was.
+// Err returns the error of the body, if there was one.
 func (s *Stream) Err() error { return s.err }
 
-// Linger reads what is left of the body of a request that was refused, for as
-// long as that at most, so that a caller who is busy sending gets to see the
-// answer rather than a broken connection.
+// Linger reads the rest of the body of a refused request, for at most the given time. This lets a
+// caller that is still sending see the answer rather than a broken connection.
 func (s *Stream) Linger(most time.Duration) {
 	if s.ctx.UserValue(consumedKey) != nil {
 		return
@@ -113,5 +113,5 @@ func (s *Stream) Linger(most time.Duration) {
 	}
 }
 
-// Close ends the watch over the body; nothing is read of it any more.
+// Close ends the supervision of the body, which cannot be read afterwards.
 func (s *Stream) Close() { s.stop() }

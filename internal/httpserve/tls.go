@@ -11,20 +11,20 @@ import (
 	"seedbed/internal/reload"
 )
 
-// Certificates are the files of a listener's TLS.
+// Certificates names the files of a listener's TLS.
 type Certificates struct {
-	// Name is what errors call them: "webhook.tls".
+	// Name is the errors' word for them: "webhook.tls".
 	Name string
-	// Cert and Key are the server's chain and private key, in PEM.
+	// Cert and Key are the files of the server's chain and private key, in PEM.
 	Cert, Key string
-	// ClientCA is who signs the callers' certificates, in PEM; empty asks for none.
+	// ClientCA is the file of the authority for the callers' certificates, in PEM. If it is empty,
+	// callers are not asked for a certificate.
 	ClientCA string
 }
 
-// NewTLS is the configuration of a listener with those certificates. Files that
-// change are read again at the next connection, and connections that are open
-// go on; new files that cannot be used leave the old ones in use, and a line in
-// the log.
+// NewTLS returns the configuration of a listener with those certificates. Changed files are read
+// again at the next connection, and open connections continue. If the new files are invalid, the
+// old ones stay in use, and the log has a warning.
 func NewTLS(files Certificates, log *slog.Logger) (*tls.Config, error) {
 	kept, err := reload.Open(files.names(), files.load, log)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c Certificates) load() (*tls.Config, error) {
 	if !conf.ClientCAs.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM", c.ClientCA)
 	}
-	// Who needs one is known only once the path is.
+	// Only the path decides whether a request needs a certificate.
 	conf.ClientAuth = tls.VerifyClientCertIfGiven
 	return conf, nil
 }

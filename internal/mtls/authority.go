@@ -19,13 +19,13 @@ import (
 	"seedbed"
 )
 
-// The files of an authority's directory.
+// These are the files in an authority's directory.
 const (
 	authorityCert = "ca.pem"
 	authorityKey  = "ca.key"
 )
 
-// skew is how long before its making a certificate is valid, for clocks that differ.
+// skew is how long before its creation a certificate becomes valid, to allow for clock differences.
 const skew = time.Hour
 
 // Authority signs the certificates of one installation.
@@ -34,7 +34,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// Issued is a pair of files that were made.
+// Issued names a pair of new files.
 type Issued struct {
 	Cert string `json:"cert"`
 	Key  string `json:"key"`
@@ -45,8 +45,8 @@ type Issued struct {
 	Expires time.Time `json:"expires"`
 }
 
-// NewAuthority makes an authority in dir, which is made with mode 0700: ca.pem, which
-// all hosts get, and ca.key, which none needs. ErrExists when there is one already.
+// NewAuthority creates an authority in dir, which it creates with mode 0700. All hosts get ca.pem,
+// and none needs ca.key. It returns ErrExists if there already is an authority.
 func NewAuthority(dir string, valid time.Duration) (Issued, error) {
 	made := Issued{Cert: filepath.Join(dir, authorityCert), Key: filepath.Join(dir, authorityKey)}
 	for _, name := range []string{made.Cert, made.Key} {
@@ -71,7 +71,7 @@ func NewAuthority(dir string, valid time.Duration) (Issued, error) {
 	return made, write(made, template, template, key, key, false)
 }
 
-// OpenAuthority reads the authority in dir. The key must be closed to strangers.
+// OpenAuthority reads the authority in dir. Other users must not be able to read the key.
 func OpenAuthority(dir string) (*Authority, error) {
 	name := filepath.Join(dir, authorityCert)
 	text, err := readFile(name, false)
@@ -105,7 +105,7 @@ func OpenAuthority(dir string) (*Authority, error) {
 	return &Authority{cert: all[0], key: key}, nil
 }
 
-// write signs a certificate and writes it with its key.
+// write signs a certificate, and writes it and its key.
 func write(made Issued, template, parent *x509.Certificate, key, signer crypto.Signer, replace bool) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -130,15 +130,16 @@ func write(made Issued, template, parent *x509.Certificate, key, signer crypto.S
 			}
 		}
 	}
-	// The key first: who reads between the two finds a pair that does not fit, and looks again.
+	// The key comes first: a program that reads between the two writes finds a pair that does not
+	// match, and reads again.
 	if err := place(made.Key, "PRIVATE KEY", private, 0o600); err != nil {
 		return err
 	}
 	return place(made.Cert, "CERTIFICATE", der, 0o644)
 }
 
-// place writes a file under another name and then gives it its own, so that nobody
-// reads a part of it.
+// place writes a file under a temporary name and then renames it, so that no program reads a
+// partial file.
 func place(name, kind string, der []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"seedbed"
 )
 
-// soon is how long before its end a certificate is spoken of.
+// soon is how long before a certificate's expiry the checks mention it.
 const soon = 30 * 24 * time.Hour
 
-// Checks tell until when the other hosts take this program's certificate: a problem
-// when it has expired, with a hint from 30 days before.
+// Checks reports until when this program's certificate is valid for the other hosts. An expired
+// certificate is a problem; from 30 days before its expiry there is a hint.
 func (i *Identity) Checks(context.Context) []seedbed.Check {
 	return []seedbed.Check{expiry(i.files.Name, i.files.Cert, i.held.Now().ends, time.Now())}
 }
 
-// CheckFiles is Checks for files of this host that may be another user's: it needs
-// no key, and checks no more than dates.
+// CheckFiles is like Checks for files of this host that may belong to another user. It needs no
+// key, and checks only dates.
 func CheckFiles(name, ca, cert string) seedbed.Check {
 	problem := func(err error) seedbed.Check {
 		return seedbed.Check{Name: name, Detail: err.Error(), Hint: "see docs/how-to/cluster.md"}
@@ -28,7 +28,7 @@ func CheckFiles(name, ca, cert string) seedbed.Check {
 	var ends time.Time
 	for n, file := range []string{cert, ca} {
 		text, err := readFile(file, false)
-		if errors.Is(err, fs.ErrPermission) { // the daemon may read it, this user need not
+		if errors.Is(err, fs.ErrPermission) { // the daemon may read it; this user does not need to
 			return seedbed.Check{Name: name, OK: true, Detail: file + " is there; this user may not read it"}
 		}
 		if err != nil {
@@ -39,7 +39,7 @@ func CheckFiles(name, ca, cert string) seedbed.Check {
 			return problem(err)
 		}
 		last := all[0].NotAfter
-		for _, c := range all { // any of several authorities will do
+		for _, c := range all { // any of several authorities suffices
 			if n == 1 && c.NotAfter.After(last) {
 				last = c.NotAfter
 			}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Conn is a connection of a caller that has proved who it is.
+// Conn is a connection of an authenticated caller.
 type Conn struct {
 	*tls.Conn
 	listener *listener
@@ -15,8 +15,8 @@ type Conn struct {
 	closing  sync.Once
 }
 
-// Peer is the caller's node, when its certificate would be taken now as well: a connection
-// may outlive the certificate and its authority.
+// Peer returns the caller's node. It returns an error if the caller's certificate is no longer
+// valid, because a connection may outlive the certificate and its authority.
 func (c *Conn) Peer() (node string, err error) {
 	l := c.listener
 	leaf, err := l.id.verify(c.ConnectionState().PeerCertificates, l.callers, x509.ExtKeyUsageClientAuth)

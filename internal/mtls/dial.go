@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host that is gone without a word, as one without power, is noticed in both directions
-// once this has passed, rather than after the kernel's quarter of an hour.
+// With these values, either side notices after lostAfter that the other has silently gone, such as
+// after a power failure. The kernel's default is a quarter of an hour.
 const (
 	lostAfter = 10 * time.Second
 	askEvery  = 2 * time.Second
@@ -19,8 +19,8 @@ const (
 
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: lostAfter / 2, Interval: askEvery, Count: 3}
 
-// Dial connects to addr, host:port, as conf says. An error of the connection below TLS is
-// a *net.OpError with the Op "dial".
+// Dial connects to addr, host:port, with conf. An error of the connection below TLS is a
+// *net.OpError with the Op "dial".
 func Dial(ctx context.Context, addr string, conf *tls.Config) (*tls.Conn, error) {
 	dialer := net.Dialer{KeepAliveConfig: keepAlive, Control: control}
 	raw, err := dialer.DialContext(ctx, "tcp", addr)
@@ -35,8 +35,8 @@ func Dial(ctx context.Context, addr string, conf *tls.Config) (*tls.Conn, error)
 	return conn, nil
 }
 
-// control bounds how long what was sent may stay without an answer of the peer's kernel
-// (tcp(7), TCP_USER_TIMEOUT). What a listener accepts has it from the listener.
+// control bounds how long sent data may stay unacknowledged by the peer's kernel (tcp(7),
+// TCP_USER_TIMEOUT). Accepted connections inherit the option from the listener.
 func control(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

@@ -13,11 +13,11 @@ import (
 	"seedbed"
 )
 
-// maxFile bounds what is read of a file.
+// maxFile bounds the bytes that are read of a file.
 const maxFile = 256 << 10
 
-// load reads the files, and refuses those that the other hosts would refuse
-// for anything but the date.
+// load reads the files. It refuses those that the other hosts would refuse for any reason except
+// their dates.
 func (i *Identity) load() (h held, err error) {
 	f := i.files
 	ca, err := readFile(f.CA, false)
@@ -55,7 +55,7 @@ func (i *Identity) load() (h held, err error) {
 	return h, err
 }
 
-// until is when the first of the certificates expires that leaf is trusted by.
+// until returns when the first certificate of leaf's chain of trust expires.
 func (i *Identity) until(leaf *x509.Certificate, sent [][]byte, authority *x509.CertPool) (time.Time, error) {
 	between := x509.NewCertPool()
 	for _, der := range sent[1:] {
@@ -63,7 +63,7 @@ func (i *Identity) until(leaf *x509.Certificate, sent [][]byte, authority *x509.
 			between.AddCert(c)
 		}
 	}
-	// As it was on its first day: a host with an expired certificate starts, and says so.
+	// The time is leaf's first day: a host with an expired certificate starts, and reports it.
 	chains, err := leaf.Verify(
 		x509.VerifyOptions{Roots: authority, Intermediates: between, KeyUsages: i.role.usages(), CurrentTime: leaf.NotBefore})
 	if err != nil {
@@ -84,7 +84,7 @@ func (i *Identity) until(leaf *x509.Certificate, sent [][]byte, authority *x509.
 	return longest, nil
 }
 
-// certificates are those of a file, one at least.
+// certificates returns the certificates in a file, which must have at least one.
 func certificates(name string, text []byte) (all []*x509.Certificate, err error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -102,7 +102,7 @@ func certificates(name string, text []byte) (all []*x509.Certificate, err error)
 	return all, nil
 }
 
-// readFile reads a small file; a secret one must be closed to strangers.
+// readFile reads a small file. Other users must not be able to read a secret one.
 func readFile(name string, secret bool) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -128,8 +128,8 @@ func readFile(name string, secret bool) ([]byte, error) {
 	return text, nil
 }
 
-// checkMode refuses a key that others than its owner may read or write, unless it
-// is root that lets a group read it.
+// checkMode refuses a key that users other than its owner may read or write. A key of root may be
+// readable by a group.
 func checkMode(name string, info fs.FileInfo) error {
 	mode := info.Mode().Perm()
 	owner := "another user than root"

@@ -16,10 +16,10 @@ import (
 	"seedbed"
 )
 
-// Issue makes a certificate of that role for a node, and its key, in dir: ROLE.pem
-// and ROLE.key, mode 0600, beside the authority's own ca.pem. hosts are names and addresses besides the node's name by
-// which others reach it. Files that are there are replaced if replace is set, else ErrExists.
-// It is valid no longer than the authority.
+// Issue creates a certificate for a node's role, and its key, in dir: ROLE.pem and ROLE.key, mode
+// 0600, next to a copy of the authority's ca.pem. hosts are the names and addresses, in addition to
+// the node's name, by which others reach it. If the files exist, they are replaced if replace is
+// set; otherwise Issue returns ErrExists. The certificate expires no later than the authority.
 func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid time.Duration, replace bool) (Issued, error) {
 	made := Issued{Cert: filepath.Join(dir, string(role)+".pem"), Key: filepath.Join(dir, string(role)+".key"), Node: node, Role: role}
 	if err := seedbed.CheckName("node", node); err != nil {
@@ -39,7 +39,7 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 			"the authority has expired on %s: make another in another directory (docs/how-to/cluster.md)",
 			a.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if role != Metadata { // a client only
+	if role != Metadata { // which is only a client
 		if err := addHosts(template, node, hosts); err != nil {
 			return made, err
 		}
@@ -61,13 +61,13 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 		return made, err
 	}
 	ca := filepath.Join(dir, authorityCert)
-	if _, err := os.Lstat(ca); err == nil { // perhaps with the former authority's in it
+	if _, err := os.Lstat(ca); err == nil { // it may also hold the previous authority
 		return made, nil
 	}
 	return made, place(ca, "CERTIFICATE", a.cert.Raw, 0o644)
 }
 
-// addHosts gives a certificate its names and addresses, the node's name first.
+// addHosts adds names and addresses to a certificate, the node's name first.
 func addHosts(template *x509.Certificate, node string, hosts []string) error {
 	if hostName(node) {
 		template.DNSNames = []string{node}
@@ -87,7 +87,8 @@ func addHosts(template *x509.Certificate, node string, hosts []string) error {
 	return nil
 }
 
-// hostName reports whether a certificate can be for that name (RFC 1123, 2.1), wildcards aside.
+// hostName reports whether a certificate can be for that name (RFC 1123, 2.1). Wildcards are not
+// valid.
 func hostName(name string) bool {
 	if len(name) > 253 {
 		return false

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// handshakeTime is how long a caller may take to prove who it is.
+	// handshakeTime bounds the time of a caller's handshake.
 	handshakeTime = 10 * time.Second
-	// maxStrangers is how many may be about it at the same time. When more come, the
-	// one that has been at it for longest is let go, so that those who only hold
-	// connections keep nobody out.
+	// maxStrangers limits the callers in their handshake. When more come, the one that has been in
+	// its handshake for longest is disconnected, so that idle connections do not keep other callers
+	// out.
 	maxStrangers = 256
-	// lingerTime is how long a refused caller may take to read that it is.
+	// lingerTime is how long a refused caller has to read the refusal.
 	lingerTime = 2 * time.Second
-	// maxOfPlane is how many connections one host's guest plane may have: it faces
-	// guests, and must not keep the planes of other hosts out.
+	// maxOfPlane limits the connections of one host's guest plane. The plane faces guests, and must
+	// not keep the planes of other hosts out.
 	maxOfPlane = 16
-	// refusalEvery is how often refused callers are spoken of in the log, at most.
+	// refusalEvery is the least time between two log lines about refused callers.
 	refusalEvery = 10 * time.Second
 )
 
-// Listen serves callers of that role at addr, host:port. Its connections are
-// *Conn, and a caller has proved who it is before Accept returns it.
+// Listen serves callers of that role at addr, host:port. Its connections are *Conn, and Accept
+// returns only authenticated callers.
 func (i *Identity) Listen(ctx context.Context, addr string, callers Role) (net.Listener, error) {
 	config := net.ListenConfig{KeepAliveConfig: keepAlive, Control: control}
 	ln, err := config.Listen(ctx, "tcp", addr)
@@ -47,8 +47,8 @@ func (i *Identity) listen(ln net.Listener, callers Role, limit time.Duration) *l
 	return l
 }
 
-// listener does the handshakes beside each other, before the server knows of the
-// connections: a caller that proves nothing takes none of its places.
+// listener runs the handshakes concurrently, before the server sees the connections. A caller that
+// does not authenticate takes none of the server's connections.
 type listener struct {
 	net.Listener
 	id      *Identity
@@ -57,13 +57,13 @@ type listener struct {
 	limit   time.Duration // of a handshake
 	proved  chan net.Conn
 	ended   chan struct{}
-	broken  error // why, set before ended is closed
+	broken  error // the cause; set before ended is closed
 	once    sync.Once
 	work    sync.WaitGroup
 
 	mu        sync.Mutex
-	strangers map[net.Conn]uint64 // by the order in which they came
-	open      map[string]int      // connections of nodes
+	strangers map[net.Conn]uint64 // by the order of their arrival
+	open      map[string]int      // the number of connections by node
 	came      uint64
 	refused   int
 	told      time.Time
@@ -79,7 +79,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener; it waits until nothing of the listener runs any more.
+// Close implements net.Listener. It waits until all goroutines of the listener have ended.
 func (l *listener) Close() error {
 	l.end(&net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed})
 	err := l.Listener.Close()
@@ -122,9 +122,9 @@ func (l *listener) accept() {
 	}
 }
 
-// passing are errors of accept that are no end of the listener: the caller has left
-// again or its packets found no way, or there are no files or no memory left, most likely
-// because of strangers, who are let go in their time.
+// passing holds the errors of accept that do not end the listener. Either the caller has left or
+// its packets were lost, or no file descriptors or memory are left. The latter is probably due to
+// unauthenticated callers, which are disconnected after their handshake time.
 var passing = []syscall.Errno{
 	syscall.ECONNABORTED, syscall.EPROTO, syscall.EPERM, syscall.ETIMEDOUT,
 	syscall.ENETDOWN, syscall.ENETUNREACH, syscall.ENONET, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.ENOPROTOOPT, syscall.EOPNOTSUPP,
@@ -136,7 +136,7 @@ func passes(err error) bool {
 	return ok && slices.Contains(passing, errno)
 }
 
-// enter counts a stranger in.
+// enter counts an unauthenticated caller.
 func (l *listener) enter(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *listener) leave(c net.Conn) {
 	delete(l.strangers, c)
 }
 
-// prove hands a caller on that has proved who it is.
+// prove runs a caller's handshake and, if it succeeds, passes the caller on.
 func (l *listener) prove(c net.Conn) {
 	defer l.leave(c)
 	_ = c.SetDeadline(time.Now().Add(l.limit))
@@ -191,7 +191,7 @@ func (l *listener) prove(c net.Conn) {
 	}
 }
 
-// seat gives a node's connection a place, if it may have another.
+// seat reserves one of a node's connections. It reports whether the node may have another.
 func (l *listener) seat(node string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,8 +210,8 @@ func (l *listener) unseat(node string) {
 	}
 }
 
-// linger closes a connection so that its peer gets to see the alert: with bytes of
-// the peer's unread it would see a reset.
+// linger closes a connection so that its peer can read the alert. Unread bytes of the peer would
+// cause a reset instead.
 func linger(c net.Conn) {
 	defer c.Close()
 	if half, ok := c.(*net.TCPConn); ok && half.CloseWrite() == nil {
@@ -220,10 +220,11 @@ func linger(c net.Conn) {
 	}
 }
 
-// tell logs that a caller was refused, and of many in a short time the number alone.
+// tell logs that a caller was refused. If there are many in a short time, it logs only their
+// number.
 func (l *listener) tell(c net.Conn, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
-		return // it left: who looks whether the port answers
+		return // the caller left, such as a check whether the port answers
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,13 +1,13 @@
-// Package mtls is how the programs on the hosts of an installation prove to each
-// other who they are: TLS 1.3, in which both sides have a certificate of the
-// installation's own authority. The subject says who it is:
+// Package mtls authenticates the programs on the hosts of an installation to each other. It uses
+// TLS 1.3, in which both sides have a certificate of the installation's own authority. The subject
+// identifies the program:
 //
 //	O  = seedbed:control, seedbed:worker or seedbed:metadata   what it may be asked for, and may ask
 //	CN = the host's node name
 //
-// A certificate of one role is none of another, so what is taken from a hypervisor's
-// guest plane opens no worker. The authority of the installation must be used for
-// nothing else.
+// A certificate of one role is not valid for another, so a certificate stolen from a node's guest
+// plane does not give access to a worker. The installation's authority must sign no other
+// certificates.
 package mtls
 
 import (
@@ -22,7 +22,7 @@ import (
 	"seedbed/internal/reload"
 )
 
-// Role is what a program is to the others.
+// Role is the role of a program in an installation.
 type Role string
 
 // The roles.
@@ -32,14 +32,14 @@ const (
 	Metadata Role = "metadata" // seedbed-metadata
 )
 
-// Roles are all of them.
+// Roles returns all roles.
 func Roles() []Role { return []Role{Control, Worker, Metadata} }
 
-// organization is the role as a subject's O.
+// organization returns the role as a subject's O.
 func (r Role) organization() string { return "seedbed:" + string(r) }
 
-// usages are what a certificate of the role is used for: a control host serves guest
-// planes and calls workers.
+// usages returns the uses of a certificate of the role. A control host both serves guest planes and
+// calls workers.
 func (r Role) usages() []x509.ExtKeyUsage {
 	switch r {
 	case Worker:
@@ -50,17 +50,18 @@ func (r Role) usages() []x509.ExtKeyUsage {
 	return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 }
 
-// Files are an identity's, in PEM.
+// Files names the files of an identity, in PEM.
 type Files struct {
-	// Name is what errors call them: "cluster.worker".
+	// Name is the errors' word for them: "cluster.worker".
 	Name string
-	// CA is the authority that signs everybody's certificates; it may hold several, old and new.
+	// CA is the authority that signs all certificates. The file may hold several authorities, such
+	// as the old and the new one.
 	CA string
-	// Cert and Key are this program's own.
+	// Cert and Key are this program's certificate and key.
 	Cert, Key string
 }
 
-// Identity is who this program is to the others. Its methods may be called at the same time.
+// Identity authenticates this program to the others. Its methods are safe for concurrent use.
 type Identity struct {
 	files Files
 	role  Role
@@ -69,18 +70,18 @@ type Identity struct {
 	log   *slog.Logger
 }
 
-// held is what the files hold.
+// held is the content of the files.
 type held struct {
 	pair      tls.Certificate
 	authority *x509.CertPool
-	// ends is when the first of the certificate and who signed it expires.
+	// ends is when the first certificate expires: this one, or one in its chain of trust.
 	ends time.Time
 }
 
-// Open reads the identity of the program with that role on that node. Files that
-// change are read again at the next connection; new ones that cannot be used leave the
-// old ones in use, and a line in the log. The error, of kind seedbed.ErrInvalid where
-// the files are wrong, says which file, and what would be right.
+// Open reads the identity of the program with that role on that node. Changed files are read again
+// at the next connection. If the new files are invalid, the old ones stay in use, and the log has a
+// warning. The error for invalid files has the kind seedbed.ErrInvalid, and says which file is
+// wrong and what would be right.
 func Open(files Files, role Role, node string, log *slog.Logger) (*Identity, error) {
 	i := &Identity{files: files, role: role, node: node, log: log}
 	var err error
@@ -94,9 +95,9 @@ func Open(files Files, role Role, node string, log *slog.Logger) (*Identity, err
 	return i, nil
 }
 
-// Client is the configuration for connections to a server of that role on that
-// node, or on any if node is empty. host is the host of the server's address, which its
-// certificate must be for as well.
+// Client returns the configuration for connections to a server of that role on that node, or on any
+// node if node is empty. host is the host of the server's address, for which its certificate must
+// also be valid.
 func (i *Identity) Client(role Role, node, host string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -105,7 +106,7 @@ func (i *Identity) Client(role Role, node, host string) *tls.Config {
 			pair := i.held.Now().pair
 			return &pair, nil
 		},
-		// Verified below, with the authority as it is at that moment.
+		// Verified below, with the current authority.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			leaf, err := i.verify(s.PeerCertificates, role, x509.ExtKeyUsageServerAuth)
@@ -123,7 +124,7 @@ func (i *Identity) Client(role Role, node, host string) *tls.Config {
 	}
 }
 
-// server is the configuration for connections of callers of that role.
+// server returns the configuration for connections of callers of that role.
 func (i *Identity) server(role Role) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -131,8 +132,8 @@ func (i *Identity) server(role Role) *tls.Config {
 			pair := i.held.Now().pair
 			return &pair, nil
 		},
-		// Verified below, with the authority as it is at that moment. A session that
-		// goes on from a ticket would have been verified in the past.
+		// Verified below, with the current authority. A session resumed from a ticket would have
+		// been verified in the past.
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
@@ -142,7 +143,7 @@ func (i *Identity) server(role Role) *tls.Config {
 	}
 }
 
-// verify is the peer's certificate, when it is one of that role.
+// verify returns the peer's certificate if it is one of that role.
 func (i *Identity) verify(chain []*x509.Certificate, role Role, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
 	if len(chain) == 0 {
 		return nil, seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate is missing")
@@ -159,7 +160,7 @@ func (i *Identity) verify(chain []*x509.Certificate, role Role, usage x509.ExtKe
 	return leaf, checkSubject(leaf, role)
 }
 
-// notTrusted says what is wrong with a certificate that could not be verified.
+// notTrusted returns an error that says why a certificate could not be verified.
 func notTrusted(leaf *x509.Certificate, err error) error {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q is valid from %s to %s, or its authority's has expired",
@@ -172,7 +173,7 @@ func notTrusted(leaf *x509.Certificate, err error) error {
 	return seedbed.Errorf(seedbed.ErrUnauthenticated, "the certificate of %.80q: %v", leaf.Subject.CommonName, err)
 }
 
-// checkSubject refuses a certificate that is not of that role, or of no node.
+// checkSubject refuses a certificate of another role, or without a node.
 func checkSubject(c *x509.Certificate, role Role) error {
 	if o := c.Subject.Organization; len(o) != 1 || o[0] != role.organization() {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate of %.80q is of %.80q, want %s", c.Subject.CommonName, o, role.organization())

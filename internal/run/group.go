@@ -1,6 +1,6 @@
-// Package run is what the daemons' mains share: flags and configuration, a
-// group of tasks that end together, signals, what systemd wants to know, the
-// log, unix sockets, and the health listener.
+// Package run is what the daemons' main functions share: flags and configuration, a group of tasks
+// that end together, signals, systemd's notifications, the log, Unix sockets, and the health
+// listener.
 package run
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// stopPatience is how long a stop may take before the log names who is late.
+// stopPatience is how long a stop may take before the log names the tasks that still run.
 const stopPatience = 10 * time.Second
 
-// Group is the tasks of one daemon. The first that fails ends the others.
+// Group is the tasks of one daemon. The first task that fails ends the others.
 type Group struct {
 	log   *slog.Logger
 	tasks []task
@@ -30,20 +30,18 @@ type task struct {
 	run  func(context.Context) error
 }
 
-// NewGroup makes an empty group.
+// NewGroup returns an empty group.
 func NewGroup(log *slog.Logger) *Group { return &Group{log: log} }
 
-// Add adds a task before Run. It works until its context ends and returns only
-// once all that it started has ended. It may end early with nil, which leaves
-// the others alone.
+// Add adds a task before Run. The task works until its context ends, and returns only once
+// everything that it started has ended. If it returns nil early, the other tasks continue.
 func (g *Group) Add(name string, run func(context.Context) error) {
 	g.tasks = append(g.tasks, task{name, run})
 }
 
-// Run starts all tasks, tells systemd that the daemon is ready (listeners are
-// bound before), and waits for all of them. When ctx ends they are told to
-// stop, which is no error; what comes back is the first failure, under its
-// task's name.
+// Run starts all tasks, notifies systemd that the daemon is ready (its listeners must already be
+// bound), and waits for all tasks. When ctx ends, it stops the tasks; that is not an error. Run
+// returns the first failure, with the name of its task.
 func (g *Group) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +86,7 @@ func (g *Group) Run(ctx context.Context) error {
 	return first
 }
 
-// awaitStop waits until all tasks have ended, and says who is late.
+// awaitStop waits until all tasks have ended, and logs the names of those that are late.
 func (g *Group) awaitStop(ended <-chan struct{}, late func() string) {
 	tick := time.NewTicker(stopPatience)
 	defer tick.Stop()

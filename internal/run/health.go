@@ -21,8 +21,8 @@ import (
 // checkTimeout bounds the checks of one health request.
 const checkTimeout = 5 * time.Second
 
-// NewRegistry is a registry with what every daemon tells about itself: the Go
-// runtime, the process, and seedbed_build_info.
+// NewRegistry returns a registry with the metrics of every daemon: the Go runtime, the process, and
+// seedbed_build_info.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -35,28 +35,28 @@ func NewRegistry() *prometheus.Registry {
 	return reg
 }
 
-// MetricsHandler serves a registry in the Prometheus text format. It has no
-// timeout of promhttp's: that would watch the request's context, which
-// fasthttp's adaptor writes to when the server stops.
+// MetricsHandler serves a registry in the Prometheus text format. It does not use promhttp's
+// timeout, because that would watch the request's context, to which fasthttp's adaptor writes when
+// the server stops.
 func MetricsHandler(reg *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
 // Health serves GET /healthz and GET /metrics.
 type Health struct {
-	// Checks tells how the daemon is; it has 5 seconds. Nil means that an answer is enough.
+	// Checks reports the daemon's health. It has 5 seconds. If it is nil, every answer is OK.
 	Checks   func(context.Context) []seedbed.Check
 	Registry *prometheus.Registry
 }
 
-// Report is the body of /healthz: status 200 when OK, else 503.
+// Report is the body of /healthz. The status is 200 if OK is set, and 503 otherwise.
 type Report struct {
 	OK      bool            `json:"ok"`
 	Version string          `json:"version"`
 	Checks  []seedbed.Check `json:"checks"`
 }
 
-// Serve answers on ln, which it closes, until ctx ends.
+// Serve answers on ln until ctx ends, and closes ln.
 func (h Health) Serve(ctx context.Context, ln net.Listener) error {
 	app := fiber.New(fiber.Config{
 		DisableStartupMessage: true,
@@ -99,8 +99,8 @@ func serve(ctx context.Context, app *fiber.App, ln net.Listener) error {
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		<-ctx.Done()
-		_ = app.ShutdownWithTimeout(2 * time.Second) // who is left is cut off below
-		_ = ln.Close()                               // a server that has not begun yet does not know of the shutdown
+		_ = app.ShutdownWithTimeout(2 * time.Second) // connections that are still open are closed below
+		_ = ln.Close()                               // the shutdown does not close ln if the server has not begun yet
 	})
 	err := app.Listener(ln)
 	stopped := ctx.Err() != nil

@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewLog is the log of a daemon: text lines on w, from level ("debug", "info",
-// "warn" or "error") up; without the time when w is the systemd journal, which
-// adds its own.
+// NewLog returns the log of a daemon: text lines on w from level ("debug", "info", "warn" or
+// "error") up. Lines have no time if w is the systemd journal, which adds its own.
 func NewLog(w io.Writer, level string) *slog.Logger {
 	var min slog.Level
 	if err := min.UnmarshalText([]byte(level)); err != nil {
-		min = slog.LevelInfo // config.Validate has refused it already
+		min = slog.LevelInfo // config.Validate has already refused it
 	}
 	opt := &slog.HandlerOptions{Level: min}
 	if isJournal(w, os.Getenv("JOURNAL_STREAM")) {
@@ -30,9 +29,9 @@ func NewLog(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opt))
 }
 
-// isJournal tells whether w is the stream that JOURNAL_STREAM names by device
-// and inode (systemd.exec(5)): the variable is inherited by programs whose
-// output goes elsewhere.
+// isJournal reports whether w is the stream that JOURNAL_STREAM names by device and inode
+// (systemd.exec(5)). The variable alone proves nothing: programs whose output is redirected inherit
+// it too.
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {

@@ -7,8 +7,8 @@ import (
 	"runtime/pprof"
 )
 
-// profiled runs f with the CPU profiler on, whose result goes to a file that
-// its owner alone can read, as "go tool pprof" wants it. With no file it only runs f.
+// profiled runs f with the CPU profiler, which writes a file for "go tool pprof" that only its
+// owner can read. If file is empty, it only runs f.
 func profiled(file string, f func() error) (err error) {
 	if file == "" {
 		return f()

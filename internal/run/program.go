@@ -13,7 +13,7 @@ import (
 	"seedbed/internal/config"
 )
 
-// The exit statuses of a daemon.
+// These are the exit statuses of a daemon.
 const (
 	exitDone   = 0 // it was told to stop, and did
 	exitFailed = 1
@@ -22,19 +22,18 @@ const (
 
 // Program is a daemon: its main is os.Exit(Program{...}.Main(...)).
 type Program struct {
-	// Name is the program's, and Summary one line for -help.
+	// Name is the program's name, and Summary one line for -help.
 	Name, Summary string
-	// Flags adds the program's own flags; nil adds none.
+	// Flags adds the program's own flags. It may be nil.
 	Flags func(*flag.FlagSet)
 	// Run does the work until ctx ends.
 	Run func(ctx context.Context, c config.Config, log *slog.Logger) error
 }
 
-// Main reads flags and configuration, sets up log and signals, and runs the
-// program. The status is 0 after an orderly stop, 1 after a failure, 2 for
-// wrong arguments. Flags of every daemon: -config FILE, -check (load the
-// configuration, say whether it is right, and exit), -example (print a
-// configuration with all defaults), -version, -cpuprofile FILE (profile until
+// Main reads flags and configuration, sets up the log and signals, and runs the program. The status
+// is 0 after an orderly stop, 1 after a failure, and 2 for wrong arguments. Every daemon has the
+// flags -config FILE, -check (load the configuration, report whether it is valid, and exit),
+// -example (print a configuration with all defaults), -version, and -cpuprofile FILE (profile until
 // the stop).
 func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet(p.Name, flag.ContinueOnError)

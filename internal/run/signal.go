@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals gives a context that ends at the first SIGINT or SIGTERM; the second
-// calls exit with status 1 at once. stop gives the signals back and waits.
+// Signals returns a context that ends at the first SIGINT or SIGTERM. The second signal calls exit
+// with status 1 at once. stop restores the signals' default behaviour, and waits.
 func Signals(ctx context.Context, log *slog.Logger, exit func(int)) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	got := make(chan os.Signal, 2)

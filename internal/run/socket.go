@@ -19,22 +19,21 @@ import (
 	"seedbed"
 )
 
-// Socket is a unix socket to be served.
+// Socket is a Unix socket to serve.
 type Socket struct {
 	Path string
-	// Mode are its permissions: who may connect needs write.
+	// Mode holds its permissions. Connecting needs the write permission.
 	Mode fs.FileMode
-	// Group is its group's name; empty leaves the process's own.
+	// Group is the name of its group. Empty leaves the process's own.
 	Group string
 }
 
-// umask is the process's, so two sockets are not made at once.
+// umask guards the process's umask, so that two sockets are not created at once.
 var umask sync.Mutex
 
-// Listen serves the socket. A directory that is missing is made; a socket
-// that is there already is taken away only when nobody answers on it, else the
-// error is seedbed.ErrInUse. Nobody but this user can connect before group and
-// mode are as they must be.
+// Listen serves the socket. It creates a missing directory. It replaces an existing socket only if
+// no program answers on it; otherwise it returns seedbed.ErrInUse. No other user can connect before
+// group and mode are set.
 func (s Socket) Listen(ctx context.Context) (net.Listener, error) {
 	gid, err := groupID(s.Group)
 	if err != nil {
@@ -71,7 +70,7 @@ func listenPrivate(ctx context.Context, path string) (net.Listener, error) {
 	return lc.Listen(ctx, "unix", path)
 }
 
-// removeStale takes away a socket that its server left behind.
+// removeStale removes a socket that its server has left behind.
 func removeStale(ctx context.Context, path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +93,7 @@ func removeStale(ctx context.Context, path string) error {
 	return fmt.Errorf("who serves %s: %w", path, err)
 }
 
-// groupID is the number of a group, or -1 for the empty name.
+// groupID returns the ID of a group, or -1 for the empty name.
 func groupID(name string) (int, error) {
 	if name == "" {
 		return -1, nil
@@ -106,8 +105,8 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// ListenLoopback serves a TCP address that only this host reaches; another
-// gives seedbed.ErrInvalid.
+// ListenLoopback listens on a TCP address that only this host can reach. It returns
+// seedbed.ErrInvalid for another address.
 func ListenLoopback(ctx context.Context, addr string) (net.Listener, error) {
 	a, err := netip.ParseAddrPort(addr)
 	if err != nil || !a.Addr().IsLoopback() {

@@ -9,9 +9,9 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Watchdog is a task that tells systemd twice per WatchdogSec= that the daemon
-// is alive, as long as healthy gives nil within that half (sd_watchdog_enabled(3)).
-// Without a watchdog it ends at once.
+// Watchdog returns a task that notifies systemd twice per WatchdogSec= that the daemon is alive, as
+// long as healthy returns nil within half that time (sd_watchdog_enabled(3)). Without a watchdog,
+// the task ends at once.
 func Watchdog(log *slog.Logger, healthy func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		limit, err := daemon.SdWatchdogEnabled(false)

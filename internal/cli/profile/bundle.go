@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// bundleFormat is the form of a bundle that this program writes, and reads.
+	// bundleFormat is the version of bundles that this program reads and writes.
 	bundleFormat = 1
 	maxBundle    = 16 * seedbed.MiB
 )
@@ -31,14 +31,14 @@ type bundle struct {
 	Signature *bundleSigner  `json:"signature,omitzero"`
 }
 
-// bundleSigner is who has signed a bundle, and the signature, in base64.
+// bundleSigner is a bundle's signature and the public key that verifies it, in base64.
 type bundleSigner struct {
 	Key   []byte `json:"ed25519_key"`
 	Value []byte `json:"value"`
 }
 
-// signed returns what a signature is over: the content in RFC 8785's form, so that white space and
-// the order of members do not count.
+// signed returns the bytes that a signature covers: the content in RFC 8785's form, so that white
+// space and the order of members do not matter.
 func (b bundle) signed() ([]byte, error) {
 	canonical := b.Catalogue.Clone()
 	if err := canonical.Canonicalize(); err != nil {
@@ -47,7 +47,7 @@ func (b bundle) signed() ([]byte, error) {
 	return append(fmt.Appendf(nil, "seedbed catalogue %d\n%s\n", b.Format, b.Made.UTC().Format(time.RFC3339)), canonical...), nil
 }
 
-// parseBundle reads a bundle, strictly.
+// parseBundle parses a bundle strictly: an unknown member is an error.
 func parseBundle(name string, text []byte) (b bundle, err error) {
 	err = jsonv2.Unmarshal(text, &b, jsonv2.RejectUnknownMembers(true))
 	switch {
@@ -63,7 +63,7 @@ func parseBundle(name string, text []byte) (b bundle, err error) {
 	return b, nil
 }
 
-// format returns the bundle as it is written.
+// format returns the bundle in the form of a file.
 func (b bundle) format() ([]byte, error) {
 	text, err := jsonv2.Marshal(b, jsontext.WithIndent("  "), jsonv2.Deterministic(true))
 	return append(text, '\n'), err
@@ -79,7 +79,7 @@ func (b *bundle) sign(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// verify refuses a bundle that the holder of key has not signed as it is.
+// verify returns an error unless the holder of key has signed the bundle unchanged.
 func (b bundle) verify(name string, key ed25519.PublicKey) error {
 	if b.Signature == nil {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s is not signed, but --key requires a signature", name)
@@ -97,10 +97,10 @@ func (b bundle) verify(name string, key ed25519.PublicKey) error {
 	return nil
 }
 
-// fingerprint returns a public key for people.
+// fingerprint returns a public key in a form for people.
 func fingerprint(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
 
-// readPEM reads the one PEM block of that type in a file.
+// readPEM reads a file that holds one PEM block of the given type.
 func readPEM(path, kind, hint string) ([]byte, error) {
 	text, err := cli.ReadBounded(path, 64*seedbed.KiB)
 	if err != nil {
@@ -113,7 +113,7 @@ func readPEM(path, kind, hint string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// readSigner reads a private key, which only the user may be able to read.
+// readSigner reads a private key. Only the user may be able to read the file.
 func readSigner(path string) (ed25519.PrivateKey, error) {
 	const hint = `"openssl genpkey -algorithm ed25519 -out FILE"`
 	der, err := readPEM(path, "PRIVATE KEY", hint)

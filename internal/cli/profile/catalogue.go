@@ -74,7 +74,7 @@ With --sign, sign it with an ed25519 key, such as one made by
 	return c
 }
 
-// importFlags are how a catalogue is taken over.
+// importFlags are the flags of the import of a catalogue.
 type importFlags struct {
 	sha256, key       string
 	dryRun, keep, yes bool
@@ -99,7 +99,7 @@ or network is missing, is a conflict; nothing is then changed. An https URI need
 	return c
 }
 
-// readBundle reads a bundle and checks that it is the one that was meant.
+// readBundle reads a bundle, and checks it against the digest and the key in the flags.
 func readBundle(ctx context.Context, name string, f importFlags) (b bundle, err error) {
 	if strings.HasPrefix(name, "https:") && f.sha256 == "" && f.key == "" {
 		return b, cli.Usagef("an https URI needs --sha256 or --key")
@@ -158,7 +158,7 @@ func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags
 	return printReport(a, report, false)
 }
 
-// printReport shows what became of a catalogue. A conflict is an error.
+// printReport prints the result of an import. A conflict is an error.
 func printReport(a *cli.App, r seedbed.CatalogueReport, tried bool) error {
 	row := func(c seedbed.CatalogueChange) []string {
 		return []string{c.Action, c.Kind, c.Name, cli.OneLine(c.Detail)}

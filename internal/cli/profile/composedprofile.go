@@ -25,7 +25,7 @@ func ComposedProfileCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-// composedFlags are what a profile is put together of.
+// composedFlags are the flags for the parts of a profile.
 type composedFlags struct {
 	system, network, storage, userdata, script string
 	args                                       []string
@@ -47,7 +47,7 @@ func (p *composedFlags) add(a *cli.App, c *cobra.Command) {
 		{&p.script, "script", "x", "provisioning `script`; empty for none", cli.ScriptNames},
 	} {
 		f.StringVarP(flag.value, flag.name, flag.short, "", flag.usage)
-		_ = c.RegisterFlagCompletionFunc(flag.name, a.FlagCompletion(flag.names)) // the flag exists: it was added above
+		_ = c.RegisterFlagCompletionFunc(flag.name, a.FlagCompletion(flag.names)) // the flag was added above
 	}
 	f.StringArrayVarP(&p.args, "script-arg", "a", nil, "argument of the script as `key=value` (repeatable); with declared params it may hold expressions")
 	f.StringVar(&p.params, "params", "", "YAML or JSON `file` that declares params, or - for standard input")
@@ -109,7 +109,7 @@ func composedProfileAdd(a *cli.App) *cobra.Command {
 	cli.AddChoice(c, &kind, "profile-type", "p", "what it is made from", "provisioner", "ova")
 	flags.add(a, c)
 	c.Flags().StringVarP(&ova, "ova", "o", "", "OVA `image`")
-	// The flags exist: they were added above.
+	// The flags were added above.
 	_ = c.RegisterFlagCompletionFunc("ova", a.FlagCompletion(cli.OVAs))
 	_ = c.MarkFlagRequired("system-template")
 	_ = c.MarkFlagRequired("script")

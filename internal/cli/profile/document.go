@@ -14,16 +14,17 @@ import (
 	"seedbed/internal/cli"
 )
 
-// document is a text that the API keeps under a name: userdata or a script.
+// document is a named text in the catalogue: user-data or a script.
 type document struct {
 	ID         int64
 	Name, Text string
 }
 
-// documents are the commands of one kind of document.
+// documents makes the commands of one kind of document.
 type documents[T any] struct {
 	a *cli.App
-	// label is what messages call one, plural what they call all; suffix is that of its files.
+	// label is the messages' word for one document, plural for several. suffix is that of files
+	// with one.
 	label, plural, suffix string
 	add, change, remove   func(c *client.Client, ctx context.Context, name, text string) (string, error)
 	one                   func(c *client.Client, ctx context.Context, name string) (T, error)
@@ -31,7 +32,7 @@ type documents[T any] struct {
 	of                    func(T) document
 }
 
-// removing has the form of a change.
+// removing gives a removal the signature of a change.
 func removing(remove func(*client.Client, context.Context, string) (string, error)) func(*client.Client, context.Context, string, string) (string, error) {
 	return func(c *client.Client, ctx context.Context, name, _ string) (string, error) {
 		return remove(c, ctx, name)
@@ -42,12 +43,12 @@ func (d *documents[T]) addTo(c *cobra.Command) {
 	c.AddCommand(d.addCmd(), d.modifyCmd(), d.removeCmd(), d.showCmd(), d.listCmd())
 }
 
-// names returns the names of the documents that begin so, for completion.
+// names completes the names of documents.
 func (d *documents[T]) names(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	return cli.NamesOf(ctx, api, begun, d.all, func(t T) string { return d.of(t).Name })
 }
 
-// read reads a file that becomes a document, byte for byte.
+// read reads a document from a file, byte for byte.
 func (d *documents[T]) read(file string) (string, error) {
 	text, err := d.a.ReadArg(file, seedbed.MaxDocument)
 	return string(text), err
@@ -104,7 +105,7 @@ refuses the text, it is kept in a file whose name is printed.`, d.label),
 	return c
 }
 
-// edit has the user change a document.
+// edit lets the user edit a document.
 func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string) error {
 	t, err := d.one(api, ctx, name)
 	if err != nil {
@@ -144,7 +145,7 @@ func (d *documents[T]) showCmd() *cobra.Command {
 				return d.a.PrintJSON(t)
 			}
 			text := d.of(t).Text
-			if d.a.Terminal { // elsewhere the bytes are as they are kept
+			if d.a.Terminal { // otherwise the bytes stay unchanged
 				if text = cli.Printable(text); !strings.HasSuffix(text, "\n") {
 					text += "\n"
 				}
@@ -156,7 +157,7 @@ func (d *documents[T]) showCmd() *cobra.Command {
 	}
 }
 
-// shownLines is how much of a document a list has, as in PVC's.
+// shownLines is how many lines of a document a list shows, as in PVC's client.
 const shownLines = 4
 
 func (d *documents[T]) listCmd() *cobra.Command {

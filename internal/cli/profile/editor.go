@@ -15,14 +15,14 @@ import (
 // draft is a text that the user has edited, and its file.
 type draft struct{ text, path string }
 
-// discard takes the file away. One that cannot be stays in the directory of
-// temporary files, readable by this user alone.
+// discard removes the file. If that fails, it stays in the directory of temporary files, readable
+// only by this user.
 func (d draft) discard() { _ = os.Remove(d.path) }
 
-// edit has the user edit a text in a file with that suffix. The file is there
-// until the draft is discarded.
+// edit lets the user edit a text in a temporary file with that suffix. The file exists until the
+// draft is discarded.
 func edit(ctx context.Context, a *cli.App, text, suffix string) (draft, error) {
-	f, err := os.CreateTemp("", "seedbed-*"+suffix) // mode 0600: it may hold secrets
+	f, err := os.CreateTemp("", "seedbed-*"+suffix) // mode 0600: the text may hold secrets
 	if err != nil {
 		return draft{}, err
 	}
@@ -38,13 +38,13 @@ func edit(ctx context.Context, a *cli.App, text, suffix string) (draft, error) {
 	}
 	changed, err := cli.ReadBounded(d.path, seedbed.MaxDocument)
 	if err != nil {
-		return draft{}, err // the text is the user's: its file stays
+		return draft{}, err // the text is the user's work: its file stays
 	}
 	d.text = string(changed)
 	return d, nil
 }
 
-// runEditor runs the user's editor, which may be named with arguments.
+// runEditor runs the user's editor. Its command may have arguments.
 func runEditor(ctx context.Context, a *cli.App, path string) error {
 	words := strings.Fields(a.Getenv("VISUAL"))
 	if len(words) == 0 {
@@ -52,7 +52,7 @@ func runEditor(ctx context.Context, a *cli.App, path string) error {
 	}
 	if len(words) == 0 {
 		words = []string{"vi"}
-		if _, err := exec.LookPath("editor"); err == nil { // Debian's choice
+		if _, err := exec.LookPath("editor"); err == nil { // Debian's default
 			words = []string{"editor"}
 		}
 	}

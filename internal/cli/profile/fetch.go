@@ -18,13 +18,13 @@ const (
 	maxRedirects = 5
 )
 
-// isURI reports whether a name is that of something elsewhere, or a file: URI.
+// isURI reports whether a name is a URI, including a file: URI.
 func isURI(name string) bool {
 	scheme, _, ok := strings.Cut(name, ":")
 	return ok && len(scheme) > 1 && !strings.ContainsAny(scheme, "/. ")
 }
 
-// fetch reads a file, or what an https or file URI names, at most limit bytes of it.
+// fetch reads a file, or the target of an https or file URI, of at most limit bytes.
 func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error) {
 	if !isURI(name) {
 		return cli.ReadBounded(name, limit)
@@ -42,7 +42,7 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 	return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q: want a file, or a URI such as https://host/path or file:///path", name)
 }
 
-// secure refuses to be led away from https.
+// secure refuses redirects to URLs without TLS.
 func secure(req *http.Request, via []*http.Request) error {
 	if req.URL.Scheme != "https" {
 		return errors.New("redirected to a URL without TLS")

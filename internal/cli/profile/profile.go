@@ -1,5 +1,5 @@
 // Package profile has the commands for what instances are made from: profiles, templates, user-data
-// and scripts, and for taking all of it to another installation.
+// and scripts. It also has those that copy the catalogue to another installation.
 package profile
 
 import (
@@ -131,7 +131,7 @@ func profileList(a *cli.App) *cobra.Command {
 	}
 }
 
-// templatesOf returns the system, network and storage template of a profile.
+// templatesOf returns the names of a profile's system, network and storage templates.
 func templatesOf(p seedbed.Profile) string {
 	all := slices.DeleteFunc([]string{p.System, p.NetworkTemplate, p.Storage}, func(n string) bool { return n == "" })
 	return strings.Join(all, ", ")
@@ -158,7 +158,7 @@ func profileShow(a *cli.App) *cobra.Command {
 	}
 }
 
-// paramLines are declared params, each on a line.
+// paramLines returns declared parameters, one per line.
 func paramLines(declared []seedbed.Param) string {
 	var all []string
 	for _, p := range declared {

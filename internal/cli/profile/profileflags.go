@@ -14,7 +14,7 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
-// profileFlags are what is said of a profile. Those of text may hold expressions.
+// profileFlags are the flags for a profile. The text flags may hold expressions.
 type profileFlags struct {
 	text                  map[string]*string // by the fields' names
 	document, ready       string
@@ -58,7 +58,7 @@ func (p *profileFlags) add(a *cli.App, c *cobra.Command) {
 		"system-template": cli.SystemTemplates, "network-template": cli.NetworkTemplates, "storage-template": cli.StorageTemplates, "userdata-document": cli.UserdataNames,
 		"script": cli.ScriptNames, "ova": cli.OVAs,
 	} {
-		_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(names)) // the flag exists: it was added above
+		_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(names)) // the flag was added above
 	}
 	p.served.Add(c)
 }
@@ -82,7 +82,7 @@ func (p *profileFlags) fresh(a *cli.App, c *cobra.Command, name string) (made se
 	return made, p.apply(a, c, &made)
 }
 
-// apply gives a profile what is said.
+// apply sets the fields of a profile for which flags were given.
 func (p *profileFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) (err error) {
 	changed := c.Flags().Changed
 	for field := range p.text {
@@ -93,7 +93,7 @@ func (p *profileFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) 
 		}
 	}
 	if len(to.UserData) > 0 && *p.text["userdata_document"] != "" && p.served.UserData == "" {
-		to.UserData = nil // the document is in its place
+		to.UserData = nil // the document takes its place
 	}
 	if changed("ready") || to.Ready == "" {
 		if to.Ready, err = seedbed.ParseReady(p.ready); err != nil {
@@ -175,7 +175,7 @@ func (p *profileFlags) applyServed(a *cli.App, c *cobra.Command, to *seedbed.Pro
 	return nil
 }
 
-// setField gives a field its value, or an expression for it.
+// setField sets a field to a value or an expression.
 func setField(p *seedbed.Profile, field, text string) (err error) {
 	delete(p.Expressions, field)
 	names := map[string]*string{
@@ -213,7 +213,7 @@ func setField(p *seedbed.Profile, field, text string) (err error) {
 	return nil
 }
 
-// declarations reads a file that declares params.
+// declarations reads a file that declares parameters.
 func declarations(a *cli.App, path string) ([]seedbed.Param, error) {
 	raw, err := a.ReadArg(path, seedbed.MiB)
 	if err != nil {

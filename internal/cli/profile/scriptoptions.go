@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// scriptOptions shows what a script is let out for and bounded by, and changes it.
+// scriptOptions returns the command that shows and changes a script's privilege and limits.
 func scriptOptions(a *cli.App) *cobra.Command {
 	var (
 		privileged, network, always bool

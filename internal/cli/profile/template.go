@@ -21,7 +21,7 @@ func TemplateCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-// systemFlags are the options of system templates.
+// systemFlags are the flags of system templates.
 type systemFlags struct {
 	vcpus, vram                   int
 	serial, vnc                   cli.SwitchFlag
@@ -33,9 +33,9 @@ type systemFlags struct {
 	diskCopy                      bool
 }
 
-const defaultMaxDowntime = 300 // milliseconds, as libvirt's and PVC's
+const defaultMaxDowntime = 300 // milliseconds, the default of libvirt and PVC
 
-// add adds the flags; downtime is the default of --max-downtime.
+// add adds the flags. downtime is the default of --max-downtime.
 func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	f := c.Flags()
 	f.IntVarP(&s.vcpus, "vcpus", "u", 0, "number of virtual `CPUS`")
@@ -53,7 +53,7 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`MILLISECONDS` that a live migration may pause an instance")
 }
 
-// request returns what was said.
+// request returns the request with the values of the given flags.
 func (s *systemFlags) request(c *cobra.Command) client.SystemTemplateRequest {
 	return client.SystemTemplateRequest{
 		VCPUs: cli.Given(c, "vcpus", s.vcpus), VRAM: cli.Given(c, "vram", s.vram), Serial: s.serial.Said(c, "serial"), VNC: s.vnc.Said(c, "vnc"),
@@ -79,7 +79,7 @@ func systemAdd(a *cli.App) *cobra.Command {
 	}
 	flags.add(c, defaultMaxDowntime)
 	for _, name := range []string{"vcpus", "vram"} {
-		_ = c.MarkFlagRequired(name) // the flag exists: it was added above
+		_ = c.MarkFlagRequired(name) // the flag was added above
 	}
 	return c
 }

@@ -36,7 +36,7 @@ func storageRemove(a *cli.App) *cobra.Command {
 		}, cli.StorageTemplates)
 }
 
-// storageList has a line for each disk.
+// storageList returns the command that lists storage templates, one line per disk.
 func storageList(a *cli.App) *cobra.Command {
 	return cli.MatchingCommand(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
 		(*client.Client).StorageTemplates,
@@ -97,9 +97,9 @@ one dash, a longer key two.`,
 	f.StringVarP(&r.Filesystem, "filesystem", "f", "", "`FILESYSTEM` of a blank disk")
 	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `KEY=VALUE`, without dashes (repeatable)")
 	f.StringVarP(&r.Mountpoint, "mountpoint", "m", "", "`PATH` at which the script mounts the filesystem")
-	// PVC's -f is the filesystem here; a message has no other form than JSON.
+	// As in PVC's client, -f is the filesystem here. A message has no format other than JSON.
 	f.StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
-	// The flags exist: they were added above.
+	// The flags were added above.
 	_ = c.MarkFlagRequired("pool")
 	_ = c.RegisterFlagCompletionFunc("pool", cobra.NoFileCompletions)
 	_ = c.RegisterFlagCompletionFunc("source-volume", a.FlagCompletion(cli.Images))
@@ -107,7 +107,7 @@ one dash, a longer key two.`,
 	return c
 }
 
-// dashed puts before each argument of mkfs the dashes that its key wants.
+// dashed adds dashes to each argument of mkfs: as many as its key needs.
 func dashed(args []string) []string {
 	all := make([]string, len(args))
 	for i, arg := range args {

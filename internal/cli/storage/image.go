@@ -1,5 +1,5 @@
-// Package storage has the commands for what disks are made of and what is left of them: images,
-// OVAs, the trash, orphans and the cleanup.
+// Package storage has the commands for what disks are made from, and for what is left of them:
+// images, OVAs, the trash, orphans and the cleanup.
 package storage
 
 import (

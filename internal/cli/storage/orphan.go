@@ -37,7 +37,7 @@ func orphanList(a *cli.App) *cobra.Command {
 			return cli.List(ctx, a, (*client.Client).Orphans, "no orphans",
 				[]string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
 				func(o seedbed.Orphan) []string {
-					if o.Stage == "" { // a stray
+					if o.Stage == "" { // without an undone job
 						o.Subject = string(o.Instance)
 					}
 					return []string{o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node, a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why)}
@@ -68,7 +68,7 @@ new disks, this stops the instance and gives it the former disks.`,
 	}
 }
 
-// orphaned returns the jobs that have left something behind.
+// orphaned lists the jobs that have left something behind.
 func orphaned(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Orphans(ctx)
 	all = slices.DeleteFunc(all, func(o seedbed.Orphan) bool { return o.Stage == "" })

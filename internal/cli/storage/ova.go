@@ -67,7 +67,7 @@ the provisioning script named ova or default_ova, which must exist and may be em
 	}
 	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `POOL` of its disks")
 	dryFlag(c, &dry)
-	_ = c.MarkFlagRequired("pool") // the flag exists: it was added above
+	_ = c.MarkFlagRequired("pool") // the flag was added above
 	return c
 }
 

@@ -12,12 +12,12 @@ import (
 	"seedbed/internal/cli"
 )
 
-// dryFlag gives a command that imports the flag that has it only tell.
+// dryFlag adds --dry-run to a command that imports.
 func dryFlag(c *cobra.Command, dry *bool) {
 	c.Flags().BoolVar(dry, "dry-run", false, "only show what would be done and what prevents it")
 }
 
-// tellImport tells what an import would make; an error when it would be refused.
+// tellImport prints what an import would make. It returns an error if the import would be refused.
 func tellImport(ctx context.Context, a *cli.App, api *client.Client, req seedbed.ImportRequest) error {
 	p, err := api.PlanImport(ctx, req)
 	if err != nil {

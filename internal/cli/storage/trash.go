@@ -44,8 +44,8 @@ func trashList(a *cli.App) *cobra.Command {
 	return c
 }
 
-// trashed finds what has that ID in the trash of some pool, on that node or on any. It is
-// ErrConflict when there are several.
+// trashed returns the item with that ID in the trash of any pool, on one node or, if node is empty,
+// on all. It returns ErrConflict if there are several.
 func trashed(ctx context.Context, a *cli.App, api *client.Client, node, id string) (wire.TrashItem, error) {
 	items, err := api.Trash(ctx, node)
 	if err != nil {
@@ -100,7 +100,7 @@ put it back into the trash, use seedbed trash discard POOL/VOLUME.`,
 	return c
 }
 
-// restored tells what one can do with a volume that came back.
+// restored returns the hint about what to do with a restored volume.
 func restored(v seedbed.VolumeInfo, item wire.TrashItem) string {
 	instance, where := item.InstanceName, "the worker's host"
 	if item.Node != "" {
@@ -228,14 +228,14 @@ func purge(ctx context.Context, a *cli.App, api *client.Client, node string, ite
 	return nil
 }
 
-// trashIDs returns the IDs of what is in the trash.
+// trashIDs lists the IDs of the items in the trash.
 func trashIDs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
 	all = slices.DeleteFunc(all, func(i wire.TrashItem) bool { return i.State != seedbed.Trashed })
 	return cli.Each(all, func(i wire.TrashItem) string { return i.ID }), err
 }
 
-// restoredVolumes returns the volumes that came back from the trash, as POOL/VOLUME.
+// restoredVolumes lists the volumes that were restored from the trash, as POOL/VOLUME.
 func restoredVolumes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Trash(ctx, "")
 	all = slices.DeleteFunc(all, func(i wire.TrashItem) bool { return i.State != seedbed.Restored })

@@ -61,7 +61,7 @@ seedbed ova upload.`,
 	return c
 }
 
-// imageFlags returns the flags of commands that make an image.
+// imageFlags adds the flags of commands that make an image.
 func imageFlags(c *cobra.Command, pool, sha256, format *string, firmware *seedbed.Firmware) {
 	f := c.Flags()
 	f.StringVar(pool, "pool", "", "`POOL` to import into (default: the first)")
@@ -70,7 +70,7 @@ func imageFlags(c *cobra.Command, pool, sha256, format *string, firmware *seedbe
 	f.StringVar((*string)(firmware), "firmware", "", "`FIRMWARE` of instances with this root disk: bios or uefi (default: from the OVA, else bios)")
 }
 
-// openUpload opens a file whose size is known.
+// openUpload opens a file whose size is known, and returns its size.
 func openUpload(path string) (*os.File, seedbed.Bytes, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -87,7 +87,7 @@ func openUpload(path string) (*os.File, seedbed.Bytes, error) {
 	return f, seedbed.Bytes(st.Size()), nil
 }
 
-// uploadBar is a file that is sent, and shows on a terminal how much of it has been.
+// uploadBar reads a file that is being uploaded. On a terminal, it shows how much has been sent.
 type uploadBar struct {
 	a     *cli.App
 	file  io.Reader
@@ -101,7 +101,7 @@ func newUploadBar(a *cli.App, file io.Reader, size seedbed.Bytes) *uploadBar {
 	return &uploadBar{a: a, file: file, size: size, began: a.Now()}
 }
 
-// redraw is how often the bar is drawn at most.
+// redraw is the least time between two updates of the bar.
 const redraw = 100 * time.Millisecond
 
 // Read implements io.Reader.
@@ -131,7 +131,7 @@ func (b *uploadBar) line(now time.Time, width int) string {
 	return text.Trim(s, max(20, width-1))
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (b *uploadBar) end() {
 	if b.shown() && !b.drawn.IsZero() {
 		fmt.Fprint(b.a.Out, "\r\x1b[K")

@@ -15,8 +15,8 @@ type EventPage struct {
 	Job    seedbed.Job     `json:"job"`
 }
 
-// OutputPage is a part of the output of a job's commands. Job was read before Lines. If the job has
-// ended and there are no lines, the caller has seen all.
+// OutputPage is a piece of the output of a job's commands. Job was read before
+// Lines. If the job has ended and there are no lines, the caller has seen all.
 type OutputPage struct {
 	Lines []seedbed.JobOutput `json:"lines"`
 	Job   seedbed.Job         `json:"job"`

@@ -88,8 +88,8 @@ func vendorData(c config.Metadata) ([]byte, error) {
 	return doc, nil
 }
 
-// refreshRecords publishes the record of each instance again, because another release or configuration
-// may have published it.
+// refreshRecords returns the task that publishes the record of each instance again, because another
+// release or configuration may have published it.
 func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := db.Served(ctx)

@@ -19,7 +19,7 @@ type Scripts struct {
 	// an engine that does not come back.
 	Time time.Duration `yaml:"time"`
 	Idle time.Duration `yaml:"idle"`
-	// Output bounds what a script prints, Tmp the size of its own /tmp.
+	// Output bounds what one prints, Tmp what it keeps in its own /tmp.
 	Output seedbed.Bytes `yaml:"output"`
 	Tmp    seedbed.Bytes `yaml:"tmp"`
 	// Show holds files and directories of the host that scripts may read, in addition to the

@@ -2,7 +2,7 @@
 // TLS 1.3, in which both sides have a certificate of the installation's own authority. The subject
 // identifies the program:
 //
-//	O  = seedbed:control, seedbed:worker or seedbed:metadata   what it may be asked for, and may ask
+//	O  = seedbed:control, seedbed:worker or seedbed:metadata, which is its role
 //	CN = the host's node name
 //
 // A certificate of one role is not valid for another, so a certificate stolen from a node's guest

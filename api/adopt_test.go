@@ -8,8 +8,7 @@ import (
 	"seedbed"
 )
 
-// strangers is what the worker says of domains that are nobody's: one that can be
-// adopted, and one that cannot.
+// strangers answers for a worker. It has one domain that can be adopted, and one that cannot.
 type strangers struct{}
 
 var strange = seedbed.ForeignDomain{

@@ -48,7 +48,8 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// Without the token nothing is told, not even whether a path or an argument is right.
+// TestAuthenticationIsFirst checks that a request without a token learns nothing, not even whether
+// a path or an argument is right.
 func TestAuthenticationIsFirst(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -64,7 +65,7 @@ func TestAuthenticationIsFirst(t *testing.T) {
 		{"PUT", "/api/v1/jobs", ""}, {"GET", "/nothing", ""}, {"POST", "/api/v1/health", ""}, {"GET", "/api/v1/health/", ""}, {"GET", "/", ""},
 		{"POST", "/api/v1/images", strings.Repeat(" ", 3<<20)},
 	} {
-		// A name with a bare percent sign does not parse as a URL on this side.
+		// The client cannot parse a URL with a bare percent sign.
 		path := strings.ReplaceAll(request.path, "%", "%25")
 		if r := s.do(t, request.method, path, request.body, "Authorization", ""); r.status != 401 {
 			t.Errorf("%s %s: %d %s, want 401", request.method, request.path, r.status, r.body)

@@ -13,8 +13,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Whatever stands in the place of a name, and of whatever type a member is, each
-// described route refuses it with a message, and none fails.
+// TestBadInputOfEveryRoute sends bad names in paths, and bad types in bodies. Every described route
+// must refuse them with a message, and none may fail.
 func TestBadInputOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -29,7 +29,7 @@ func TestBadInputOfEveryRoute(t *testing.T) {
 		if pvcPath.MatchString(at) {
 			told = `"message":`
 		}
-		// What is taken is not always as described: PVC's routes are lenient.
+		// Some routes accept more than is described: PVC's routes are lenient.
 		status, answer := s.send(t, method, "/api/v1"+path, body)
 		if status >= 500 || status >= 400 && !strings.Contains(answer, told) {
 			t.Errorf("%s %.100s with %.100s: %d %.300s", method, path, body, status, answer)
@@ -65,7 +65,7 @@ func TestBadInputOfEveryRoute(t *testing.T) {
 	}
 }
 
-// send makes one request, and holds the answer against nothing.
+// send makes one request. It does not compare the answer with the description.
 func (s *server) send(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
@@ -88,7 +88,7 @@ func (s *server) send(t *testing.T, method, path, body string) (int, string) {
 	return res.StatusCode, string(raw)
 }
 
-// fill puts a name in place of the parameters of a path.
+// fill replaces the parameters of a path by a name.
 func fill(path, name string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
@@ -100,7 +100,7 @@ func fill(path, name string) string {
 	return b.String()
 }
 
-// bodyOf is a body for an operation that takes one.
+// bodyOf returns a body for an operation that accepts one.
 func bodyOf(o *openapi3.Operation) string {
 	if o.RequestBody == nil || o.RequestBody.Value.Content.Get("application/json") == nil {
 		return ""
@@ -108,7 +108,8 @@ func bodyOf(o *openapi3.Operation) string {
 	return "{}"
 }
 
-// wrongBodies are bodies with each of the values in place of each member, and of the whole.
+// wrongBodies returns bodies in which each value replaces each member, and bodies that consist of
+// one value.
 func wrongBodies(o *openapi3.Operation, values []string) (all []string) {
 	if bodyOf(o) == "" {
 		return nil

@@ -48,7 +48,7 @@ func TestCatalogue(t *testing.T) {
 	if r := report("", changed); !r.Applied || r.Changes[0].Action != seedbed.CatalogueChanged {
 		t.Errorf("%+v", r)
 	}
-	// A template in a profile is judged with what the same catalogue brings.
+	// A template in a profile is checked against the objects of the same catalogue.
 	if r := report("", `{"profiles":[{"name":"odd","image":"debian","vcpus":1,"memory":"512MiB","network":"default","user_data":"IyMgdGVtcGxhdGU6IHNlZWRiZWQKJHt2bS5ub25lfQo="}]}`); r.Applied || r.Conflicts() != 1 {
 		t.Errorf("%+v", r)
 	}

@@ -11,7 +11,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// The client and the server agree on every route that the CLI uses.
+// TestClient checks that client and server agree on every route that the CLI uses.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -15,8 +15,8 @@ var (
 	nullRef  = regexp.MustCompile(`anyOf: \[(\{\$ref: "[^"]+"\}), \{type: "null"\}\]`)
 )
 
-// description is openapi.yaml. The validator knows OpenAPI 3.0, which says in
-// other words what may be null; the document is turned into those first.
+// description returns openapi.yaml. The validator supports OpenAPI 3.0, which declares null
+// differently, so the document is converted first.
 func description(t *testing.T) *openapi3.T {
 	t.Helper()
 	text, found := strings.CutPrefix(api.Description, "openapi: 3.1.0\n")

@@ -15,7 +15,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// The life of an endpoint, each answer held against the description.
+// TestEndpoints covers the life of an endpoint. Each answer is compared with the description.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -96,7 +96,7 @@ func TestEndpoints(t *testing.T) {
 	expect("DELETE", "/ci", "", 404)
 }
 
-// What the client asks is what the server takes.
+// TestEndpointClient checks that the server accepts the client's requests.
 func TestEndpointClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An endpoint that is changed, and one that signs otherwise, each answer held
-// against the description.
+// TestEndpointChange changes an endpoint, and its signatures. Each answer is compared with the
+// description.
 func TestEndpointChange(t *testing.T) {
 	t.Parallel()
 	s := start(t)

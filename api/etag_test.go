@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// A change that says what it changes is refused once that is something else.
+// TestIfMatch checks that a change with an outdated If-Match is refused.
 func TestIfMatch(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -67,7 +67,7 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
-// A profile of the same name is another one, and so is an instance.
+// TestETagOfAnother checks that a later profile or instance of the same name has another tag.
 func TestETagOfAnother(t *testing.T) {
 	t.Parallel()
 	s := start(t)

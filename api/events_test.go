@@ -75,7 +75,8 @@ func TestEventsWait(t *testing.T) {
 	}
 }
 
-// A job that has ended has nothing to wait for, and its last event comes first.
+// TestEventsOfAnEndedJob checks that a job that has ended is not waited for, and that its last
+// event comes first.
 func TestEventsOfAnEndedJob(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -94,15 +95,15 @@ func TestEventsOfAnEndedJob(t *testing.T) {
 	}
 }
 
-// A waiting caller is answered at once when the server stops, and the server
-// does not wait for the caller's time to be over.
+// TestEventsEndWithTheServer checks that a waiting caller is answered at once when the server
+// stops, and that the server does not wait for the caller's time to pass.
 func TestEventsEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	id := s.queue(t)
 	answer := make(chan events, 1)
 	go func() { answer <- s.events(t, id, 1, "30s") }()
-	// The request is in hand once the waiting one has been given a poll's time.
+	// The waiting request runs once it has had the time of a poll.
 	if e := s.events(t, id, 1, "200ms"); len(e.Events) != 0 {
 		t.Fatalf("%+v", e)
 	}

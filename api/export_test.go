@@ -1,6 +1,6 @@
 package api
 
-// OpenStreams is how many event streams a server has open.
+// OpenStreams returns the number of open event streams of a server.
 func OpenStreams(s *Server) int {
 	s.streams.mu.Lock()
 	defer s.streams.mu.Unlock()

@@ -34,8 +34,8 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// The HTTP library keeps one clock goroutine for the life of the process,
-		// and the sweeper of a stopped server sees that within 10 s.
+		// The HTTP library keeps one clock goroutine for the life of the process. The sweeper of a
+		// stopped server notices the stop within 10 s.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
@@ -45,7 +45,7 @@ const (
 	sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKHEChSnMVTXeZ/rV8Dm3A/KSOWpuLrv4Ls0o9JX8xZ5 you@host"
 )
 
-// server is an API with a real store and intake behind it.
+// server is an API with a real store and intake.
 type server struct {
 	db     *store.DB
 	intake *provision.Intake
@@ -56,7 +56,7 @@ type server struct {
 	routes routers.Router
 	log    *lockedBuffer
 	stop   func()
-	// asked are the methods and paths that pvc was called with.
+	// asked holds the methods and paths of the calls of pvc.
 	asked []string
 }
 
@@ -77,7 +77,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// consoles is a worker that does not answer when 13 bytes are asked for, and has nothing when 14 are.
+// consoles answers for a worker. It fails if 13 bytes are requested, and has no console if 14 are.
 type consoles struct{}
 
 func (consoles) Console(_ context.Context, node string, _ seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
@@ -90,10 +90,10 @@ func (consoles) Console(_ context.Context, node string, _ seedbed.InstanceID, ta
 	return []byte("login: \xff<script>"), nil
 }
 
-// testNode is the host of everything.
+// testNode is the only node.
 const testNode = "host1"
 
-// testReport is what its worker says.
+// testReport is the report of testNode's worker.
 var testReport = seedbed.NodeReport{CPUs: 4, Memory: 16 * seedbed.GiB, MemoryFree: 12 * seedbed.GiB, Domains: 1, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
 	Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 1060, Free: 40}}}
 
@@ -210,8 +210,8 @@ type response struct {
 	body   string
 }
 
-// do makes one request with the token, unless header says otherwise, and holds
-// the answer against the description.
+// do makes one request, with the token unless header replaces it, and compares the answer with the
+// description.
 func (s *server) do(t *testing.T, method, path, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
@@ -243,10 +243,10 @@ func (s *server) do(t *testing.T, method, path, body string, header ...string) r
 	return r
 }
 
-// pvcPath are the paths whose answers have PVC's form.
+// pvcPath matches the paths whose answers have PVC's form.
 var pvcPath = regexp.MustCompile(`^/api/v1(/?$|/(login|logout|auth|status|tasks|provisioner|vm|node|network|storage)(/|$))`)
 
-// described holds an answer, and the request if it was taken, against the description.
+// described compares an answer, and the request if it was accepted, with the description.
 func (s *server) described(t *testing.T, req *http.Request, r response) {
 	t.Helper()
 	want := "application/problem+json"
@@ -257,7 +257,7 @@ func (s *server) described(t *testing.T, req *http.Request, r response) {
 		t.Errorf("%s %s: %d with content type %q", req.Method, req.URL, r.status, kind)
 	}
 	if req.Method == http.MethodHead {
-		return // an answer to GET without its body
+		return // the answer to GET without its body
 	}
 	route, params, err := s.routes.FindRoute(req)
 	if err != nil {
@@ -309,7 +309,7 @@ func (s *server) claim(t *testing.T) *seedbed.Job {
 	return job
 }
 
-// receiving is a receiver of webhooks whose new secrets are always the same.
+// receiving returns a receiver of webhooks whose new secrets are always the same.
 func (s *server) receiving() api.Receiving {
 	hooks := webhook.New(webhook.Config{Hooks: s.db, History: s.db, Jobs: s.db, Intake: s.intake, Log: slog.New(slog.DiscardHandler)})
 	return api.Receiving{

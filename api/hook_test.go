@@ -8,7 +8,8 @@ import (
 	"seedbed"
 )
 
-// A hook's life, and that of what came to it; each answer is held against the description.
+// TestHookLife covers the life of a hook and of its deliveries. Each answer is compared with the
+// description.
 func TestHookLife(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -10,7 +10,8 @@ import (
 	"seedbed"
 )
 
-// A hook's keys by name and for a time, each answer held against the description.
+// TestHookKeys covers a hook's named keys and their validity. Each answer is compared with the
+// description.
 func TestHookKeys(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -41,7 +42,8 @@ func TestHookKeys(t *testing.T) {
 	}
 	expect("POST", "/hooks", `{"name":"bad","key":"x"}`, 400, "unknown")
 	expect("PATCH", "/hooks/forge", `{"key_id":"second"}`, 422, "rotated")
-	// The one before counts until the new one has for an hour, and no longer than it did.
+	// The previous key is valid until the new one has been valid for an hour, but no longer than
+	// before.
 	expect("POST", "/hooks/forge/rotate", fmt.Sprintf(`{"secret":"another secret of some length","key_id":"second","not_before":%q,"overlap":3600000000000}`, at(0)), 200,
 		fmt.Sprintf(`{"id":"first","not_after":%q}`, at(time.Hour)), fmt.Sprintf(`{"id":"second","not_before":%q}`, at(0)))
 	expect("POST", "/hooks/forge/rotate", `{"secret":"one more secret of some length","key_id":"second","overlap":172800000000000}`, 422, "two keys")
@@ -70,7 +72,8 @@ func TestHookKeys(t *testing.T) {
 	if got := expect("GET", "/audit?limit=20", "", 200, `"what":"remove key of hook forge"`, `"request":"DELETE /api/v1/hooks/forge/keys/first"`, `"key_id":"first"`); strings.Contains(got, secret) {
 		t.Errorf("the audit log has the secret: %s", got)
 	}
-	// One whose senders hold a certificate can be without; one that anybody could use cannot.
+	// A hook whose senders have certificates can be without a key. One that anyone could use
+	// cannot.
 	declare := func(name string, subjects ...string) {
 		h := seedbed.Hook{Name: name, Keys: []seedbed.HookKey{{ID: "k", Secret: []byte(secret)}}}
 		h.Scheme, h.Subjects = seedbed.SchemeAlertmanager, subjects
@@ -84,7 +87,8 @@ func TestHookKeys(t *testing.T) {
 	expect("DELETE", "/hooks/open/keys/k", "", 409, "subjects")
 }
 
-// What the listener would never let through is refused when it is saved.
+// TestHookThatNobodyReaches checks that a hook whose deliveries the listener would always refuse
+// cannot be saved.
 func TestHookThatNobodyReaches(t *testing.T) {
 	t.Parallel()
 	s := start(t)

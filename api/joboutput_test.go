@@ -12,8 +12,8 @@ import (
 	"seedbed"
 )
 
-// TestJobOutput holds what is answered of a job's output, from where, and that the
-// answer waits for more.
+// TestJobOutput checks which lines of a job's output are answered, and that the answer waits for
+// more.
 func TestJobOutput(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -88,7 +88,7 @@ func TestJobOutput(t *testing.T) {
 	}
 }
 
-// TestJobOptions holds how the jobs of requests are to be run, and what is refused.
+// TestJobOptions checks the options of requests' jobs, and which are refused.
 func TestJobOptions(t *testing.T) {
 	t.Parallel()
 	s := start(t)

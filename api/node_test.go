@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// The life of a node, each answer held against the description.
+// TestNodes covers the life of a node. Each answer is compared with the description.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -96,8 +96,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Instances are placed where a request says, and a node that has some and is none
-// any more is listed all the same.
+// TestPlaced checks that instances are placed on the requested node, and that a removed node with
+// instances is still listed.
 func TestPlaced(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -112,7 +112,7 @@ func TestPlaced(t *testing.T) {
 		status     int
 		says       string
 	}{
-		// A node that is not known is looked for at once, and not only after a second.
+		// An unknown node is looked up at once, not only after a second.
 		{"/plan", `{"name":"web1","profile":"small","node":"hv9"}`, 200, `node \"hv9\" does not exist: the nodes are host1, hv2`},
 		{"/plan", `{"name":"web1","profile":"small"}`, 200, `"placement":[{"node":"host1","chosen":true,"reason":"mem: 12.0GiB free"},{"node":"hv2","chosen":false,"refused":"image \"debian\" is only in pool \"default\" of node host1"`},
 		{"/plan", `{"name":"web1","profile":"small","node":"host1"}`, 200, `"problems":[]`},
@@ -138,7 +138,7 @@ func TestPlaced(t *testing.T) {
 	}
 }
 
-// A node that has instances and is none any more is listed, and shown as it is listed.
+// TestFormerNode checks that a removed node with instances is listed, and shown in the same form.
 func TestFormerNode(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -173,7 +173,7 @@ func TestFormerNode(t *testing.T) {
 	s.expect(t, "GET", "/nodes/none", "", 404, `node \"none\" does not exist`)
 }
 
-// PVC's clients see the nodes as their workers report.
+// TestPVCNodes checks that PVC's clients see the nodes as their workers report them.
 func TestPVCNodes(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// What was left behind is listed, with what is nobody's at all, and its job is
-// undone once more on request.
+// TestOrphanRoutes checks that orphans and strays are listed, and that a request undoes their job
+// again.
 func TestOrphanRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -53,7 +53,8 @@ func TestOrphanRoutes(t *testing.T) {
 	s.expect(t, "POST", "/jobs/00000000/undo", "", 404)
 }
 
-// A plan of an import says where it would be made and what is in its way.
+// TestPlanImportRoute checks that the plan of an import has its node and the problems that would
+// prevent it.
 func TestPlanImportRoute(t *testing.T) {
 	t.Parallel()
 	s := start(t)

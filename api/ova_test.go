@@ -20,7 +20,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// maxUpload is the largest file that a test's server takes in.
+// maxUpload is the largest file that a test's server accepts.
 const maxUpload = 16 * seedbed.MiB
 
 // DropUpload implements api.Uploads.
@@ -41,7 +41,7 @@ func (s shelf) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 	return up, err
 }
 
-// work does what the engine does with imports and removals, until the test ends.
+// work runs imports and removals as the engine would, until the test ends.
 func (s *server) work(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -133,7 +133,7 @@ func (s *server) giveUp(ctx context.Context, job *seedbed.Job, upload string, wh
 	return nil
 }
 
-// form is a file as PVC's client sends it, with its Content-Type.
+// form returns a file in the form that PVC's client sends, and its Content-Type.
 func form(t *testing.T, file []byte) (body, contentType string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -153,7 +153,7 @@ func machine() ovatest.OVA {
 		{Name: "a.vmdk", Content: bytes.Repeat([]byte("a"), 2000)}, {Name: "b.vmdk", Content: bytes.Repeat([]byte("b"), 3000)}}}
 }
 
-// uploads sends an OVA, and expects an answer.
+// uploads sends an OVA, and checks the answer.
 func (s *server) uploads(t *testing.T, path string, file []byte, status int, want string) {
 	t.Helper()
 	body, kind := form(t, file)
@@ -214,7 +214,7 @@ func TestOVA(t *testing.T) {
 	if r := s.do(t, "DELETE", "/api/v1/images/ova_vm_sda", ""); r.status != 409 || !strings.Contains(r.body, "is a disk of OVA image") {
 		t.Errorf("a disk alone: %d %s", r.status, r.body)
 	}
-	// Others name what came with it.
+	// Other profiles name the objects that came with the OVA.
 	s.pvc(t, call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=none", 400, msg(`The OVA image "none" for profile "second" does not exist.`)})
 	s.pvc(t, call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=vm", 200, msg(`Created VM profile "second".`)})
 	s.pvc(t, call{"POST", p + "/create?name=vm1&profile=vm&start_vm=False", "", 202, `{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`})
@@ -322,7 +322,7 @@ func TestImageUpload(t *testing.T) {
 	}
 }
 
-// becomes waits until an image is there.
+// becomes waits until an image exists.
 func (s *server) becomes(t *testing.T, name string, firmware seedbed.Firmware) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
@@ -342,7 +342,8 @@ func (s *server) becomes(t *testing.T, name string, firmware seedbed.Firmware) {
 	}
 }
 
-// A caller that leaves in the middle leaves nothing behind, with and without a known length.
+// TestImageUploadBreaksOff checks that an interrupted upload leaves nothing behind, with and
+// without a known length.
 func TestImageUploadBreaksOff(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -13,7 +13,7 @@ import (
 
 var nextLink = regexp.MustCompile(`^<([^>]*)>; rel="next"$`)
 
-// follow reads a list page by page and gives what f sees in each.
+// follow reads a list page by page, and returns what f returns for each object.
 func follow[T any](t *testing.T, s *server, path string, f func(T) string) (pages []string) {
 	t.Helper()
 	for path != "" {

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// TestPower holds what the jobs on an instance that is there are asked with.
+// TestPower checks the requests of jobs on an existing instance.
 func TestPower(t *testing.T) {
 	t.Parallel()
 	s := start(t)

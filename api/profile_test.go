@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A profile with params and expressions goes through the API whole, is changed
-// as a whole, and what is wrong with it is told with its place.
+// TestProfileChange checks that a profile with parameters and expressions passes through the API
+// unchanged, is replaced as a whole, and that errors in it have their place.
 func TestProfileChange(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -70,7 +70,7 @@ func TestProfileChange(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 
-	// What an instance is given in secret is in no list, job or audit entry.
+	// An instance's secret parameters are in no list, job or audit entry.
 	create := `{"name":"web1","profile":"sized","params":{"role":"db","phrase":"correct horse"}}`
 	if r := s.do(t, "POST", "/api/v1/instances", create); r.status != 202 {
 		t.Fatalf("%+v", r)
@@ -90,7 +90,7 @@ func TestProfileChange(t *testing.T) {
 	}
 }
 
-// Who removes or rebuilds what is protected says its name once more.
+// TestProtected checks that removing or rebuilding a protected instance requires its name.
 func TestProtected(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -125,7 +125,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// A crowd that creates with one token never gets more than it may have.
+// TestTokenQuota checks that concurrent creates with one token never exceed its quota.
 func TestTokenQuota(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -176,8 +176,8 @@ func TestTokenQuota(t *testing.T) {
 	}
 }
 
-// What the client reads of a profile and sends back leaves it as it is: what
-// becomes of a failed job, and whether no params are declared or any may be given.
+// TestProfileComesBackWhole checks that a profile that the client reads and sends back stays
+// unchanged. This includes on_failure, and the difference between no parameters and any parameters.
 func TestProfileComesBackWhole(t *testing.T) {
 	t.Parallel()
 	s := composable(t)

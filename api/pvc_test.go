@@ -12,15 +12,15 @@ import (
 
 const formType = "application/x-www-form-urlencoded"
 
-// call is one request to PVC's API and what must come of it.
+// call is one request to PVC's API, and the expected answer.
 type call struct {
 	method, path, form string
 	status             int
-	// body is the whole answer; in it # stands for a number and % for a task's ID.
+	// body is the whole answer. In it, # stands for a number and % for a task's ID.
 	body string
 }
 
-// pvc makes a request with a form, and wants that answer.
+// pvc makes a request with a form, and checks the answer.
 func (s *server) pvc(t *testing.T, c call) response {
 	t.Helper()
 	path, _, _ := strings.Cut(c.path, "?")
@@ -39,7 +39,7 @@ func lacks(name, help string) string {
 	return fmt.Sprintf(`{"message":{%q:%q}}`, name, help)
 }
 
-// provisioner is a server with an image and a second network, named as a VNI.
+// provisioner returns a server with an image and a second network, whose name is a VNI.
 func provisioner(t *testing.T) *server {
 	t.Helper()
 	s := start(t)
@@ -52,7 +52,8 @@ func provisioner(t *testing.T) *server {
 	return s
 }
 
-// The 52 methods of /provisioner in the order of a life, each with its codes and shapes.
+// TestPVCProvisioner calls the 52 methods of /provisioner in the order of a life, and checks their
+// statuses and forms.
 func TestPVCProvisioner(t *testing.T) {
 	t.Parallel()
 	s := provisioner(t)

@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// What must never be taken: 400 or 404 with a message, and nothing is kept.
+// TestPVCBadInput checks that bad input gets 400 or 404 with a message, and changes nothing.
 func TestPVCBadInput(t *testing.T) {
 	t.Parallel()
 	s := composable(t)

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// composable makes a profile "web" of a clone and one NIC on PVC's own paths.
+// composable makes a profile "web" with a cloned disk and one NIC on PVC's own paths.
 func composable(t *testing.T) *server {
 	t.Helper()
 	s := provisioner(t)
@@ -49,7 +49,7 @@ func TestPVCCreate(t *testing.T) {
 		return fmt.Sprintf(`{"id":%q,"name":"provisioner.create","type":"provisioner.create","args":%s,"kwargs":{%s},"hostname":"pvcworkerd@host1","time_start":%s,"acknowledged":%s,"delivery_info":{},"worker_pid":null}`, made.ID, args, more, start, waiting)
 	}
 	kwargs := `"define_vm":true,"profile_name":"web","run_on":"host1","script_run_args":[],"start_vm":true,"vm_name":"web1"`
-	sorted := func(r response) string { // members of an object in a map come in any order
+	sorted := func(r response) string { // the members of a map come in any order
 		var v any
 		if err := json.Unmarshal([]byte(r.body), &v); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestPVCCreate(t *testing.T) {
 	s.pvc(t, call{"GET", "/tasks/" + receipt.Job[:8], "", 200, `{"state":"SUCCESS","current":1,"total":1,"status":"The import of \"more\" has ended successfully"}`})
 }
 
-// Of many who create one name at once, one does.
+// TestPVCTogether checks that only one of many concurrent creates of one name succeeds.
 func TestPVCTogether(t *testing.T) {
 	t.Parallel()
 	s := composable(t)

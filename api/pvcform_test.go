@@ -51,7 +51,8 @@ func TestHumanSize(t *testing.T) {
 	}
 }
 
-// A network keeps its number, and no other kind of name gets that of a VNI.
+// TestVNI checks that a network keeps its number, and that only a name that is a VNI gets the
+// number of a VNI.
 func TestVNI(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int64{"0": 0, "1000": 1000, "16777215": 16777215, "default": 2470140894 + firstPrivateVNI} {

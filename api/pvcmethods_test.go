@@ -21,7 +21,7 @@ var pvcResources = map[string]string{
 	"/create": "POST",
 }
 
-// all52 wants every method of PVC's provisioner to have been asked.
+// all52 checks that the test has called every method of PVC's provisioner.
 func (s *server) all52(t *testing.T) {
 	t.Helper()
 	n := 0

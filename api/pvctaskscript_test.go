@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// The texts and numbers are those of PVC's vmbuilder.
+// TestScriptedTask checks the texts and numbers of PVC's vmbuilder.
 func TestScriptedTask(t *testing.T) {
 	t.Parallel()
 	spec, err := json.Marshal(seedbed.ScriptedSpec{Profile: "web", Start: true, Scripted: true})

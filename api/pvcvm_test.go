@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// runVM makes an instance of the profile "web" on PVC's paths, and has it run.
+// runVM makes an instance of the profile "web" on PVC's paths, and marks it as running.
 func (s *server) runVM(t *testing.T, name string) seedbed.Instance {
 	t.Helper()
 	if r := s.do(t, "POST", "/api/v1/provisioner/create?name="+name+"&profile=web", ""); r.status != 202 {
@@ -60,7 +60,7 @@ func TestPVCVM(t *testing.T) {
 	if nic["mac"] != i.NICs[0].MAC.String() || nic["source"] != "seedbed0" || nic["type"] != "bridge" {
 		t.Errorf("NIC %v", nic)
 	}
-	// PVC's client looks the number of a NIC's network up among the networks.
+	// PVC's client looks up a NIC's network number among the networks.
 	if r := s.do(t, "GET", "/api/v1/network/"+nic["vni"].(string), ""); r.status != 200 ||
 		!strings.Contains(r.body, `"vni":`+nic["vni"].(string)+`,"description":"default"`) {
 		t.Errorf("%+v", r)
@@ -151,7 +151,7 @@ func TestPVCVMState(t *testing.T) {
 	s.pvc(t, call{"POST", "/vm/web1/state?state=start", "", 200, msg("Starting VM 'web1'.")})
 	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
 
-	// A caller that waits hears the end.
+	// A caller that waits gets the result.
 	answer := make(chan response, 1)
 	go func() { answer <- s.do(t, "POST", "/api/v1/vm/web1/state?state=shutdown&wait=True", "") }()
 	s.nextJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped})
@@ -165,7 +165,7 @@ func TestPVCVMState(t *testing.T) {
 	}
 }
 
-// nextJob ends the next job, which may still be on its way.
+// nextJob ends the next job, which may not have been queued yet.
 func (s *server) nextJob(t *testing.T, o seedbed.Outcome) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -209,7 +209,7 @@ func TestPVCRemoveVM(t *testing.T) {
 	}
 	s.pvc(t, call{"GET", "/vm", "", 404, msg("VM not found.")})
 
-	// What is still provisioned is cancelled, and goes with that.
+	// Removing an instance that is still being provisioned cancels its job.
 	if r := s.do(t, "POST", "/api/v1/provisioner/create?name=web2&profile=web", ""); r.status != 202 {
 		t.Fatalf("%+v", r)
 	}
@@ -234,7 +234,7 @@ func TestPVCRemoveVM(t *testing.T) {
 	}
 }
 
-// What a viewer reads holds no secrets: a console may.
+// TestPVCVMRoles checks that a viewer cannot read a console, which may hold secrets.
 func TestPVCVMRoles(t *testing.T) {
 	t.Parallel()
 	s := composable(t)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is wrong with a request is told in one clear message, and nothing is made of it.
+// TestRefused checks that a bad request gets one clear message, and creates nothing.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t)

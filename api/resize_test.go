@@ -48,7 +48,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// A removal of what is still being made says which job it cancels.
+// TestRemoveWhileMade checks that removing an instance that is still being created names the job
+// that it cancels.
 func TestRemoveWhileMade(t *testing.T) {
 	t.Parallel()
 	s := start(t)

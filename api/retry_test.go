@@ -36,7 +36,7 @@ func TestRetry(t *testing.T) {
 			t.Fatalf("%d %s: want %d with %q", r.status, r.body, status, words)
 		}
 	}
-	var earlier seedbed.JobID // undone, and about the instance that goes below
+	var earlier seedbed.JobID // undone, and about the instance that is removed below
 	for _, c := range []struct {
 		name, path, body string
 		kind             seedbed.JobKind
@@ -67,7 +67,7 @@ func TestRetry(t *testing.T) {
 		}
 	}
 
-	// What cannot be asked for once more.
+	// Jobs that cannot be retried.
 	if r := s.do(t, "DELETE", "/api/v1/instances/web1", ""); r.status != 202 {
 		t.Fatalf("%+v", r)
 	}
@@ -77,7 +77,7 @@ func TestRetry(t *testing.T) {
 	}
 	retry(jobs[0].ID, 409, "has not ended")
 	remove := fail()
-	retry(remove.ID, 202, `"job":"`+string(remove.ID)+`"`) // it goes on
+	retry(remove.ID, 202, `"job":"`+string(remove.ID)+`"`) // it resumes
 	retry(remove.ID, 409, "has not ended")
 	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
 	retry(remove.ID, 409, "has succeeded")

@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// Every route once, in the order of a life; each answer is held against the
+// TestLife calls every route once, in the order of a life. Each answer is compared with the
 // description.
 func TestLife(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestLife(t *testing.T) {
 	expect("POST", "/instances", `{"name":"web1","profile":"small"}`, 409, `"kind":"exists"`, `"job":"`+string(receipt.Job)+`"`)
 	expect("GET", "/instances", "", 200, `"name":"web1"`, `"vcpus":2`)
 	expect("GET", "/instances/web1", "", 200, `"state":"provisioning"`, `"addr":"10.99.0.2"`)
-	expect("GET", "/instances/web1/console?tail=14", "", 200) // it has written nothing yet
+	expect("GET", "/instances/web1/console?tail=14", "", 200) // the console is still empty
 	if r := expect("GET", "/instances/web1/console?tail=1KiB", "", 200); r.body != "login: \xff<script>" ||
 		r.header.Get("Content-Type") != "text/plain; charset=utf-8" || r.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("console %+v", r)

@@ -14,7 +14,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// requests and answers are the types that the schemas of openapi.yaml describe.
+// requests and answers hold the types that the schemas of openapi.yaml describe.
 var (
 	requests = map[string]any{
 		"AdoptRequest": seedbed.AdoptRequest{}, "CleanupRequest": wire.CleanupRequest{}, "DiscardRequest": wire.DiscardRequest{},
@@ -41,23 +41,24 @@ var (
 		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": seedbed.VolumeInfo{}, "Token": seedbed.Token{},
 		"TrashItem": wire.TrashItem{}, "Trial": seedbed.Trial{},
 	}
-	// both are sent either way. An answer has more of them than a request must.
+	// both holds the types of requests that are also in answers. An answer has more required
+	// members than a request.
 	both = map[string]any{
 		"Allowance": seedbed.Allowance{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
 		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{}, "Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{},
 	}
 )
 
-// unsaid are members that a request does not have, of a type that is an answer too.
+// unsaid holds members that a request does not have although its type is also an answer's.
 var unsaid = map[string][]string{"ProfileRequest": {"revision", "created", "changed"}}
 
-// member is what a struct says of one JSON member.
+// member is what a struct declares about one JSON member.
 type member struct {
-	kind     string // of JSON; empty is any
+	kind     string // a JSON type; empty means any
 	optional bool
 }
 
-// members are the JSON members of a struct, those of embedded structs included.
+// members returns the JSON members of a struct, including those of embedded structs.
 func members(t reflect.Type) map[string]member {
 	found := map[string]member{}
 	for i := range t.NumField() {
@@ -81,7 +82,7 @@ func members(t reflect.Type) map[string]member {
 	return found
 }
 
-// kindOf is the JSON type of a Go type; empty for one that writes itself as it likes.
+// kindOf returns the JSON type of a Go type, or an empty string for a type that marshals itself.
 func kindOf(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		return kindOf(t.Elem())
@@ -113,9 +114,9 @@ func kindOf(t reflect.Type) string {
 	return ""
 }
 
-// The schemas of openapi.yaml and the types of the API have the same members, of
-// the same kinds. What an answer may lack is optional in both; what a request
-// must have is always sent.
+// TestSchemas checks that the schemas of openapi.yaml and the types of the API have the same
+// members of the same kinds. A member that an answer may lack must be optional in both, and a
+// required member of a request must always be sent.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	schemas := description(t).Components.Schemas
@@ -159,7 +160,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// schemaKind is the JSON type of a schema; empty for one that is any of several.
+// schemaKind returns the JSON type of a schema, or an empty string for a schema with several types.
 func schemaKind(s *openapi3.Schema) string {
 	if s.Type != nil && len(*s.Type) == 1 {
 		return (*s.Type)[0]
@@ -172,7 +173,8 @@ func schemaKind(s *openapi3.Schema) string {
 	return ""
 }
 
-// Every schema that is not PVC's, and not of a single value, has its type in the tables.
+// TestSchemasAreAllCompared checks that the tables have the type of every schema that is neither
+// PVC's nor that of a single value.
 func TestSchemasAreAllCompared(t *testing.T) {
 	t.Parallel()
 	elsewhere := []string{ // compared with the routes' answers, or by another test

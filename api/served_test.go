@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// TestServed changes what a running guest is served, by every route for that.
+// TestServed changes what a running guest is served, with every route that does so.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// login begins a session and gives its cookie as a client sends it back.
+// login begins a session, and returns its cookie as a client sends it back.
 func (s *server) login(t *testing.T, path, secret string) string {
 	t.Helper()
 	r := s.do(t, "POST", "/api/v1"+path, "token="+secret, "Content-Type", formType, "Authorization", "")
@@ -86,7 +86,7 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// On the control socket there is nothing to log in to.
+// TestLoginOnSocket checks that the control socket has no sessions.
 func TestLoginOnSocket(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -103,7 +103,8 @@ func TestLoginOnSocket(t *testing.T) {
 	}
 }
 
-// Who asks is looked at before what is asked for, and what needs no token tells nothing.
+// TestPVCAccess checks that the caller is authenticated before the request is read, and that paths
+// without a token reveal nothing.
 func TestPVCAccess(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
@@ -144,7 +145,8 @@ func TestPVCAccess(t *testing.T) {
 	}
 }
 
-// The log of changes has who changed what, and no content that may be secret.
+// TestPVCAudit checks that the audit log names the caller and the change, and holds no content that
+// may be secret.
 func TestPVCAudit(t *testing.T) {
 	t.Parallel()
 	s := composable(t)

@@ -25,7 +25,7 @@ type stream struct {
 	resp *http.Response
 }
 
-// open asks for a stream; small has the system take little ahead.
+// open opens a stream. small makes the system's receive buffer small.
 func (s *server) open(t *testing.T, path, last string, small bool, header ...string) *stream {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -53,7 +53,7 @@ func (s *server) open(t *testing.T, path, last string, small bool, header ...str
 	return &stream{conn, bufio.NewReader(resp.Body), resp}
 }
 
-// next is the next event; heartbeats are passed over and counted. io.EOF at the end.
+// next returns the next event. It skips heartbeats, and counts them. At the end it returns io.EOF.
 func (s *stream) next(beats *int) (e sent, err error) {
 	for {
 		line, err := s.in.ReadString('\n')
@@ -101,7 +101,7 @@ func TestStreamOfAJob(t *testing.T) {
 	if e := w.must(t); e.kind != "event" || e.id != "1" || !strings.Contains(e.data, `"msg":"accepted"`) {
 		t.Errorf("%+v", e)
 	}
-	w.must(t) // the job, after the lot
+	w.must(t) // the job, after the batch
 	job := s.claim(t)
 	for n := range 3 {
 		if err := s.db.LogEvent(t.Context(), job.Ref(), seedbed.Event{Msg: fmt.Sprintf("line %d\nof two", n), Progress: 10 * n}); err != nil {
@@ -116,7 +116,7 @@ func TestStreamOfAJob(t *testing.T) {
 		}
 	}
 	w.conn.Close()
-	// The reader comes again in the middle: neither a gap nor a repetition.
+	// The reader reconnects in the middle, and sees neither a gap nor a repetition.
 	if err := s.db.Undo(t.Context(), job.Ref(), "full"); err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +181,15 @@ func TestStreamOfAll(t *testing.T) {
 			n++
 		}
 	}
-	// From the very beginning there is also what came before the first reader.
+	// A stream from the beginning has the events before the first reader.
 	w = s.open(t, "/events?after=0", "", false)
 	if err := json.Unmarshal([]byte(w.must(t).data), &placed); err != nil || placed.Subject != "old" {
 		t.Errorf("%+v, %v", placed, err)
 	}
 }
 
-// A reader that does not read is dropped, and takes up the stream where it broke.
+// TestStreamOfASlowReader checks that a reader that does not read is disconnected, and continues
+// the stream where it broke.
 func TestStreamOfASlowReader(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -235,7 +236,7 @@ func TestStreamOfASlowReader(t *testing.T) {
 	}
 }
 
-// await polls until something is so.
+// await polls until so returns true.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -276,7 +277,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		w.conn.Close()
 	}
 	await(t, "those that left are counted no more", func() bool { return api.OpenStreams(a) == 2 })
-	// A heartbeat comes without events, and a revoked token ends the stream.
+	// A heartbeat comes without events, and removing the token ends the stream.
 	beats := 0
 	s.do(t, "DELETE", "/api/v1/tokens/watcher", "")
 	if e, err := all[0].next(&beats); err != io.EOF {

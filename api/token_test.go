@@ -12,7 +12,7 @@ import (
 	"seedbed"
 )
 
-// newToken makes a token and returns its secret.
+// newToken creates a token and returns its secret.
 func (s *server) newToken(t *testing.T, name string, role seedbed.Role) string {
 	t.Helper()
 	r := s.do(t, "POST", "/api/v1/tokens", fmt.Sprintf(`{"name":%q,"role":%q}`, name, role))
@@ -128,7 +128,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	// Of two tokens the lesser counts.
+	// If two tokens are sent, the one with the lesser role counts.
 	if r := s.do(t, "GET", "/api/v1/tokens", "", "X-Api-Key", secrets[seedbed.RoleViewer]); r.status != 403 {
 		t.Errorf("admin and viewer: %d", r.status)
 	}

@@ -12,8 +12,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// shelf is what the worker says of volumes: one pool in memory, and what is in the
-// trash of other nodes.
+// shelf answers for a worker about volumes. It has one pool in memory, and items in the trash of
+// other nodes.
 type shelf struct {
 	*drivertest.Pool
 	others *[]seedbed.TrashItem
@@ -41,7 +41,7 @@ func (s shelf) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, err
 	if len(*s.others) == 0 {
 		return all, err
 	}
-	for i := range all { // as the fleet says it of a pool that is not shared
+	for i := range all { // the fleet sets the node of a pool that is not shared
 		all[i].Node = testNode
 	}
 	if node == "" {
@@ -50,7 +50,7 @@ func (s shelf) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, err
 	return all, err
 }
 
-// has is the error of a node that is none.
+// has returns an error for a node that does not exist.
 func (s shelf) has(node string) error {
 	if node != "" && node != testNode {
 		return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", node)
@@ -78,7 +78,7 @@ func (s shelf) DiscardVolume(ctx context.Context, node, _, name string) (*seedbe
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not there", name)
 }
 
-// stored makes the instance web1, running, with its volume on the shelf.
+// stored makes the running instance web1, whose volume is in the pool.
 func (s *server) stored(t *testing.T) seedbed.Instance {
 	t.Helper()
 	s.importImage(t, "debian")
@@ -103,7 +103,7 @@ func (s *server) stored(t *testing.T) seedbed.Instance {
 	return i
 }
 
-// end ends the job that is next.
+// end ends the next job.
 func (s *server) end(t *testing.T, out seedbed.Outcome) {
 	t.Helper()
 	if err := s.db.Finish(t.Context(), s.claim(t).Ref(), out); err != nil {
@@ -221,7 +221,8 @@ func TestTrashRoutes(t *testing.T) {
 	}
 }
 
-// What several nodes have in their trash is purged of the one that is named.
+// TestTrashOfSeveralNodes checks that an item that several nodes have is purged only on the named
+// node.
 func TestTrashOfSeveralNodes(t *testing.T) {
 	t.Parallel()
 	s := start(t)

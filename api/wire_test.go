@@ -74,13 +74,13 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// What follows a body that was not read must never become a request.
+// TestUnreadBody checks that the rest of an unread body never becomes a request.
 func TestUnreadBody(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	conn, r := s.dial(t)
 	auth := "Host: x\r\nAuthorization: Bearer " + token + "\r\n"
-	for range 2 { // a connection is kept where all is read
+	for range 2 { // a connection is kept if the body was read
 		if res := exchange(t, s, conn, r, "GET /api/v1/jobs HTTP/1.1\r\n"+auth+"\r\n"); res.StatusCode != 200 || res.Close {
 			t.Fatalf("%+v", res)
 		}
@@ -111,8 +111,8 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
-// A panic is this program's bug: one request fails, and the others go on. A
-// request in hand is answered while the server stops, and a new one refused.
+// TestPanicAndDrain checks that a panic fails only its own request, and that while the server
+// stops, a running request is answered and a new one refused.
 func TestPanicAndDrain(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -239,10 +239,11 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// What looks like a server that is not there may be one that speaks otherwise.
+// TestUnansweredHint checks the hint for a server that seems to be absent but uses the other
+// protocol.
 func TestUnansweredHint(t *testing.T) {
 	t.Parallel()
-	plain := func(t *testing.T) string { // hangs up, as a TLS server does that is told no TLS
+	plain := func(t *testing.T) string { // hangs up, as a TLS server does that receives plain HTTP
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +255,7 @@ func TestUnansweredHint(t *testing.T) {
 				if err != nil {
 					return
 				}
-				_, _ = conn.Read(make([]byte, 1)) // then the end of the connection is one, and no reset
+				_, _ = conn.Read(make([]byte, 1)) // then the connection ends with an end of file, not with a reset
 				conn.(*net.TCPConn).CloseWrite()
 			}
 		}()

@@ -12,7 +12,7 @@ import (
 	"seedbed/api/client"
 )
 
-// A list that is longer than a page is read to its end, or to the limit.
+// TestListPages checks that a list longer than a page is read to its end, or to the limit.
 func TestListPages(t *testing.T) {
 	t.Parallel()
 	const total = 2500

@@ -12,8 +12,8 @@ import (
 	"seedbed"
 )
 
-// Every field of a profile but those that the server sets reaches the server,
-// whether it is created or changed.
+// TestProfileIsSentWhole checks that creating and changing a profile send every field except those
+// that the server sets.
 func TestProfileIsSentWhole(t *testing.T) {
 	t.Parallel()
 	p := seedbed.Profile{
@@ -58,7 +58,7 @@ func TestProfileIsSentWhole(t *testing.T) {
 	}
 }
 
-// No params and any params are not the same: both are sent as they are.
+// TestProfileWithoutParams checks that no parameters and any parameters are sent differently.
 func TestProfileWithoutParams(t *testing.T) {
 	t.Parallel()
 	var got seedbed.Profile

@@ -16,7 +16,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// TestProvisionerRequests holds what goes out for every call of PVC's provisioner.
+// TestProvisionerRequests checks the request of every call of PVC's provisioner.
 func TestProvisionerRequests(t *testing.T) {
 	t.Parallel()
 	system := client.SystemTemplateRequest{VCPUs: new(2), Serial: new(false), NodeLimit: new("")}
@@ -236,7 +236,7 @@ func TestUploadImage(t *testing.T) {
 	}
 }
 
-// zeros is a file that does not end.
+// zeros is a file without an end.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) {

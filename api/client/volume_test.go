@@ -45,7 +45,7 @@ func TestVolumeRoutes(t *testing.T) {
 	}
 }
 
-// A pool without a trash leaves nothing to tell of.
+// TestDiscardedForGood checks that a pool without a trash returns no item.
 func TestDiscardedForGood(t *testing.T) {
 	t.Parallel()
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// history streams a job's events two at a time: then the stream breaks. Its
-// second answer is that seedbedd is not ready.
+// history streams a job's events two at a time, and then breaks the stream. Its second answer is
+// that seedbedd is not ready.
 type history struct {
 	events []seedbed.Event
 	job    seedbed.Job
@@ -46,7 +46,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if e.Seq > last && sent < 2 {
 			sent++
 			send("event", e.Seq, e)
-			send("event", e.Seq, e) // twice: it counts once
+			send("event", e.Seq, e) // sent twice, but counts once
 		}
 	}
 	if sent < 2 {

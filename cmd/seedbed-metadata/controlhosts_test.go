@@ -13,7 +13,8 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Where the feed comes from follows from feed.servers, and each server is to be the host of its address.
+// TestControlHosts checks that the feed's servers come from feed.servers, and that each server must
+// be the host of its address.
 func TestControlHosts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,7 +15,8 @@ import (
 	"seedbed/internal/mtls"
 )
 
-// The worker listens on its socket, and with cluster_listen for control hosts elsewhere.
+// TestListen checks that the worker listens on its socket and, with cluster_listen, for control
+// hosts elsewhere.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)

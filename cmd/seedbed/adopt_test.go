@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// strangers is a node with one domain that can be adopted and one that cannot.
+// strangers answers for a node with one domain that can be adopted and one that cannot.
 type strangers struct{}
 
 func (strangers) ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error) {

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ran finds what a script runs: whatever follows the name of the tool.
+// ran matches the commands that a script runs: the text after the tool's name.
 var ran = regexp.MustCompile(`\bseedbed((?: +[^|;>&\n]+)+)`)
 
-// TestEveryCommandHasAScript walks the tree of commands: each that does something
-// is run by a script of testdata.
+// TestEveryCommandHasAScript checks that a script of testdata runs each command of the tree that
+// does something.
 func TestEveryCommandHasAScript(t *testing.T) {
 	t.Parallel()
 	a := &cli.App{Getenv: func(string) string { return "" }, Commands: commands}

@@ -14,8 +14,8 @@ import (
 	"seedbed/store"
 )
 
-// disks are the volumes of the world's instances: a pool in memory for each of two
-// nodes, which keeps what is removed for three days.
+// disks holds the volumes of the world's instances. Each of two nodes has a pool in memory, which
+// keeps removed volumes for three days.
 type disks struct {
 	db    *store.DB
 	pools map[string]*drivertest.Pool
@@ -29,10 +29,10 @@ func newDisks(db *store.DB) disks {
 	return d
 }
 
-// on is the pool of a node, or of the first.
+// on returns the pool of a node, or of the first node if node is empty.
 func (d disks) on(node string) *drivertest.Pool { return d.pools[cmp.Or(node, "hv1")] }
 
-// effect does to the volumes what a job's kind says.
+// effect applies a job to the volumes.
 func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 	if job.Instance == "" {
 		return nil
@@ -69,12 +69,12 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 	return nil
 }
 
-// Snapshots is what the API asks the worker.
+// Snapshots implements api.Snapshots.
 func (d disks) Snapshots(ctx context.Context, node, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
 	return d.on(node).Snapshots(ctx, volume, id)
 }
 
-// Trash is what the API asks the workers.
+// Trash implements api.Trash.
 func (d disks) Trash(ctx context.Context, node string) (all []seedbed.TrashItem, err error) {
 	for _, name := range slices.Sorted(maps.Keys(d.pools)) {
 		if node != "" && node != name {
@@ -101,12 +101,12 @@ func (d disks) Trash(ctx context.Context, node string) (all []seedbed.TrashItem,
 	return all, nil
 }
 
-// RestoreVolume is what the API asks the worker.
+// RestoreVolume implements api.Trash.
 func (d disks) RestoreVolume(ctx context.Context, node, _, id string) (seedbed.VolumeInfo, error) {
 	return d.on(node).RestoreVolume(ctx, id)
 }
 
-// DiscardVolume is what the API asks the worker.
+// DiscardVolume implements api.Trash.
 func (d disks) DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error) {
 	volumes, err := d.on(node).Volumes(ctx)
 	if err != nil {
@@ -120,22 +120,22 @@ func (d disks) DiscardVolume(ctx context.Context, node, pool, name string) (*see
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", name, pool)
 }
 
-// PurgeVolume is what the API asks the worker.
+// PurgeVolume implements api.Trash.
 func (d disks) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
 	return d.on(item.Node).PurgeVolume(ctx, item.ID, early)
 }
 
-// ReceiveUpload is what the API asks the worker.
+// ReceiveUpload implements api.Uploads.
 func (d disks) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
 	return d.on("").ReceiveUpload(ctx, spec, body)
 }
 
-// DropUpload is what the API asks the worker.
+// DropUpload implements api.Uploads.
 func (d disks) DropUpload(ctx context.Context, up seedbed.Upload) error {
 	return d.on("").DropUpload(ctx, up.ID)
 }
 
-// ova are the disks of the OVA that a job imports.
+// ova returns the disks of the OVA that a job imports.
 func (d disks) ova(job *seedbed.Job) []seedbed.OVAVolume {
 	var input seedbed.OVAJob
 	if err := json.Unmarshal(job.Spec, &input); err != nil {

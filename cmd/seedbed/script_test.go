@@ -17,7 +17,7 @@ import (
 
 func runMain(m *testing.M) { testscript.Main(m, map[string]func(){"seedbed": main}) }
 
-// TestScripts runs the tool as a user does, each script against a world of its own.
+// TestScripts runs the tool as a user does. Each script has a world of its own.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// status N COMMAND runs a command that must end with that exit status.
+// status implements "status N COMMAND", which runs a command that must end with that exit status.
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N COMMAND ARG...")

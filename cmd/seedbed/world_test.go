@@ -26,8 +26,8 @@ import (
 
 const testToken = "0123456789abcdef0123456789abcdef"
 
-// world is a seedbedd without a worker: the real API, webhook receiver, intake
-// and store, and an engine that only keeps the books.
+// world is a seedbedd without a worker. It has the real API, webhook receiver, intake and store,
+// and an engine that only writes to the database.
 type world struct {
 	db       *store.DB
 	hookAddr string
@@ -47,7 +47,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	}); err != nil {
 		return nil, err
 	}
-	// Its only hypervisor, as its worker reported it.
+	// The world's first node, as its worker reported it.
 	if err := db.EnsureNode(ctx, "hv1"); err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	}}, nil
 }
 
-// engine runs jobs on paper. An instance or image whose name starts with "bad"
-// fails; one whose name starts with "slow" waits to be cancelled.
+// engine runs jobs without a worker. An instance or image whose name starts with "bad" fails. One
+// whose name starts with "slow" waits to be cancelled.
 type engine struct {
 	db   *store.DB
 	pool disks
@@ -244,7 +244,7 @@ func (e engine) undo(ctx context.Context, ref seedbed.JobRef, stage, cause strin
 	return e.db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, Drop: true})
 }
 
-// leave undoes a job, but for one disk.
+// leave undoes a job, except for one disk.
 func (e engine) leave(ctx context.Context, ref seedbed.JobRef, stage string) error {
 	disk := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "default", Name: "disk0", Why: "the pool \x1b[31mis away"}
 	return errors.Join(
@@ -260,7 +260,7 @@ func (console) Console(context.Context, string, seedbed.InstanceID, seedbed.Byte
 	return []byte("boot\r\nlogin: \x1b[2J\r\nhello\r\n"), nil
 }
 
-// served is what the guest plane would answer.
+// served returns what the guest plane would answer.
 func (w *guests) served(ctx context.Context, i seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error) {
 	v := metadata.View{
 		Guest: w.renderer.Of(i, seedbed.Guest{}), Documents: seedbed.Documents{UserData: i.UserData, VendorData: i.VendorData},
@@ -272,7 +272,7 @@ func (w *guests) served(ctx context.Context, i seedbed.Instance, path string) (b
 	return body, contentType, ok, err
 }
 
-// guests makes what is served, as seedbedd does.
+// guests renders what is served, as seedbedd does.
 type guests struct {
 	db       *store.DB
 	renderer provision.Renderer

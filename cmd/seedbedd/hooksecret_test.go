@@ -9,7 +9,8 @@ import (
 	"seedbed/internal/config"
 )
 
-// A secret that everyone may read is none; a public key may be read.
+// TestSecretOfADeclaredHook checks that a secret that everyone may read is refused, and that a
+// public key may be read.
 func TestSecretOfADeclaredHook(t *testing.T) {
 	t.Parallel()
 	const secret, public = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="
@@ -49,7 +50,8 @@ func TestSecretOfADeclaredHook(t *testing.T) {
 	}
 }
 
-// What the listener would never let through is refused where it is declared.
+// TestDeclaredMaxBody checks that a declared hook is refused if the listener would refuse its
+// deliveries.
 func TestDeclaredMaxBody(t *testing.T) {
 	t.Parallel()
 	for text, good := range map[string]bool{

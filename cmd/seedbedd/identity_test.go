@@ -40,8 +40,8 @@ func guestInstance() seedbed.Instance {
 	}
 }
 
-// TestIdentity verifies with openssl what a guest is served, against the
-// certificate that its callers get.
+// TestIdentity verifies with openssl what a guest is served, against the certificate that its
+// callers get.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -108,7 +108,7 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 
-	// The pair is kept, and another installation's signature is not taken for it.
+	// The key pair is kept, and a signature of another installation is refused.
 	again, err := openServing(ctx, db, c)
 	if err != nil || !again.Renderer.Key.Equal(serving.Renderer.Key) {
 		t.Errorf("at the second start: %v", err)
@@ -120,7 +120,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestServing holds what the configuration does to what is served.
+// TestServing checks how the configuration changes what is served.
 func TestServing(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -167,7 +167,7 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestRefreshRecords holds that what another configuration published is made anew.
+// TestRefreshRecords checks that a record published with another configuration is published again.
 func TestRefreshRecords(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -19,9 +19,9 @@ import (
 	"seedbed/provision"
 )
 
-// TestOpenHooks holds that the receiver does as the configuration says: it encrypts,
-// knows whose certificates count and which proxies are believed, takes no longer
-// bodies, and puts off what would make the queue too long.
+// TestOpenHooks checks that the receiver follows the configuration. It uses TLS, trusts the
+// configured authority and proxies, refuses longer bodies, and refuses deliveries when the queue is
+// full.
 func TestOpenHooks(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -110,7 +110,7 @@ func TestOpenHooks(t *testing.T) {
 		}
 	}
 
-	// Without a certificate it does not encrypt, and with one that is not there it is not opened.
+	// Without a certificate it does not use TLS. With a missing certificate file it is not opened.
 	c.Webhook.TLS = config.WebhookTLS{}
 	if plain, err := openHooks(c, db, nil, log); err != nil || plain.TLS != nil || plain.Certificates {
 		t.Errorf("without a certificate: %+v, %v", plain, err)

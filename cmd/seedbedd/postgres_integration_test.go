@@ -15,8 +15,8 @@ import (
 	"seedbed/store"
 )
 
-// An installation moves to PostgreSQL: the commands say what is next, in order,
-// and no password shows.
+// TestMoveToPostgres moves an installation to PostgreSQL. The commands name the next step, in
+// order, and show no password.
 func TestMoveToPostgres(t *testing.T) {
 	s := lab.Postgres(t)
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestMoveToPostgres(t *testing.T) {
 		{[]string{"store", "copy", "-config", conf, "-from", path + ".none"}, 1, "nothing was copied"},
 		{[]string{"store", "copy", "-config", conf}, 0, "table=setting rows=3"},
 		{[]string{"store", "copy", "-config", conf}, 1, "not empty"},
-		{[]string{"-config", conf}, 1, "api.listen"}, // the database is fine now
+		{[]string{"-config", conf}, 1, "api.listen"}, // the database is valid now
 	} {
 		var out bytes.Buffer
 		p, args := program(step.args)

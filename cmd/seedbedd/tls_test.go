@@ -19,7 +19,8 @@ import (
 	"seedbed/internal/config"
 )
 
-// The API's TCP address speaks TLS with a certificate, and plainly without.
+// TestAPIListener checks that the API's TCP address uses TLS if it has a certificate, and otherwise
+// does not.
 func TestAPIListener(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

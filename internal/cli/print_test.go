@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// onTerminal is an app whose output is a terminal.
+// onTerminal returns an app whose output is a terminal.
 func onTerminal(out *bytes.Buffer) *App {
 	return &App{Out: out, Err: out, Terminal: true, Getenv: func(string) string { return "" }, Now: func() time.Time { return noon }}
 }

@@ -11,8 +11,8 @@ import (
 
 var commentedKey = regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`)
 
-// The example is the truth: as it is, and with every key taken out of its
-// comment, it gives the defaults.
+// TestExampleIsTheDefault checks that the example gives the defaults, both unchanged and with every
+// key uncommented.
 func TestExampleIsTheDefault(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -51,7 +51,7 @@ func TestExampleCommentsEveryKey(t *testing.T) {
 	}
 }
 
-// countKeys counts the keys of t, but those of lists, which stand on one line.
+// countKeys counts the keys of t, except those of lists, which are on one line.
 func countKeys(t reflect.Type, n map[string]int) {
 	for f := range t.Fields() {
 		n[f.Tag.Get("yaml")]++

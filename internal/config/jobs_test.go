@@ -52,8 +52,7 @@ jobs:
 	}
 }
 
-// TestHookPriority holds that a declared hook says the highest priority of its jobs
-// as jobs say theirs.
+// TestHookPriority checks that a declared hook's highest priority has the form of a job's priority.
 func TestHookPriority(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]seedbed.Priority{"high": seedbed.PriorityHigh, "-3": -3, "normal": 0} {

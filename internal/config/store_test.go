@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A password in the configuration is refused, and shown by no message.
+// TestPasswordInDSN checks that a password in the configuration is refused, and that no message
+// shows it.
 func TestPasswordInDSN(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{

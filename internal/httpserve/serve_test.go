@@ -21,16 +21,16 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// The HTTP library keeps one clock goroutine for the life of the process,
-		// and the sweeper of a stopped server sees that within 10 s.
+		// The HTTP library keeps one clock goroutine for the life of the process. The sweeper of a
+		// stopped server notices the stop within 10 s.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
 const bodyLimit = 64
 
-// start serves an app that echoes a body and the header X-One, and gives its
-// address and what ends it.
+// start serves an app that echoes a body and the header X-One. It returns the address and a
+// function that stops the app.
 func start(t *testing.T, log io.Writer) (addr string, stop func() error) {
 	t.Helper()
 	write := func(ctx *fasthttp.RequestCtx, p Problem) { p.Write(ctx) }
@@ -143,7 +143,8 @@ func TestServeEndsWithItsListener(t *testing.T) {
 	}
 }
 
-// What senders have sent counts, and no more is taken than there is room for.
+// TestBudget checks that the bytes that senders have sent count, and that no more are accepted than
+// the budget has room for.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(3000)

@@ -17,7 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// streaming serves an app that answers how many bytes of a body it read.
+// streaming serves an app that answers the number of bytes that it read of a body.
 func streaming(life context.Context, t *testing.T) string {
 	t.Helper()
 	write := func(ctx *fasthttp.RequestCtx, p Problem) { p.Write(ctx) }
@@ -73,7 +73,7 @@ func TestStream(t *testing.T) {
 	for _, c := range []struct {
 		name, header, body string
 		life               context.Context
-		half               bool // the caller sends no more
+		half               bool // the caller sends nothing more
 		status             int
 		answer             string
 	}{

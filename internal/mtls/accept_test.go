@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// failing is a listener whose accept fails so at first.
+// failing is a listener whose first accepts fail with the given error.
 type failing struct {
 	net.Listener
 	mu     sync.Mutex
@@ -28,7 +28,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// A listener outlives what goes by, and ends with what does not.
+// TestAcceptFails checks that a listener survives temporary errors, and ends with permanent ones.
 func TestAcceptFails(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)

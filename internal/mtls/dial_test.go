@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Both ends of a connection notice that the other is gone.
+// TestLostPeersAreNoticed checks that both ends of a connection notice when the other is gone.
 func TestLostPeersAreNoticed(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)

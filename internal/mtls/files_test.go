@@ -58,8 +58,8 @@ func chmod(t *testing.T, name string, mode fs.FileMode) {
 	}
 }
 
-// A host starts with a certificate that has expired, and with both authorities while
-// one takes over from the other.
+// TestOpenTakes checks that a host starts with an expired certificate, and with both authorities
+// while one replaces the other.
 func TestOpenTakes(t *testing.T) {
 	t.Parallel()
 	a, dir := authority(t)
@@ -77,7 +77,7 @@ func TestOpenTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := open(t, files, Worker, "hv1")
-	if c := i.Checks(t.Context())[0]; !c.OK || c.Hint == "" { // it ends within the hour
+	if c := i.Checks(t.Context())[0]; !c.OK || c.Hint == "" { // it expires within the hour
 		t.Errorf("check %+v", c)
 	}
 	pair := forge(t, a, Worker, "hv1", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) })
@@ -122,7 +122,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// info is a file as a test wants it.
+// info is a file's information with fields that a test sets.
 type info struct {
 	fs.FileInfo
 	mode fs.FileMode
@@ -141,7 +141,7 @@ func TestKeyMode(t *testing.T) {
 	}{
 		{0o600, 0, true}, {0o400, 1000, true}, {0o600, 1000, true},
 		{0o640, 0, true}, {0o440, 0, true},
-		{0o640, 1000, false}, // whose group may be anybody's
+		{0o640, 1000, false}, // the group may have any members
 		{0o660, 0, false}, {0o650, 0, false}, {0o644, 0, false}, {0o604, 0, false}, {0o602, 0, false}, {0o601, 1000, false}, {0o777, 0, false},
 	} {
 		err := checkMode("k", info{mode: c.mode, uid: c.uid})

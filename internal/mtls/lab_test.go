@@ -24,10 +24,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// patience is how long anything may take here.
+// patience is the longest time for any step of these tests.
 const patience = 20 * time.Second
 
-// authority makes an authority in a directory of its own.
+// authority makes an authority in its own directory.
 func authority(t *testing.T) (*Authority, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "ca")
@@ -41,7 +41,7 @@ func authority(t *testing.T) (*Authority, string) {
 	return a, dir
 }
 
-// issue makes files of that role and node, for connections to 127.0.0.1.
+// issue makes the files of that role and node, for connections to 127.0.0.1.
 func issue(t *testing.T, a *Authority, role Role, node string) Files {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func issue(t *testing.T, a *Authority, role Role, node string) Files {
 	return Files{Name: "cluster." + string(role), CA: filepath.Join(dir, authorityCert), Cert: made.Cert, Key: made.Key}
 }
 
-// forge makes a pair as Issue would, but for what change makes of it.
+// forge makes a key pair as Issue would, after change has changed the certificate.
 func forge(t *testing.T, a *Authority, role Role, node string, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	now := time.Now()
@@ -87,8 +87,8 @@ func open(t *testing.T, files Files, role Role, node string) *Identity {
 	return i
 }
 
-// serve answers callers of that role on loopback with the node that they are, and passes
-// their connections on to each, if it is there.
+// serve answers callers of that role on loopback with their node. It passes their connections to
+// each unless that is nil.
 func serve(t *testing.T, i *Identity, callers Role, limit time.Duration, each func(*Conn)) (addr string) {
 	t.Helper()
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,7 +127,7 @@ func serve(t *testing.T, i *Identity, callers Role, limit time.Duration, each fu
 	return raw.Addr().String()
 }
 
-// ask connects and reads what the server says.
+// ask connects and reads the server's answer.
 func ask(ctx context.Context, addr string, conf *tls.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -137,7 +137,7 @@ func ask(ctx context.Context, addr string, conf *tls.Config) (string, error) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	// A request is on its way when the refusal comes: it must be seen all the same.
+	// A request is being sent when the refusal arrives: the caller must still see it.
 	_, _ = conn.Write(make([]byte, 4096))
 	said, err := io.ReadAll(conn)
 	return string(said), err
@@ -149,7 +149,7 @@ func replaceFile(t *testing.T, to, from string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another size or time, whatever the resolution of the file system's clock is.
+	// The size or the time differs, whatever the resolution of the file system's clock is.
 	next := to + ".next"
 	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
 		t.Fatal(err)

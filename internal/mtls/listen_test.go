@@ -12,7 +12,7 @@ import (
 
 func writeText(name, text string) error { return os.WriteFile(name, []byte(text), 0o600) }
 
-// silent accepts connections and closes them without a word.
+// silent accepts connections and closes them without an answer.
 func silent(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// Who connects and says nothing keeps nobody out, and is let go.
+// TestStrangers checks that callers that connect and send nothing keep no one out, and are
+// disconnected.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)
@@ -69,14 +70,15 @@ func TestStrangers(t *testing.T) {
 
 	hasty := serve(t, w, Control, 50*time.Millisecond, nil)
 	c := dial(t, hasty)
-	_, _ = c.Write([]byte{22, 3, 1}) // the begin of a hello
+	_, _ = c.Write([]byte{22, 3, 1}) // the beginning of a hello
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
 		t.Error("a handshake that does not go on is not ended")
 	}
 }
 
-// A guest plane has so many connections, and each that it closes makes room.
+// TestConnectionsOfAPlane checks that a guest plane has a limit of connections, and that each one
+// that it closes makes room.
 func TestConnectionsOfAPlane(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)
@@ -107,7 +109,7 @@ func TestConnectionsOfAPlane(t *testing.T) {
 		t.Errorf("another node: %q, %v", node, err)
 	}
 	open[0].Close()
-	open[0].Close() // counts once
+	open[0].Close() // closing twice counts once
 	connect("hv1")
 	open = append(open, <-conns)
 	again := connect("hv1")
@@ -120,7 +122,7 @@ func TestConnectionsOfAPlane(t *testing.T) {
 	}
 }
 
-// The end of a listener ends those who are still about to prove who they are.
+// TestListenerEnds checks that the end of a listener disconnects the callers in their handshake.
 func TestListenerEnds(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)

@@ -12,7 +12,7 @@ import (
 	"seedbed"
 )
 
-// A caller is let in with a certificate of the right role, and with no other.
+// TestCallers checks that only a certificate of the right role admits a caller.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)
@@ -58,7 +58,8 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// A server is believed with a certificate of the right role, node and address.
+// TestServers checks that a server is trusted only with a certificate of the right role, node and
+// address.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)
@@ -66,7 +67,7 @@ func TestServers(t *testing.T) {
 	cp := open(t, issue(t, a, Control, "cp1"), Control, "cp1")
 	start := func(role Role, node string, by *Authority) string {
 		i := open(t, issue(t, by, role, node), role, node)
-		i.held.Now().authority.AddCert(a.cert) // it believes cp1, if cp1 believes it
+		i.held.Now().authority.AddCert(a.cert) // it trusts cp1, if cp1 trusts it
 		return serve(t, i, Control, handshakeTime, nil)
 	}
 	right := start(Worker, "hv1", a)
@@ -96,7 +97,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// A server whose certificate has expired is not believed, and the other way around it says so.
+// TestExpiredServer checks that a server with an expired certificate is not trusted, and that the
+// caller's error names the dates.
 func TestExpiredServer(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)
@@ -121,7 +123,8 @@ func TestExpiredServer(t *testing.T) {
 	}
 }
 
-// Files that change count from the next connection on, those of the authority included.
+// TestReload checks that changed files, including those of the authority, are used from the next
+// connection on.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	a, _ := authority(t)
@@ -149,7 +152,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("peer %q, %v", node, err)
 	}
 
-	// Files that do not fit to each other change nothing.
+	// A certificate and a key that do not match change nothing.
 	fresh := issue(t, next, Worker, "hv1")
 	replaceFile(t, files.Key, fresh.Key)
 	replaceFile(t, files.Cert, fresh.Cert)
@@ -182,7 +185,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// record keeps what is logged.
+// record keeps the log's records.
 type record struct {
 	mu   sync.Mutex
 	text strings.Builder

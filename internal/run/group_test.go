@@ -63,7 +63,7 @@ func TestGroupTellsFailureWhileStopping(t *testing.T) {
 	}
 }
 
-// notifySocket stands for systemd.
+// notifySocket returns a socket in place of systemd's.
 func notifySocket(t *testing.T) *net.UnixConn {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "n")

@@ -16,7 +16,8 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// It is set anew after each collection: what somebody set meanwhile does not stay.
+// TestHeadroom checks that the headroom is set again after each collection, so that a value set in
+// between does not stay.
 func TestHeadroom(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(100)

@@ -41,7 +41,7 @@ func TestSocket(t *testing.T) {
 	if _, err := s.Listen(t.Context()); !errors.Is(err, seedbed.ErrInUse) {
 		t.Errorf("second Listen: %v, want ErrInUse", err)
 	}
-	// A server that was killed leaves its socket behind.
+	// A killed server leaves its socket behind.
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)
 	ln.Close()
 	ln, err = s.Listen(t.Context())

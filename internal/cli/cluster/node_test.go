@@ -9,7 +9,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// TestFormerNode: one that is none any more has no worker anywhere.
+// TestFormerNode checks that a removed node is shown without a worker.
 func TestFormerNode(t *testing.T) {
 	t.Parallel()
 	shown := map[string]string{}

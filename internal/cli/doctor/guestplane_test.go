@@ -21,7 +21,7 @@ func TestGuestPlane(t *testing.T) {
 		want   []seedbed.Check
 	}{
 		{"answers", func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable) // as it does with a problem
+			w.WriteHeader(http.StatusServiceUnavailable) // as it answers when it has a problem
 			w.Write([]byte(report))
 		}, []seedbed.Check{{Name: "seedbed-metadata", OK: true, Detail: "1.2.3 answers on ADDR"},
 			{Name: "feed", Detail: "gone", Hint: "start seedbedd"}}},

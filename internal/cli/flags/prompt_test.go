@@ -14,7 +14,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// pty is a terminal and who sits at it (pts(4)).
+// pty returns both ends of a pseudoterminal: the person's and the program's (pts(4)).
 func pty(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -38,7 +38,8 @@ func pty(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// On a terminal a secret is not shown as it is typed, and anything else is.
+// TestPromptHidesSecrets checks that a terminal does not show a secret as it is typed, but shows
+// any other value.
 func TestPromptHidesSecrets(t *testing.T) {
 	t.Parallel()
 	person, program := pty(t)
@@ -81,7 +82,7 @@ func TestPromptHidesSecrets(t *testing.T) {
 			t.Errorf("%s: the terminal stays dark", tt.param.Name)
 		}
 	}
-	fmt.Fprintln(person, "end") // so that there is a last line to read up to
+	fmt.Fprintln(person, "end") // a last line to read up to
 	shown := make([]byte, 4096)
 	var all strings.Builder
 	for !strings.Contains(all.String(), "end") {

@@ -33,8 +33,8 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// What was added is found whatever the guest writes: it is the least that can
-// be appended to the old text to end as the new one does.
+// TestAdded checks that the added text is found whatever the guest writes. It is the shortest text
+// that can be appended to the old one so that it ends as the new one does.
 func TestAdded(t *testing.T) {
 	t.Parallel()
 	text := rapid.SliceOfN(rapid.SampledFrom([]byte("ab\n")), 0, 40)

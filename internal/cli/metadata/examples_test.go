@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestExampleUserData holds that lint finds no fault with the documents that are installed.
+// TestExampleUserData checks that lint finds no problems in the installed documents.
 func TestExampleUserData(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"cloud-config.yaml", "multipart.mime", "windows.ps1", "windows.yaml"} {
@@ -20,7 +20,7 @@ func TestExampleUserData(t *testing.T) {
 			metadata := goodTree()
 			metadata[ec2Root+"user-data"] = string(text)
 			l := linter{fetch: metadata.fetch}
-			if !strings.HasPrefix(name, "windows") { // cloudbase-init's keys are its own
+			if !strings.HasPrefix(name, "windows") { // cloudbase-init has keys of its own
 				l.schema = schemaBy("cloud-init")
 			}
 			if err := l.lint(t.Context(), "ec2"); err != nil {

@@ -65,8 +65,8 @@ func TestLint(t *testing.T) {
 		return "Content-Type: multipart/mixed; boundary=b\nMIME-Version: 1.0\n\n--b\n" + part + "\n--b--\n"
 	}
 	tests := []struct {
-		name, dialectOf, path, body string // "-" takes the path away
-		at, want                    string // nothing for no finding
+		name, dialectOf, path, body string // "-" removes the path
+		at, want                    string // empty for no finding
 	}{
 		{"good", "ec2", "", "", "", ""},
 		{"good OpenStack", "openstack", "", "", "", ""},
@@ -179,7 +179,7 @@ func TestLintEnds(t *testing.T) {
 	}
 }
 
-// TestSchema holds how cloud-init is asked, and what is made of its answer.
+// TestSchema checks how cloud-init is run, and how its output is read.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

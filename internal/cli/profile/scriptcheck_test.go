@@ -8,7 +8,7 @@ import (
 	"seedbed/provision/script/python"
 )
 
-// TestExampleScripts holds that the static check says nothing of the scripts that are installed.
+// TestExampleScripts checks that the static check finds no problems in the installed scripts.
 func TestExampleScripts(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("../../../packaging/examples/scripts/*.py")

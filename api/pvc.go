@@ -71,7 +71,8 @@ func compatible(path string) bool {
 	return false
 }
 
-// unguarded reports whether a request needs no token, because it reveals nothing or logs in.
+// unguarded reports whether a request needs no token, because it reveals nothing secret or begins or
+// ends a session.
 func unguarded(method, path string) bool {
 	read := method == fiber.MethodGet || method == fiber.MethodHead
 	switch path {

@@ -113,8 +113,8 @@ func New(c Config) *Server {
 	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
 }
 
-// Serve answers on ln until ctx ends, and then closes ln. Every request except the one for the
-// health needs a token. Serve refuses to run with an empty token.
+// Serve answers on ln until ctx ends, and then closes ln. Requests need a token, except those for
+// the health, the login and the API's root. Serve refuses to run with an empty token.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if len(s.Token) == 0 {
 		ln.Close()

@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/cli"
 )
 
-// vmAdopt returns the command that adopts a domain, or prints what prevents that.
+// vmAdopt returns the command that adopts a domain, or with --dry-run shows what that would do.
 func vmAdopt(a *cli.App) *cobra.Command {
 	var req seedbed.AdoptRequest
 	var w cli.WaitFlags

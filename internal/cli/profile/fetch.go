@@ -42,7 +42,7 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 	return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q: want a file, or a URI such as https://host/path or file:///path", name)
 }
 
-// secure refuses redirects to URLs without TLS.
+// secure refuses a redirect to a URL without TLS, and too many redirects.
 func secure(req *http.Request, via []*http.Request) error {
 	if req.URL.Scheme != "https" {
 		return errors.New("redirected to a URL without TLS")

@@ -10,9 +10,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// adoptPlan takes a domain that is off, and its disks, for an instance. Until the
-// second stage the domain names disks that are elsewhere by then, which is why
-// it has to be off.
+// adoptPlan brings a domain that is off, and its disks, under management. The domain must be off
+// because until the second stage its definition names disks that have already moved.
 func (t *task) adoptPlan() []stage {
 	return []stage{
 		{name: "take-volumes", run: t.takeVolumes, undo: t.giveVolumesBack},
@@ -21,8 +20,8 @@ func (t *task) adoptPlan() []stage {
 	}
 }
 
-// forgetPlan lets go of an instance. It only goes forward, as a removal does:
-// what was let go may be another's by then.
+// forgetPlan stops managing an instance. Like a removal it only goes forward: a released resource
+// may already belong to someone else.
 func (t *task) forgetPlan() []stage {
 	return []stage{
 		{name: "retract", run: t.retract},
@@ -31,7 +30,7 @@ func (t *task) forgetPlan() []stage {
 	}
 }
 
-// adoption is the instance of an adopt job, with its volumes as they are to be taken.
+// adoption returns the instance of an adopt job and the volumes to adopt.
 func (t *task) adoption(ctx context.Context) (inst seedbed.Instance, volumes []seedbed.VolumeAdoption, err error) {
 	if inst, err = t.instance(ctx); err != nil {
 		return inst, nil, err
@@ -58,7 +57,7 @@ func (t *task) takeVolumes(ctx context.Context) error {
 	return err
 }
 
-// takenVolumes makes sure of the volumes, and says where they are.
+// takenVolumes adopts the volumes and returns how they are reached. It may run again.
 func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoption, tell bool) ([]seedbed.Disk, error) {
 	disks := make([]seedbed.Disk, len(volumes))
 	for i, v := range volumes {
@@ -101,7 +100,7 @@ func (t *task) takeDomain(ctx context.Context) error {
 }
 
 func (t *task) giveDomainBack(ctx context.Context) error {
-	a, err := t.domainAdoption(ctx) // its volumes are all taken
+	a, err := t.domainAdoption(ctx) // all its volumes are adopted by now
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (t *task) giveDomainBack(ctx context.Context) error {
 	return nil
 }
 
-// domainAdoption is what the domain becomes.
+// domainAdoption returns what the adopted domain is to become.
 func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, err error) {
 	inst, volumes, err := t.adoption(ctx)
 	if err != nil {
@@ -158,7 +157,7 @@ func (t *task) releaseVolumes(ctx context.Context) error {
 	return t.letGo(ctx, volumes)
 }
 
-// letGo releases volumes. It tries each, whatever happens to the others.
+// letGo releases volumes. It tries every volume, even if some fail.
 func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) error {
 	var failed []error
 	for i, v := range volumes {

@@ -10,16 +10,16 @@ import (
 	"seedbed"
 )
 
-// Networks are all networks of the installation.
+// Networks returns all networks of the installation.
 type Networks interface {
 	Networks(ctx context.Context) ([]seedbed.Network, error)
 }
 
-// Adopt accepts a request to take a domain, as its node's worker describes it,
-// and its disks under management. The instance has the domain's name, UUID, MAC
-// addresses and size; it is served metadata as any, and no user-data. Errors:
-// seedbed.ErrConflict with all that the domain is not fit for, ErrInvalid for an
-// address, ErrExists with the holder for a name or an address in use.
+// Adopt accepts a request to bring a domain, as its node's worker describes it, and its disks under
+// management. The instance takes the domain's name, UUID, MAC addresses and size. It is served
+// metadata like any other, but no user-data. Errors: seedbed.ErrConflict with every reason why the
+// domain cannot be adopted, ErrInvalid for an address, ErrExists with the holder for a name or an
+// address in use.
 func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest) (seedbed.Receipt, error) {
 	if err := seedbed.CheckTags(req.Tags); err != nil {
 		return seedbed.Receipt{}, err
@@ -57,8 +57,8 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 	})
 }
 
-// adoptedNICs are those of the domain on the networks of their bridges; problems
-// say which are on none.
+// adoptedNICs returns the domain's NICs on the networks of their bridges. problems names the NICs
+// whose bridge belongs to no network.
 func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain, addresses []string) (nics []seedbed.NIC, problems []string, err error) {
 	if len(addresses) > len(f.NICs) {
 		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%d addresses for %d NICs: want at most one for each, in their order", len(addresses), len(f.NICs))
@@ -90,8 +90,8 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain, addr
 	return nics, problems, nil
 }
 
-// Forget accepts a request to let go of the instance called name: its domain and
-// disks stay as they are. Errors as of Flatten.
+// Forget accepts a request to stop managing the instance called name. Its domain and disks are left
+// unchanged. The errors are those of Flatten.
 func (in *Intake) Forget(ctx context.Context, name string) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobForget, name, nil)
 }

@@ -9,21 +9,22 @@ import (
 	"seedbed"
 )
 
-// stopDomain switches the domain off once the guest was told (instance-action).
+// stopDomain switches the domain off after the guest has been told (instance-action).
 func (t *task) stopDomain(ctx context.Context) error {
 	if err := t.announce(ctx, seedbed.ActionShutdown); err != nil {
 		return err
 	}
 	err := t.destroyDomain(ctx)
 	if err != nil && ctx.Err() == nil {
-		// It runs on. Where it is to be removed, its state says so all the same.
+		// The domain still runs, so the record is rendered again without the action. If the
+		// instance is being removed, its state still announces the end.
 		_, back := t.engine.store.Refresh(ctx, t.node(), t.job.Instance, t.engine.cfg.Renderer.Of)
 		return errors.Join(err, fromStore(back))
 	}
 	return err
 }
 
-// restartDomain starts a domain that was off, whose guest is no longer about to end.
+// restartDomain starts a domain that was off, and withdraws the announcement of its end.
 func (t *task) restartDomain(ctx context.Context) error {
 	if err := t.announce(ctx, ""); err != nil {
 		return err
@@ -31,8 +32,8 @@ func (t *task) restartDomain(ctx context.Context) error {
 	return t.startDomain(ctx)
 }
 
-// announce has the guest plane serve the instance as it is now and, unless that
-// is empty, with the action. A guest plane that is down does not hold it up.
+// announce makes the guest plane serve the instance as it is now, with the given action unless that
+// is empty. It does not wait for a guest plane that is down.
 func (t *task) announce(ctx context.Context, action string) error {
 	renderer := t.engine.cfg.Renderer
 	revision, err := t.engine.store.Refresh(ctx, t.node(), t.job.Instance, func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
@@ -46,7 +47,7 @@ func (t *task) announce(ctx context.Context, action string) error {
 		return fmt.Errorf("announce: %w", fromStore(err))
 	}
 	if revision == 0 {
-		return nil // it was not served, or is no more
+		return nil // it was not served, or is no longer
 	}
 	short, cancel := context.WithTimeout(ctx, t.engine.intervals.announce)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"seedbed/provision/template"
 )
 
-// argumentNames are what the arguments of a script may read besides param.NAME.
+// argumentNames are the names that a script's arguments may read, in addition to param.NAME.
 var argumentNames = map[string]template.Type{
 	"vm.name": template.String, "vm.number": template.Int, "profile.name": template.String,
 	"system.name": template.String, "system.vcpus": template.Int, "system.memory": template.Int,
@@ -19,7 +19,7 @@ var argumentNames = map[string]template.Type{
 	"storage.name": template.String, "storage.disks": template.Int, "storage.size": template.Int,
 }
 
-// expanded are the arguments of a profile's script with their expressions filled in.
+// expanded returns the arguments of a profile's script with their expressions filled in.
 func expanded(p seedbed.Profile, fill func(*template.Template) (string, error)) ([]string, error) {
 	scope, err := template.FieldScope(p.Params, argumentNames)
 	if err != nil {
@@ -40,7 +40,7 @@ func expanded(p seedbed.Profile, fill func(*template.Template) (string, error)) 
 	return all, nil
 }
 
-// checkArguments refuses what is not a list of key=value.
+// checkArguments refuses arguments that are not of the form key=value.
 func checkArguments(args []string) error {
 	for _, a := range args {
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
@@ -50,7 +50,7 @@ func checkArguments(args []string) error {
 	return nil
 }
 
-// argumentsOf are params as a script's arguments, by key.
+// argumentsOf returns params as a script's arguments, sorted by key.
 func argumentsOf(params map[string]any) ([]string, error) {
 	args := []string{}
 	for key, value := range params {

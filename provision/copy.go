@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// copyVolumes makes whole copies of volumes that were cloned, where the instance's
-// system asks for that. An attempt before this one may have copied some.
+// copyVolumes makes full copies of cloned volumes if the instance's system template asks for that.
+// An earlier attempt may have copied some of them.
 func (t *task) copyVolumes(ctx context.Context, inst seedbed.Instance) error {
 	if !inst.System.DiskCopy {
 		return nil
@@ -18,8 +18,8 @@ func (t *task) copyVolumes(ctx context.Context, inst seedbed.Instance) error {
 	})
 }
 
-// stopCopies ends what copyVolumes has begun. What goes on all the same keeps its
-// volume from being removed, which then says so.
+// stopCopies stops the copying that copyVolumes started. A copy that cannot be stopped prevents its
+// volume from being removed; the removal then reports that.
 func (t *task) stopCopies(ctx context.Context, inst seedbed.Instance) {
 	if !inst.System.DiskCopy {
 		return
@@ -29,7 +29,8 @@ func (t *task) stopCopies(ctx context.Context, inst seedbed.Instance) {
 	}
 }
 
-// volumesLimit is the time of a stage that makes volumes: copying them takes as long as flattening.
+// volumesLimit returns the time limit of a stage that makes volumes. Copying them takes as long as
+// flattening.
 func (t *task) volumesLimit(ctx context.Context) time.Duration {
 	limit := t.stageLimit("volumes")
 	if t.copies(ctx) {
@@ -38,7 +39,8 @@ func (t *task) volumesLimit(ctx context.Context) time.Duration {
 	return limit
 }
 
-// copies reports whether the job copies disks. An error is for the stage to find.
+// copies reports whether the job copies disks. It ignores an error, which the stage itself will
+// find.
 func (t *task) copies(ctx context.Context) bool {
 	if t.job.Kind == seedbed.JobRebuild {
 		r, err := t.rebuild(ctx)

@@ -11,7 +11,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// createPlan makes an instance, as its job was asked for.
+// createPlan returns the stages that make an instance in the way that its job asks for.
 func (t *task) createPlan() []stage {
 	switch how := scriptedBy(t.job); {
 	case how.Scripted && how.Undefined:
@@ -24,9 +24,9 @@ func (t *task) createPlan() []stage {
 	return t.definedPlan()
 }
 
-// definedPlan makes an instance and starts it. The guest plane knows it before
-// its first packet. On the way back a guest that may still be running keeps its
-// filter, its definition and its disk: removing the instance later takes them in order.
+// definedPlan makes an instance and starts it. The guest plane knows the instance before its first
+// packet. When it is undone, a guest that may still be running keeps its filter, its definition and
+// its disk; removing the instance later deletes them in order.
 func (t *task) definedPlan() []stage {
 	return []stage{
 		{name: "volumes", run: t.makeVolumes, undo: t.undoVolumes, limit: t.volumesLimit},
@@ -61,9 +61,9 @@ func (t *task) cloneVolumes(ctx context.Context, inst seedbed.Instance) error {
 	return t.copyVolumes(ctx, inst)
 }
 
-// disks makes sure of the instance's volumes and says how they are reached.
-// Cloning adopts a volume that is there, so the answer needs no record; without
-// each, what this task has made itself is not asked for again.
+// disks makes sure that the instance's volumes exist and returns how they are reached. Cloning
+// adopts an existing volume, so the result need not be recorded. If each is nil, volumes that this
+// task has already made are not requested again.
 func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, seedbed.VolumeInfo)) ([]seedbed.Disk, error) {
 	disks := make([]seedbed.Disk, len(inst.Volumes))
 	for i, v := range inst.Volumes {
@@ -93,7 +93,7 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 	return disks, nil
 }
 
-// makingOf says what is done to make a volume.
+// makingOf describes how a volume is made.
 func makingOf(v seedbed.Volume) string {
 	if v.Image == "" {
 		return "make volume " + v.Name
@@ -101,7 +101,7 @@ func makingOf(v seedbed.Volume) string {
 	return "clone image " + v.Image + " to volume " + v.Name
 }
 
-// undoVolumes removes the volumes of an instance that has not come to be.
+// undoVolumes removes the volumes of an instance that was not completed.
 func (t *task) undoVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
@@ -110,9 +110,8 @@ func (t *task) undoVolumes(ctx context.Context) error {
 	return t.dropVolumes(ctx, inst)
 }
 
-// dropVolumes removes volumes that nothing was written to. It tries each,
-// whatever happens to the others. What stands in a volume's place and is not
-// ours was there before us, and stays.
+// dropVolumes removes volumes that no guest has written to. It tries every volume, even if some
+// fail. A foreign volume of the same name was there before the job, and stays.
 func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	t.stopCopies(ctx, inst)
@@ -144,8 +143,8 @@ func (t *task) defineDomain(ctx context.Context) error {
 	return t.define(ctx, inst, disks, nil)
 }
 
-// define makes the instance's domain known to the hypervisor, from the document
-// of its script if it has one.
+// define defines the instance's domain at the hypervisor, from the document of its script if it has
+// one.
 func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk, doc *seedbed.DomainScript) error {
 	spec, err := t.domain(ctx, inst, disks)
 	if err != nil {
@@ -162,7 +161,7 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	return nil
 }
 
-// domain is what the hypervisor is asked for.
+// domain returns the domain that is requested from the hypervisor.
 func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) (seedbed.DomainSpec, error) {
 	bridges := map[string]string{}
 	for _, nic := range inst.NICs {
@@ -177,7 +176,7 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 		return spec, nil
 	}
 	image, err := t.engine.store.Image(ctx, inst.Image)
-	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // removed since its clones need it no more
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it could be removed because nothing is a clone of it any more
 		return spec, fmt.Errorf("image %s: %w", inst.Image, fromStore(err))
 	}
 	spec.Firmware = image.Firmware
@@ -195,7 +194,7 @@ func (t *task) undefineDomain(ctx context.Context) error {
 	return nil
 }
 
-// publish has the node's guest plane serve the instance, and waits until it does.
+// publish makes the node's guest plane serve the instance, and waits until it does.
 func (t *task) publish(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
@@ -214,7 +213,8 @@ func (t *task) publish(ctx context.Context) error {
 	return nil
 }
 
-// publish hands the instance to the node's guest plane, as the revision that it gives.
+// publishInstance hands the instance to the node's guest plane and returns the revision of the
+// record.
 func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revision int64, err error) {
 	renderer := t.engine.cfg.Renderer
 	docs := seedbed.Documents{UserData: inst.UserData, VendorData: inst.VendorData}
@@ -231,8 +231,8 @@ func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revi
 	}
 	now, err := t.instance(ctx)
 	if err == nil && now.Revision != inst.Revision {
-		// Once more, from the instance as it is in that transaction: what was changed
-		// since it was read found no record to go into.
+		// Render the record again, from the instance as it is in that transaction: a change since
+		// the instance was read had no record to be applied to.
 		revision, err = t.engine.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
 	}
 	if err != nil {
@@ -255,22 +255,22 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 		}
 		select {
 		case <-noted:
-		case <-time.After(t.engine.intervals.applied): // another process may have learned it
+		case <-time.After(t.engine.intervals.applied): // another process may have been told of it
 		case <-ctx.Done():
 			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-metadata on node %s has not applied revision %d", node, revision)
 		}
 	}
 }
 
-// node is the hypervisor of the job's instance.
+// node returns the name of the node of the job's instance.
 func (t *task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
 
-// worker is what the job's effects are asked of.
+// worker returns the worker that carries out the job's effects.
 func (t *task) worker() effects.Worker { return t.engine.fleet.Of(t.node()) }
 
-// retract has the guest plane forget the instance. A guest plane that is down
-// does not hold it up: the tombstone is the first thing that it will read, and
-// by then no domain is left that could ask.
+// retract makes the guest plane forget the instance. It does not wait for a guest plane that is
+// down: the tombstone is the first thing that it will read, and by then there is no domain left
+// that could ask.
 func (t *task) retract(ctx context.Context) error {
 	node := t.node()
 	revision, err := t.engine.store.Retract(ctx, t.ref, node, t.job.Instance)
@@ -289,8 +289,7 @@ func (t *task) retract(ctx context.Context) error {
 	return err
 }
 
-// startDomain starts the domain, and looks at it once more: a guest that dies at
-// once was not started.
+// startDomain starts the domain and then checks it: a guest that dies at once was not started.
 func (t *task) startDomain(ctx context.Context) error {
 	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.StartDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})

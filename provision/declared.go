@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// declaredValues reads what a request gives for declared params: strings, int64
-// and bools by name. Those that are not given have no entry.
+// declaredValues reads the values that a request gives for declared parameters: strings, int64 and
+// bools by name. A parameter that is not given has no entry.
 func declaredValues(declared []seedbed.Param, given map[string]any) (map[string]any, error) {
 	values := map[string]any{}
 	known := map[string]seedbed.Param{}
@@ -45,7 +45,7 @@ func declaredValues(declared []seedbed.Param, given map[string]any) (map[string]
 	return values, nil
 }
 
-// paramText is a value of JSON as the text that a param of that type is read from.
+// paramText converts a JSON value to the text that a parameter of its type is parsed from.
 func paramText(p seedbed.Param, v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -57,7 +57,7 @@ func paramText(p seedbed.Param, v any) (string, bool) {
 	return strconv.FormatInt(n, 10), ok && (p.Type == seedbed.ParamInt || p.Type == seedbed.ParamSize)
 }
 
-// wanted says what a param takes.
+// wanted describes the values that a parameter takes.
 func wanted(p seedbed.Param) string {
 	switch p.Type {
 	case seedbed.ParamInt:

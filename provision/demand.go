@@ -8,10 +8,9 @@ import (
 	"seedbed/provision/placement"
 )
 
-// demands is what the instance needs that a system template, nil for none, and a
-// request, which names a node or not, ask for. The volumes are those of the
-// instance; of a scripted one, which has none yet, those of its storage template.
-// An image that is known already is not read again.
+// demands returns what the instance needs of a node, and what a system template (nil for none) and
+// a request (which may name a node) require. volumes are those of the instance; a scripted instance
+// has none yet, so they are those of its storage template. An image in known is not read again.
 func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *seedbed.SystemTemplate, volumes []seedbed.Volume, node string, known ...seedbed.Image) (placement.Demand, error) {
 	w := placement.Demand{Name: inst.Name, Node: node, VCPUs: inst.VCPUs, Memory: inst.Memory, Images: known}
 	if system != nil {
@@ -33,8 +32,8 @@ func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *se
 	return w, nil
 }
 
-// poolKnown gives seedbed.ErrNotFound for a pool that neither this host's
-// configuration nor a node's report has, where there is anything to tell by.
+// poolKnown returns seedbed.ErrNotFound for a pool that is neither in this host's configuration nor
+// in a node's report. It accepts any pool if neither source is available.
 func (in *Intake) poolKnown(ctx context.Context, pool string) error {
 	if in.serving.Pools == nil || slices.Contains(in.serving.Pools, pool) {
 		return nil

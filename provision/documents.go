@@ -10,28 +10,29 @@ import (
 	"seedbed/provision/template"
 )
 
-// Serving is what an installation serves its guests besides what profiles say.
+// Serving is the installation's configuration of what its guests are served and where they run.
 type Serving struct {
-	// Node is the hypervisor on this host; empty when there is none.
+	// Node is the node on this host; empty if there is none.
 	Node string
-	// Placement is how a node is chosen for an instance.
+	// Placement configures how a node is chosen for an instance.
 	Placement placement.Config
-	// Pools are where volumes may be; nil is unknown.
+	// Pools are the pools that may hold volumes; nil if they are not known.
 	Pools []string
-	// VendorData is the installation's; nil means none.
+	// VendorData is the installation's vendor-data; nil for none.
 	VendorData []byte
-	// MaxUserData bounds the user-data of one guest as it is served. Default 1 MiB.
+	// MaxUserData limits the user-data of one guest as it is served. Default 1 MiB.
 	MaxUserData seedbed.Bytes
-	// MACTaken tells who uses a MAC on a node that is none of our instances'; nil knows of nobody.
+	// MACTaken returns who, other than one of our instances, uses a MAC on a node. A nil MACTaken
+	// finds no one.
 	MACTaken func(node string, mac seedbed.MAC) (by string)
-	// Stranger tells whether a node has a domain of that name that is none of our
-	// instances'; nil knows of none.
+	// Stranger reports whether a node has a domain of that name that is not one of our instances'.
+	// A nil Stranger finds none.
 	Stranger func(ctx context.Context, node, name string) (bool, error)
-	// Renderer makes the records, whose values templates read.
+	// Renderer makes the records; templates read their values.
 	Renderer Renderer
 }
 
-// Check refuses an installation's vendor-data that no guest could be served.
+// Check refuses vendor-data of the installation that could be served to no guest.
 func (s Serving) Check() error {
 	_, err := sources{site: s.VendorData, limit: s.limit()}.read()
 	return err
@@ -39,20 +40,20 @@ func (s Serving) Check() error {
 
 func (s Serving) limit() seedbed.Bytes { return cmp.Or(s.MaxUserData, seedbed.MiB) }
 
-// sources are the documents from which a guest's are made.
+// sources are the documents from which a guest's documents are made.
 type sources struct {
 	ready seedbed.Ready
-	// user is the profile's or the request's, vendor the profile's or the
-	// request's, and site the installation's vendor-data.
+	// user is the profile's or the request's user-data, vendor the profile's or the request's
+	// vendor-data, and site the installation's vendor-data.
 	user, vendor, site []byte
-	// inUser has vendor-data go out with the user-data.
+	// inUser is set if vendor-data is sent as part of the user-data.
 	inUser bool
 	limit  seedbed.Bytes
-	// declared are the params that the profile's documents may read; nil is any.
+	// declared are the parameters that the profile's documents may read; nil allows any.
 	declared []seedbed.Param
 }
 
-// sourcesOf are the sources of an instance of that shape.
+// sourcesOf returns the sources of an instance with the request options s.
 func (in *Intake) sourcesOf(ready seedbed.Ready, s shape) sources {
 	return sources{
 		ready: ready, user: s.userData, vendor: s.vendorData, site: in.serving.VendorData, limit: in.serving.limit(),
@@ -61,13 +62,13 @@ func (in *Intake) sourcesOf(ready seedbed.Ready, s shape) sources {
 	}
 }
 
-// recipe are sources whose templates were read.
+// recipe is sources with their templates parsed.
 type recipe struct {
 	sources
-	user, vendor, site *template.Template // nil for what is no template
+	user, vendor, site *template.Template // nil for a document that is not a template
 }
 
-// read reads the templates among the sources.
+// read parses the templates among the sources.
 func (s sources) read() (r recipe, err error) {
 	r.sources = s
 	for _, d := range []struct {
@@ -95,23 +96,23 @@ func (s sources) read() (r recipe, err error) {
 	return r, nil
 }
 
-// templates tells whether the documents depend on the instance.
+// templates returns the documents that depend on the instance.
 func (r recipe) templates() []*template.Template {
 	return slices.DeleteFunc([]*template.Template{r.user, r.vendor, r.site}, func(t *template.Template) bool { return t == nil })
 }
 
-// reads tells whether a template reads the param.
+// reads reports whether a template reads the parameter.
 func (r recipe) reads(param string) bool {
 	return slices.ContainsFunc(r.templates(), func(t *template.Template) bool { return t.Reads(param) })
 }
 
-// fill is the documents with the values in them.
+// fill returns the documents with their templates evaluated.
 func (r recipe) fill(token string, v template.Values) (docs seedbed.Documents, err error) {
 	return r.documents(token, func(t *template.Template) ([]byte, error) { return t.Fill(v, r.limit) })
 }
 
-// check tries the documents as far as they are known before there is an instance:
-// with their templates as they stand.
+// check builds the documents as far as they are known before there is an instance, with unevaluated
+// templates.
 func (r recipe) check() error {
 	_, err := r.documents("00000000000000000000000000000000", func(t *template.Template) ([]byte, error) { return t.Body(), nil })
 	return err

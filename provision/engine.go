@@ -11,28 +11,28 @@ import (
 	"seedbed"
 )
 
-// Config is how an engine works. A zero field takes the default that is named.
+// Config configures an engine. A zero field takes the default that its comment names.
 type Config struct {
-	// Node is this control host, whose worker is asked where a job names no node.
+	// Node is this control host, whose worker is used for jobs that name no node.
 	Node string
-	// Owner names this engine in the rows that it holds; it must differ from any
-	// other running one's. Default: the node, the process and a random part.
+	// Owner names this engine in the rows that it holds. It must differ from that of every other
+	// running engine. Default: the node, the process and a random part.
 	Owner string
-	// Workers is how many jobs are at work at the same time. Default 4. One that only
-	// waits, for the guest plane or the guest, is not.
+	// Workers is how many jobs run at the same time. Default 4. A job that only waits, for the
+	// guest plane or the guest, does not count.
 	Workers int
-	// PerNode and PerPool are how many jobs run at the same time on one node and on
-	// one pool, of all engines together. Default: without limit.
+	// PerNode and PerPool limit the jobs that run at the same time on one node and on one pool,
+	// across all engines. Default: no limit.
 	PerNode, PerPool int
-	// Lease is how long a holder that is silent keeps its job. Default 15 s.
+	// Lease is how long a silent holder keeps its job. Default 15 s.
 	Lease time.Duration
-	// Poll is how often the queue is looked at when no hint comes. Default 500 ms.
+	// Poll is how often the queue is polled if no hint comes. Default 500 ms.
 	Poll time.Duration
-	// Attempts is how often one stage is started before its job is given up. Default 5.
+	// Attempts is how often one stage is started before the job fails. Default 5.
 	Attempts int
-	// StageTimeout bounds one attempt of a stage, by stage name. Default 10 min.
+	// StageTimeout limits one attempt of a stage, by stage name. Default 10 min.
 	StageTimeout map[string]time.Duration
-	// Hooks are run before and after stages, through Trigger.
+	// Hooks are run before and after stages; those with an endpoint are sent by Trigger.
 	Hooks   []seedbed.StageHook
 	Trigger Trigger
 	// Renderer makes the records that are published.
@@ -40,14 +40,14 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Engine claims jobs and runs them. One process has one.
+// Engine claims jobs and runs them. A process has one engine.
 type Engine struct {
 	cfg     Config
 	store   Store
 	fleet   Fleet
 	log     *slog.Logger
 	domains *domainWatch
-	// foreign is kept by resync, which goes by instances.
+	// foreign is updated by resync, which compares it with instances.
 	foreign   foreignMACs
 	instances instanceCache
 	plan      func(*task) []stage
@@ -59,17 +59,17 @@ type Engine struct {
 type intervals struct {
 	retryMin, retryMax time.Duration // between two tries of something that does not answer
 	cancelPoll         time.Duration // how soon a cancel is seen
-	settle             time.Duration // between two looks at the store after a hint
-	applied            time.Duration // between two looks at what the guest plane has applied
-	ready              time.Duration // between two looks at whether a guest is ready
-	yield              time.Duration // until a job that waits yields its slot
+	settle             time.Duration // between two polls of the store after a hint
+	applied            time.Duration // between two checks of what the guest plane has applied
+	ready              time.Duration // between two checks of whether a guest is ready
+	yield              time.Duration // until a waiting job yields its slot
 	ask                time.Duration // between two requests to a guest to shut down
-	domain             time.Duration // between two looks at a domain whose guest is awaited
+	domain             time.Duration // between two checks of a domain whose guest is awaited
 	resync             time.Duration // between two inventories
 	call               time.Duration // one question to the worker, or one write
-	crowd              time.Duration // between two looks for a job for which there is room
+	crowd              time.Duration // between two searches for a job for which there is room
 	nodes              time.Duration // between two looks at which nodes there are
-	supersede          time.Duration // for one worker to end what it does for a job
+	supersede          time.Duration // for one worker to stop what it does for a job
 	undo               time.Duration // one stage's undo, all tries
 	retract            time.Duration // for the guest plane to forget an instance
 	announce           time.Duration // for the guest plane to tell a guest of its end
@@ -110,17 +110,17 @@ func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
 	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: stages, intervals: defaultIntervals(), slots: newSlots(cfg.Workers)}
 }
 
-// Run claims and runs jobs, and follows the domains, until ctx ends. Then
-// running stages are cancelled and their jobs released to whoever comes next,
-// without burning an attempt. It returns nil once all that has ended.
+// Run claims and runs jobs, and follows the domains, until ctx ends. It then cancels the running
+// stages and releases their jobs to other engines without using up an attempt. It returns nil when
+// all of that has ended.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { e.follow(ctx) })
 
 	for e.slots.acquire(ctx) {
-		// A slot is taken for the claim alone: while there is no job it is free for one
-		// that wants its own back.
+		// A slot is held only while claiming. While no job is found, the slot is free for a waiting
+		// job that wants to reacquire one.
 		hint := e.store.Hint()
 		job, claimed, err := e.claim(ctx)
 		if job != nil {
@@ -131,15 +131,14 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err != nil {
 			hint = nil // a failing store is asked no more often than it is polled
 		} else if e.cfg.PerNode > 0 || e.cfg.PerPool > 0 {
-			sleep(ctx, e.intervals.crowd) // finding no room takes a look at all that wait
+			sleep(ctx, e.intervals.crowd) // finding no room examines all waiting jobs
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
 	return nil
 }
 
-// claim claims the next job; nil when there is none. claimed is a moment from
-// which the lease surely lasts.
+// claim claims the next job; nil if there is none. The lease lasts at least from claimed.
 func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, err error) {
 	claimed = time.Now()
 	job, err = e.claimNext(ctx, seedbed.Claiming{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
@@ -149,11 +148,11 @@ func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time
 	return job, claimed, err
 }
 
-// claimGrace is how long a claim that is under way may take once the engine is stopped.
+// claimGrace is how long a claim in progress may take after the engine is stopped.
 const claimGrace = 2 * time.Second
 
-// claimNext claims a job. The end of ctx does not cut it off at once: it might be
-// made all the same, unknown to us, and its job would then wait for the lease's end.
+// claimNext claims a job. The end of ctx does not cancel it at once: the claim might succeed
+// without this engine learning of it, and its job would then wait until the lease ends.
 func (e *Engine) claimNext(ctx context.Context, ask seedbed.Claiming) (*seedbed.Job, error) {
 	claiming, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -165,8 +164,8 @@ func (e *Engine) claimNext(ctx context.Context, ask seedbed.Claiming) (*seedbed.
 	return e.store.ClaimNext(claiming, ask)
 }
 
-// pause waits for a hint, at most d. Hints come with every write, so a short
-// rest after one keeps a busy store from being asked without end.
+// pause waits for a hint, for at most d. Hints come with every write, so a short rest after each
+// keeps a busy store from being polled without pause.
 func (e *Engine) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -10,27 +10,26 @@ import (
 	"seedbed"
 )
 
-// eventWait is how long an event may wait for others, or for the end of its
-// stage, to be written with them.
+// eventWait is how long an event may wait to be written with others or with the end of its stage.
 const eventWait = 200 * time.Millisecond
 
-// eventBuffer holds the events of a job that are not written yet.
+// eventBuffer holds a job's events that are not written yet.
 type eventBuffer struct {
 	mu     sync.Mutex
 	events []seedbed.Event
 	timer  *time.Timer // nil unless a write is due
-	// writing keeps two writes apart, so that events stay in order.
+	// writing allows only one write at a time, so that events stay in order.
 	writing sync.Mutex
 }
 
-// event adds a line to the job's history. A history that cannot be written does
-// not stop the job; a lost job is noticed at its next write.
+// event adds a line to the job's history. A failure to write it does not stop the job; a lost job
+// is noticed at its next write.
 func (t *task) event(level string, progress int, format string, args ...any) {
 	t.record(seedbed.Event{Level: level, Progress: progress, Msg: fmt.Sprintf(format, args...)})
 }
 
-// record adds an event of the stage in hand, as event does. It is written soon,
-// or with the end of the stage; what is wrong, at once.
+// record adds an event of the current stage, like event. Events are written after eventWait at the
+// latest, or with the end of the stage; warnings and errors are written at once.
 func (t *task) record(e seedbed.Event) {
 	t.progress = e.Progress
 	e.Job, e.At, e.Stage, e.Msg = t.job.ID, time.Now().UTC(), t.stage, seedbed.ClipTo(e.Msg, 4<<10)
@@ -47,7 +46,7 @@ func (t *task) record(e seedbed.Event) {
 	}
 }
 
-// take is the events that wait.
+// take removes and returns the waiting events.
 func (b *eventBuffer) take() []seedbed.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,8 +59,8 @@ func (b *eventBuffer) take() []seedbed.Event {
 	return events
 }
 
-// withEvents has do write the events that wait with what it writes itself. When
-// it does not, they are written by themselves later.
+// withEvents passes the waiting events to do, which writes them with its own data. If do fails,
+// they are written separately later.
 func (t *task) withEvents(do func([]seedbed.Event) error) error {
 	b := &t.said
 	b.writing.Lock()
@@ -76,7 +75,7 @@ func (t *task) withEvents(do func([]seedbed.Event) error) error {
 	return err
 }
 
-// tell writes the events that wait.
+// tell writes the waiting events.
 func (t *task) tell() {
 	b := &t.said
 	b.writing.Lock()

@@ -11,9 +11,9 @@ import (
 	"seedbed/provision/template"
 )
 
-// The names that the fields of a profile, and the defaults of its params, may
-// read besides param.NAME. A template's names, and what it gives, are known once
-// all four names of templates are.
+// The names that a profile's fields and its parameters' defaults may read, in addition to
+// param.NAME. The names that come from templates, and their values, are known only after all four
+// template names are.
 var (
 	vmNames    = map[string]template.Type{"vm.name": template.String, "vm.number": template.Int, "profile.name": template.String}
 	partFields = map[string]template.Type{
@@ -31,24 +31,24 @@ var (
 	}
 )
 
-// maxFieldText bounds what a field's text becomes, in bytes.
+// maxFieldText limits the length of a field's evaluated text, in bytes.
 const maxFieldText = seedbed.MaxParamText
 
-// fields are names with their values or, until these are needed, their texts.
+// fields maps names to their values or, until a value is needed, to the text it is evaluated from.
 type fields struct {
 	types  map[string]template.Type
-	params map[string]seedbed.Param // by their names with "param."
+	params map[string]seedbed.Param // by name, with the prefix "param."
 	texts  map[string]*template.Template
 	values map[string]any
-	// after are names that come first although no text reads them.
+	// after lists names that must be evaluated first although no text reads them.
 	after map[string][]string
-	// parts makes the values of partNames known; nil until they can be.
+	// parts makes the values of partNames known; nil until that is possible.
 	parts func() error
-	path  []string // what is being evaluated
+	path  []string // the names being evaluated
 }
 
-// newFields reads the texts of a profile: the defaults of its params, and its
-// expressions by their fields.
+// newFields parses the texts of a profile: the defaults of its parameters, and its expressions by
+// field.
 func newFields(declared []seedbed.Param, expressions map[string]string) (*fields, error) {
 	f := &fields{
 		types: map[string]template.Type{}, params: map[string]seedbed.Param{}, texts: map[string]*template.Template{},
@@ -92,7 +92,7 @@ func newFields(declared []seedbed.Param, expressions map[string]string) (*fields
 	return f, nil
 }
 
-// read reads one text. What it gives must be fit for the name.
+// read parses one text. The type of its result must suit the name.
 func (f *fields) read(scope *template.Scope, label, name, text string) error {
 	t, err := template.ParseField(scope, label, text)
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *fields) read(scope *template.Scope, label, name, text string) error {
 	if !known {
 		return nil
 	}
-	// A size or number may come of text ("4GiB"), and text of a number.
+	// A size or a number may be the result of a text ("4GiB"), and a text that of a number.
 	if want := f.types[name]; gives != want && (gives == template.Bool || want == template.Bool) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: want %s", label, seedbed.Clip(text), typeName(gives), typeName(want))
 	}
@@ -123,7 +123,7 @@ func typeName(t template.Type) string {
 	return map[template.Type]string{template.Int: "a whole number", template.Bool: "true or false", template.String: "a string"}[t]
 }
 
-// cycle refuses names that need themselves.
+// cycle refuses names that depend on themselves.
 func (f *fields) cycle() error {
 	const busy, done = 1, 2
 	seen := map[string]int{}
@@ -153,7 +153,7 @@ func (f *fields) cycle() error {
 	return nil
 }
 
-// needs are the names that must have a value first.
+// needs returns the names that must have a value first.
 func (f *fields) needs(name string) []string {
 	if t := f.texts[name]; t != nil {
 		return t.Names()
@@ -172,7 +172,7 @@ func (f *fields) circle(path []string) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "%s%s needs itself: %s", strings.TrimPrefix(first, "profile."), place, strings.Join(path[from:], " → "))
 }
 
-// value gives a name its value: a string, an int64 or a bool; ok is false when it has none.
+// value evaluates a name to a string, an int64 or a bool. ok is false if the name has no value.
 func (f *fields) value(name string) (v any, ok bool, err error) {
 	if v, ok := f.values[name]; ok {
 		return v, true, nil
@@ -209,7 +209,7 @@ func (f *fields) value(name string) (v any, ok bool, err error) {
 	return v, true, nil
 }
 
-// parse reads a text as a value of the name.
+// parse parses a text as a value of the name.
 func (f *fields) parse(name, text string) (any, error) {
 	if p, ok := f.params[name]; ok {
 		return p.Parse(text)
@@ -235,7 +235,7 @@ func (f *fields) parse(name, text string) (any, error) {
 	return text, seedbed.CheckName(strings.ReplaceAll(field, "_", " "), text)
 }
 
-// activation has the values that are known by their names.
+// activation returns the known values by name.
 func (f *fields) activation() map[string]any {
 	given := map[string]any{}
 	act := map[string]any{}

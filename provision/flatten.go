@@ -9,8 +9,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// flattenPlan makes an instance's volumes independent of their image. That is
-// recorded last, so that the image counts as used as long as anything names it.
+// flattenPlan makes an instance's volumes independent of their image. The store records that last,
+// so that the image counts as used as long as anything refers to it.
 func (t *task) flattenPlan() []stage {
 	return []stage{
 		{name: "flatten", run: t.flattenVolumes, undo: t.stopFlatten},
@@ -18,8 +18,8 @@ func (t *task) flattenPlan() []stage {
 	}
 }
 
-// flattenVolumes flattens one volume after the other. What an earlier attempt
-// has begun is gone on with.
+// flattenVolumes flattens one volume after the other. It continues what an earlier attempt has
+// begun.
 func (t *task) flattenVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func (t *task) flattenVolumes(ctx context.Context) error {
 	return t.flattenAll(ctx, inst, "flattening", nil)
 }
 
-// flattenAll makes the instance's volumes stand alone; doing says what the job is told
-// to do, and each, if there is one, is told of every volume.
+// flattenAll flattens the instance's volumes. doing names the work in progress events. each, unless
+// nil, is called for every volume.
 func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing string, each func(seedbed.Volume, seedbed.VolumeInfo)) error {
 	var total, before seedbed.Bytes
 	for _, v := range inst.Volumes {
@@ -64,7 +64,8 @@ func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.Instanc
 	return info, err
 }
 
-// stopFlatten ends what goes on. A volume that is flat already stays so: it is the same disk.
+// stopFlatten stops a flatten in progress. A volume that is already flat stays flat: its content is
+// the same.
 func (t *task) stopFlatten(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {
@@ -86,8 +87,8 @@ func (t *task) stopFlattening(ctx context.Context, inst seedbed.Instance) error 
 	return errors.Join(failed...)
 }
 
-// flatDisks are the instance's disks, which are flat by now. Flattening them
-// again changes nothing, and makes none anew.
+// flatDisks returns the instance's disks, which are flat by now. Flattening them again changes
+// nothing, and creates no volume.
 func (t *task) flatDisks(ctx context.Context, inst seedbed.Instance) (disks []seedbed.Disk, named bool, err error) {
 	for _, v := range inst.Volumes {
 		info, err := t.flatten(ctx, v, inst.ID, nil)
@@ -100,9 +101,9 @@ func (t *task) flatDisks(ctx context.Context, inst seedbed.Instance) (disks []se
 	return disks, named, nil
 }
 
-// redefineDomain defines the domain anew where its definition names the image's file.
+// redefineDomain redefines the domain if its definition names the image's file.
 func (t *task) redefineDomain(ctx context.Context) error {
-	t.flattened = true // once the stage is done
+	t.flattened = true // takes effect when the stage is done
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (t *task) redefineDomain(ctx context.Context) error {
 	return t.defineAsMade(ctx, inst, disks)
 }
 
-// defineFlat gives a domain back that redefineDomain may have left undefined.
+// defineFlat restores a domain that redefineDomain may have left undefined.
 func (t *task) defineFlat(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Fleet is the workers of the installation's hypervisors.
+// Fleet gives access to the workers of the installation's nodes.
 type Fleet interface {
-	// Of is the worker of a node. One that is not known, or that cannot be reached,
-	// gives a worker whose calls all fail with seedbed.ErrUnavailable and say what is missing.
+	// Of returns the worker of a node. For a node that is unknown or unreachable, all calls of that
+	// worker fail with seedbed.ErrUnavailable and say what is missing.
 	Of(node string) effects.Worker
-	// Nodes are the hypervisors by name, as they are known at the moment; it never waits.
+	// Nodes returns the nodes that are known at the moment, by name. It never waits.
 	Nodes() []seedbed.Node
 }
 
-// OneWorker is the fleet of an installation whose only hypervisor is node.
+// OneWorker returns the fleet of an installation whose only node is node.
 func OneWorker(node string, w effects.Worker) Fleet { return oneWorker{node, w} }
 
 type oneWorker struct {

@@ -10,20 +10,20 @@ import (
 	"seedbed/provision/template"
 )
 
-// Following is what a Follower asks of the database.
+// Following is the part of the database that a Follower uses.
 type Following interface {
-	// LiveDocuments are instances whose user-data is to be made anew.
+	// LiveDocuments returns the instances whose user-data must be rebuilt.
 	LiveDocuments(ctx context.Context, limit int) ([]seedbed.LiveDocument, error)
 	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
-	// SetDocuments gives an instance other documents, unless somebody did since they were made from was.
+	// SetDocuments replaces an instance's documents, unless they are no longer made from was.
 	SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error
-	// PinDocuments has it keep those that it has.
+	// PinDocuments makes the instance keep its current documents.
 	PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error
 }
 
-// Follower makes the user-data of instances anew that follow a profile or
-// document which was changed. What is due is told by the rows: one that was cut
-// off leaves nothing undone, and of two that run at a time one does it.
+// Follower rebuilds the user-data of instances that follow a changed profile or document. The rows
+// say what is due, so an interrupted run loses nothing, and of two concurrent runs only one
+// rebuilds an instance.
 type Follower struct {
 	store  Following
 	intake *Intake
@@ -32,8 +32,8 @@ type Follower struct {
 	every  time.Duration
 }
 
-// NewFollower makes a Follower; hint gives a channel that is closed at the next
-// change of a profile or document by this process.
+// NewFollower makes a Follower. hint returns a channel that is closed at the next change of a
+// profile or document by this process.
 func NewFollower(store Following, intake *Intake, hint func() <-chan struct{}, log *slog.Logger) *Follower {
 	return &Follower{store: store, intake: intake, hint: hint, log: log, every: 30 * time.Second}
 }
@@ -41,13 +41,12 @@ func NewFollower(store Following, intake *Intake, hint func() <-chan struct{}, l
 const (
 	// followBatch is how many instances are looked up at a time.
 	followBatch = 200
-	// followPace is the least time between two looks: each goes over all instances that follow.
+	// followPace is the shortest time between two lookups: each reads all instances that follow.
 	followPace = time.Second
 )
 
-// Run makes user-data anew until ctx ends: soon after each change, and now and
-// then in any case, since another host may have made one, or somebody an instance
-// from what was before it.
+// Run rebuilds user-data until ctx ends: soon after each change, and also at intervals, because
+// another host may have made a change, or an instance may have been made from a version before it.
 func (f *Follower) Run(ctx context.Context) error {
 	for {
 		hint := f.hint()
@@ -72,7 +71,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Once makes anew what is due, at most a batch, and tells how many there were.
+// Once rebuilds the user-data that is due, at most one batch, and returns how many instances that
+// were.
 func (f *Follower) Once(ctx context.Context) (int, error) {
 	due, err := f.store.LiveDocuments(ctx, followBatch)
 	if err != nil {
@@ -86,8 +86,8 @@ func (f *Follower) Once(ctx context.Context) (int, error) {
 	return len(due), nil
 }
 
-// follow makes the user-data of one instance anew. One that cannot be made stays
-// as it is, until the next change.
+// follow rebuilds the user-data of one instance. If that is not possible, the user-data stays
+// unchanged until the next change.
 func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 	inst, err := f.store.Instance(ctx, d.Instance)
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -98,7 +98,7 @@ func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 	}
 	docs, err := f.intake.documentsOf(ctx, inst)
 	if err == nil {
-		// Had its profile changed once more meanwhile, it would be due again.
+		// If the profile has changed again in the meantime, the instance is due again.
 		return f.store.SetDocuments(ctx, inst.ID, d.Source, d.Want, docs)
 	}
 	if e, ok := errors.AsType[*seedbed.Error](err); !ok || e.Kind == seedbed.ErrUnavailable {
@@ -108,7 +108,7 @@ func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 	return f.store.PinDocuments(ctx, inst.ID, d.Source, d.Want)
 }
 
-// documentsOf makes the documents of an instance from its profile as it is now.
+// documentsOf builds the documents of an instance from the current version of its profile.
 func (in *Intake) documentsOf(ctx context.Context, inst seedbed.Instance) (docs seedbed.Documents, err error) {
 	profile, err := in.store.Profile(ctx, inst.Profile)
 	if err != nil {

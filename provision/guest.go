@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// Renderer makes the records that guest planes serve instances from.
+// Renderer makes the records from which guest planes serve instances.
 type Renderer struct {
 	// Region and Zone are where the instances are placed.
 	Region, Zone string
@@ -17,10 +17,9 @@ type Renderer struct {
 	Key *rsa.PrivateKey
 }
 
-// Of is the record of an instance as it is now, without its documents and
-// maintenance events, which the store adds. old is the record until now, whose
-// signature is kept while it holds, as are the names of its disks; the zero value
-// when there is none.
+// Of returns the record of an instance as it is now, without its documents and maintenance events,
+// which the store adds. old is the record so far, or the zero value if there is none. Its signature
+// is kept as long as it is valid, and so are the names of its disks.
 func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	g := seedbed.Guest{
 		ID: inst.ID, Name: inst.Name, Profile: inst.Profile, Image: inst.Image, VCPUs: inst.VCPUs, Memory: inst.Memory,
@@ -38,7 +37,7 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	}
 	for i, v := range inst.Volumes {
 		device := inst.System.Disk(i)
-		if len(old.Disks) == len(inst.Volumes) { // as the domain has them: a script may have named them
+		if len(old.Disks) == len(inst.Volumes) { // the names in the domain: a script may have chosen them
 			device = old.Disks[i].Device
 		}
 		g.Disks = append(g.Disks, seedbed.GuestDisk{Device: device, Size: v.Size})
@@ -47,9 +46,9 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	return g
 }
 
-// sign signs the identity document (RFC 8017 RSASSA-PKCS1-v1_5 with SHA-256).
-// Verifying costs a thirtieth of signing, and most records change without their
-// document.
+// sign signs the identity document (RFC 8017 RSASSA-PKCS1-v1_5 with SHA-256). It keeps a valid old
+// signature: verifying takes a thirtieth of the time of signing, and most changes of a record leave
+// its document unchanged.
 func (r Renderer) sign(g, old seedbed.Guest) []byte {
 	if r.Key == nil {
 		return nil
@@ -62,12 +61,12 @@ func (r Renderer) sign(g, old seedbed.Guest) []byte {
 	}
 	signature, err := rsa.SignPKCS1v15(nil, r.Key, crypto.SHA256, sum[:])
 	if err != nil {
-		return nil // no key that ParseIdentity lets through is too short for a digest
+		return nil // no key that ParseIdentity accepts is too short for a digest
 	}
 	return signature
 }
 
-// concise leaves out what is the default: of many records, most have nothing else.
+// concise omits options that have their default value; most records have no others.
 func concise(o seedbed.MetadataOptions) seedbed.MetadataOptions {
 	def := seedbed.MetadataOptions{}.WithDefaults(seedbed.MetadataOptions{})
 	drop := func(v *string, d string) {
@@ -85,8 +84,8 @@ func concise(o seedbed.MetadataOptions) seedbed.MetadataOptions {
 	return o
 }
 
-// domainOf is the domain that an instance asks for; disks are in the order of
-// its volumes, bridges are by network name.
+// domainOf returns the domain of an instance. disks are in the order of its volumes; bridges maps
+// network names to bridges.
 func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, bridges map[string]string) seedbed.DomainSpec {
 	spec := seedbed.DomainSpec{
 		ID: inst.ID, Name: inst.Name, VCPUs: inst.VCPUs, Memory: inst.Memory,

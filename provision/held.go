@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// startUnlessHeld starts the domain of a new instance, unless it is to be
-// defined and no more.
+// startUnlessHeld starts the domain of a new instance, unless the instance is held and only to be
+// defined.
 func (t *task) startUnlessHeld(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// imageRemovePlan takes an image away that nothing uses any more. It only goes
-// forward, and can be asked for again.
+// imageRemovePlan removes an image that nothing uses any more. It only goes forward, and can be
+// requested again.
 func (t *task) imageRemovePlan() []stage {
 	return []stage{{name: "delete-image", run: t.deleteImage}}
 }
@@ -34,8 +34,8 @@ func (t *task) deleteImage(ctx context.Context) error {
 	return nil
 }
 
-// failure is how a job ends that only goes forward. An image that could not go
-// because it has clones was not touched: it is again what it was.
+// failure returns the outcome of a failed job that only goes forward. An image that could not be
+// removed because it has clones was not touched, so it gets its former state back.
 func (t *task) failure(cause string, err error) seedbed.Outcome {
 	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause}
 	switch t.job.Kind {

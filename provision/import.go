@@ -45,8 +45,8 @@ func (t *task) importImage(ctx context.Context) error {
 	return nil
 }
 
-// fromFile has a file imported where it is: on the job's node or, when it is known
-// by its digest and so the same wherever it is found, on another that has the pool.
+// fromFile imports a file where it is: on the job's node or, if the file is identified by its
+// digest and is therefore the same everywhere, on another node that has the pool.
 func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	if spec.Path != "" && spec.SHA256 != "" {
 		return t.inPool(ctx, t.node(), pool, do)
@@ -61,7 +61,8 @@ func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
 	return spec, err
 }
 
-// percent makes an effect's progress events: one per percent, at most four a second.
+// percent returns a function that reports an effect's progress as events: one per percent, at most
+// four a second.
 func (t *task) percent(doing string) func(seedbed.Progress) {
 	var told time.Time
 	return func(p seedbed.Progress) {
@@ -73,7 +74,7 @@ func (t *task) percent(doing string) func(seedbed.Progress) {
 	}
 }
 
-// roundSize is a size as people read it.
+// roundSize formats a size for people.
 func roundSize(b seedbed.Bytes) string {
 	if b < seedbed.MiB {
 		return b.String()

@@ -17,37 +17,37 @@ type Accepter interface {
 	Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error)
 }
 
-// Definitions are what an instance is made from.
+// Definitions reads what an instance is made from.
 type Definitions interface {
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 }
 
-// Addresses tells which address a new instance would get.
+// Addresses finds the address that a new instance would get.
 type Addresses interface {
-	// FreeAddr is the lowest free address of a network; seedbed.ErrFull when there is none.
+	// FreeAddr returns the lowest free address of a network, or seedbed.ErrFull if there is none.
 	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
 }
 
-// Existing is what was accepted before.
+// Existing reads what was accepted before.
 type Existing interface {
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
-	// JobByPrefix is the job whose ID starts so.
+	// JobByPrefix returns the job whose ID starts with prefix.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
-	// Delivery is the webhook with that ID that came to hook; seedbed.ErrNotFound when none did.
+	// Delivery returns the webhook with that ID that hook received, or seedbed.ErrNotFound.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 	DomainScripts
 }
 
-// DomainScripts are the documents that scripts made for their machines' domains.
+// DomainScripts reads the documents that scripts made for their instances' domains.
 type DomainScripts interface {
-	// ScriptDomain is an instance's; seedbed.ErrNotFound when no script made one.
+	// ScriptDomain returns an instance's document, or seedbed.ErrNotFound if no script made one.
 	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
 }
 
-// IntakeStore is everything that the intake asks of the database.
+// IntakeStore is the part of the database that the intake uses.
 type IntakeStore interface {
 	Accepter
 	Definitions
@@ -58,7 +58,7 @@ type IntakeStore interface {
 	placement.Hosts
 }
 
-// Intake checks what is asked for and records it as a job.
+// Intake checks requests and records them as jobs.
 type Intake struct {
 	store   IntakeStore
 	serving Serving
@@ -71,19 +71,18 @@ func NewIntake(store IntakeStore, serving Serving) *Intake {
 	return &Intake{store: store, serving: serving, placer: placement.New(store, serving.Node, serving.Placement)}
 }
 
-// macDraws is how often a taken MAC is drawn anew: 2^24 addresses make a second
-// collision in a row a sign of something else.
+// macDraws is how often a taken MAC is replaced by a new random one. With 2^24 addresses, a second
+// collision in a row points to another cause.
 const macDraws = 4
 
-// Submit accepts a request to create or remove an instance; the delivery is the
-// webhook that asked, nil when none did. Once it returns without error the job
-// is durable. A repeated delivery gives its first receipt, even when what it asks
-// for could not be accepted any more. Errors: seedbed.ErrInvalid for a wrong name,
-// profile or parameter, ErrExists with the holder for a name in use, ErrInUse with
-// the holder for an instance that has a live job (but for a removal of one that is
-// being made, which cancels that), ErrNotFound for removing what is
-// not there, ErrFull for a network without addresses, ErrConflict for a delivery
-// ID that came with another body.
+// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance. delivery
+// is the webhook that carried the request, or nil. The job is durable once Submit returns without
+// error. A repeated delivery returns its first receipt, even if the request could no longer be
+// accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
+// holder for a name in use, ErrInUse with the holder for an instance that has a live job (a removal
+// of an instance that is being made cancels that job instead), ErrNotFound for an instance that
+// does not exist, ErrFull for a network without free addresses, ErrConflict for a delivery ID that
+// was used with another body.
 func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	receipt, err := in.submit(ctx, req, delivery)
 	if err == nil || delivery == nil || errors.Is(err, seedbed.ErrUnavailable) {
@@ -120,12 +119,12 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot", seedbed.Clip(req.Action))
 }
 
-// repeated finds the receipt of a delivery that was accepted before; cause is
-// why it cannot be accepted now.
+// repeated returns the receipt of a delivery that was accepted before. cause is why it cannot be
+// accepted now.
 func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error) (seedbed.Receipt, error) {
 	first, err := in.store.Delivery(ctx, d.Hook, d.ID)
 	switch {
-	case err != nil, first.Job == "": // it was refused before, too
+	case err != nil, first.Job == "": // it was refused the first time, too
 		return seedbed.Receipt{}, cause
 	case first.SHA256 != d.SHA256:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "delivery %s came before with another body: want a new webhook-id for a new request", d.ID)
@@ -185,8 +184,8 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 	}
 }
 
-// newJob is the ID of a new job. That of a profile with a script starts with a group
-// that no other job's does: PVC's clients know it by that.
+// newJob returns the ID of a new job. The first group of the ID is unique for a profile with a
+// script, because PVC's clients identify the job by it.
 func (in *Intake) newJob(ctx context.Context, p seedbed.Profile) (seedbed.JobID, error) {
 	if p.Script == "" {
 		return seedbed.NewJobID(), nil
@@ -194,7 +193,7 @@ func (in *Intake) newJob(ctx context.Context, p seedbed.Profile) (seedbed.JobID,
 	return in.distinctJob(ctx)
 }
 
-// distinctJob is a new ID with a first group that no job's has.
+// distinctJob returns a new ID whose first group no other job's ID has.
 func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
 	for {
 		id := seedbed.NewJobID()
@@ -208,8 +207,8 @@ func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
 	}
 }
 
-// recipeOf reads the documents of a profile, and gives s the params that they
-// read: those of the request and, of an instance that is there, the stored ones.
+// recipeOf parses the documents of a profile, and gives s the parameters that they read: those of
+// the request and, for an existing instance, the stored ones.
 func (in *Intake) recipeOf(m tailored, s *shape, stored map[string]any) (recipe, error) {
 	src := in.sourcesOf(m.Ready, *s)
 	src.declared = m.Params
@@ -235,7 +234,7 @@ func (in *Intake) recipeOf(m tailored, s *shape, stored map[string]any) (recipe,
 	return docs, nil
 }
 
-// fit gives an instance what its profile or the request says besides its size.
+// fit sets what the profile or the request says about an instance, apart from its size.
 func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 	i.Source, i.Params = m.source(), s.rest
 	i.Protected, i.Held, i.Follow = m.Protected, m.Hold, s.follow
@@ -262,7 +261,7 @@ func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, er
 	return p, err
 }
 
-// profileNames lists the existing profiles for a message, if they are few.
+// profileNames lists the existing profiles for a message, if there are only a few.
 func (in *Intake) profileNames(ctx context.Context) string {
 	const few = 10
 	names, err := in.store.ProfileNames(ctx, few+1)
@@ -289,8 +288,8 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 	return image, err
 }
 
-// newInstance is the instance without node, NICs and volumes; compose is set where its documents need the
-// addresses that it gets in the database.
+// newInstance returns the instance without node, NICs and volumes. compose is not nil if its
+// documents need the addresses that the database will assign.
 func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
 	var token string
 	if p.Ready == seedbed.ReadyReport {
@@ -314,7 +313,7 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made reci
 	}, compose, nil
 }
 
-// remove asks for an instance's end.
+// remove accepts a request to remove an instance.
 func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	inst, err := in.existing(ctx, req)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"seedbed"
 )
 
-// imageFormats are what the file of an import can be asked to be; the first is any.
+// imageFormats are the formats that an import may name for its file; the empty one accepts any.
 var imageFormats = []string{"", "qcow2", "raw", "vmdk", "vdi", "iso", "ova"}
 
 var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Import accepts a request to make the image name in pool from a file on the
-// worker's host, or from one that the pool has taken in. Errors: seedbed.ErrInvalid
-// for a wrong name, path or digest, ErrExists for a name in use.
+// Import accepts a request to make the image name in pool from a file on the worker's host, or from
+// one that was uploaded to the pool. Errors: seedbed.ErrInvalid for a wrong name, path or digest,
+// ErrExists for a name in use.
 func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error) {
 	spec, err := checkImport(name, pool, spec)
 	if err != nil {
@@ -40,7 +40,8 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 	})
 }
 
-// checkImport refuses an import that cannot be, and gives it as it is recorded.
+// checkImport refuses an import that is not possible, and returns it in the form in which it is
+// recorded.
 func checkImport(name, pool string, spec seedbed.ImportSpec) (seedbed.ImportSpec, error) {
 	if err := seedbed.CheckName("image", name); err != nil {
 		return spec, err

@@ -9,9 +9,9 @@ import (
 	"seedbed"
 )
 
-// needsScript reports whether the profile's script makes the disks: it is skipped
-// where no disk has a mountpoint (PVC's manual) or a filesystem, unless it is one
-// that always runs. Disks that need a script where there is none are refused.
+// needsScript reports whether the profile's script makes the disks. The script is skipped if no
+// disk has a mountpoint (PVC's manual) or a filesystem, unless it is one that always runs. Disks
+// that need a script are refused if the profile has none.
 func needsScript(m tailored) (bool, error) {
 	var needs, disks []string
 	if t := m.parts.Storage; t != nil {
@@ -45,8 +45,8 @@ func needsScript(m tailored) (bool, error) {
 	return len(needs) > 0, nil
 }
 
-// scriptRun is what a job carries the profile's script out by, as all of it is now;
-// nil where there is none, or it is skipped. s has the size of the instance.
+// scriptRun returns what a job needs to run the profile's script, as of now; nil if there is no
+// script or it is skipped. s has the size of the instance.
 func (in *Intake) scriptRun(ctx context.Context, m tailored, s shape, image seedbed.Image) (*seedbed.ScriptRun, error) {
 	needed, err := needsScript(m)
 	if err != nil || !needed {

@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// withOptions is ctx with how the job of a request is to be run, over what ctx
-// says already. The job that it comes after is found by the start of its ID.
+// withOptions returns ctx with the options for the job of a request, which override those already
+// in ctx. The job that it waits for is found by the start of its ID.
 func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (context.Context, error) {
 	if o == (seedbed.JobOptions{}) {
 		return ctx, nil
@@ -27,11 +27,11 @@ func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (contex
 	return seedbed.WithJobOptions(ctx, o.Over(seedbed.JobOptionsOf(ctx))), nil
 }
 
-// fresh is a request with what it says of a new instance in p, or among the params that
-// every profile without a script takes.
+// fresh copies what a request says about a new instance into p, or into the request's parameters if
+// the profile has no script, and returns the request with these.
 func fresh(req seedbed.Request, p *seedbed.Profile) (seedbed.Request, error) {
 	p.Ready = cmp.Or(req.Ready, p.Ready)
-	if p.Script != "" { // whose params may be its script's arguments
+	if p.Script != "" { // whose parameters may be its script's arguments
 		if req.Hold != nil {
 			p.Hold = *req.Hold
 		}

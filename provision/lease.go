@@ -10,20 +10,20 @@ import (
 	"seedbed"
 )
 
-// Why a job's context ended, besides the engine's own end.
+// Why a job's context ended, other than by the engine's own end.
 var (
 	// errLost: another holder may have the job by now, so nothing more may be done.
 	errLost = errors.New("the lease is lost")
-	// errCancelled: someone asked for the job to be cancelled.
+	// errCancelled: a user or a later request cancelled the job.
 	errCancelled = errors.New("cancelled on request")
 )
 
-// leaseKeeper renews one job's lease while it is worked on.
+// leaseKeeper renews one job's lease while the job runs.
 type leaseKeeper struct {
 	engine *Engine
 	ref    seedbed.JobRef
-	// leased ends with the lease or the engine; everything done for the job is
-	// under it. forward, its child, ends with a request to cancel as well.
+	// leased ends with the lease or the engine, and covers everything that is done for the job.
+	// forward, its child, also ends when the job is cancelled.
 	leased, forward context.Context
 	until           atomic.Int64 // when the lease ends unless renewed: time since start
 	start           time.Time
@@ -31,7 +31,7 @@ type leaseKeeper struct {
 	end             context.CancelCauseFunc
 }
 
-// keepLease starts to renew the lease of a job that was claimed at that moment.
+// keepLease starts renewing the lease of a job that was claimed at the given time.
 func (e *Engine) keepLease(ctx context.Context, ref seedbed.JobRef, claimed time.Time) *leaseKeeper {
 	h := &leaseKeeper{engine: e, ref: ref, start: claimed, ended: make(chan struct{})}
 	h.until.Store(int64(e.cfg.Lease))
@@ -45,13 +45,13 @@ func (e *Engine) keepLease(ctx context.Context, ref seedbed.JobRef, claimed time
 	return h
 }
 
-// release stops renewing and waits for that. It writes nothing.
+// release stops renewing and waits until that has ended. It writes nothing.
 func (h *leaseKeeper) release() {
 	h.end(context.Canceled)
 	<-h.ended
 }
 
-// check tells why no effect may be started now; nil when one may.
+// check returns why no effect may be started now; nil if one may.
 func (h *leaseKeeper) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -63,9 +63,9 @@ func (h *leaseKeeper) check(ctx context.Context) error {
 	return nil
 }
 
-// renew extends the lease every third of it, and between that looks whether the
-// job is to be cancelled. Without a renewal for two thirds it ends the contexts,
-// so that nothing runs any more when the lease is over.
+// renew extends the lease after every third of it, and in between checks whether the job is to be
+// cancelled. After two thirds without a renewal it ends the contexts, so that nothing runs any more
+// when the lease ends.
 func (h *leaseKeeper) renew(cancel context.CancelCauseFunc) {
 	lease := h.engine.cfg.Lease
 	renewed := h.start

@@ -7,19 +7,19 @@ import (
 	"seedbed"
 )
 
-// macRun is how many MACs follow each other.
+// macRun is how many consecutive MACs are used from one random start.
 const macRun = 4096
 
-// macs draws the MACs of new NICs. They follow each other from a random one on:
-// so they seldom meet those that are taken, however many these are, and the
-// database finds the places of those that are made together beside each other.
+// macs makes the MACs of new NICs. They are consecutive from a random start. So they rarely collide
+// with existing ones, however many there are, and index entries that are inserted together are
+// close to each other.
 type macs struct {
 	mu   sync.Mutex
 	next uint32 // the last three bytes
 	left int
 }
 
-// draw is a MAC that is probably free.
+// draw returns a MAC that is probably free.
 func (m *macs) draw() seedbed.MAC {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,7 +34,8 @@ func (m *macs) draw() seedbed.MAC {
 	return mac
 }
 
-// another is draw after one that was taken: those that follow may be so, too.
+// another returns a MAC from a new random start, after one that was taken: those that follow it may
+// be taken, too.
 func (m *macs) another() seedbed.MAC {
 	m.mu.Lock()
 	m.left = 0

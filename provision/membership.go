@@ -9,46 +9,47 @@ import (
 	"seedbed"
 )
 
-// Coordination tells which control hosts there are, and which of them leads.
+// Coordination lists the control hosts and elects their leader.
 type Coordination interface {
-	// Lead waits until this member leads role and runs do, whose context ends before another
-	// member may lead; then it starts over. It returns what do returns by itself, and nil
-	// once ctx has ended.
+	// Lead waits until this member leads role and then runs do, whose context ends before another
+	// member may lead; then it starts over. It returns what do returns by itself, and nil once ctx
+	// has ended.
 	Lead(ctx context.Context, role string, do func(ctx context.Context) error) error
 	Members(ctx context.Context) ([]seedbed.Member, error)
 }
 
-// MemberStore keeps which control hosts the endpoints were told of.
+// MemberStore keeps the control hosts that the endpoints know of.
 type MemberStore interface {
-	// KnownMembers are those that joined and have not left.
+	// KnownMembers returns the members that joined and have not left.
 	KnownMembers(ctx context.Context) ([]string, error)
-	// ChangeMembers tells of those that joined and those that left.
+	// ChangeMembers records members that joined and members that left, and sends the events about
+	// them.
 	ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error
 }
 
 const (
-	// memberRole is what the member leads that tells of the others.
+	// memberRole is the role whose leader reports the members.
 	memberRole = "members"
-	// memberPoll is how often the members are looked at.
+	// memberPoll is how often the list of members is read.
 	memberPoll = 5 * time.Second
-	// memberAway is how long one is gone before it has left: a restart takes less.
+	// memberAway is how long a member must be absent to count as having left; a restart takes less.
 	memberAway = 30 * time.Second
 )
 
-// Membership sees control hosts join and leave, on the member that leads. What
-// was told is in the store, so that the end of a leader is told by the next.
+// Membership reports control hosts that join and leave. It runs on the leading member. The store
+// records what was reported, so the next leader reports the end of the previous one.
 type Membership struct {
 	store        MemberStore
 	coordination Coordination
 	log          *slog.Logger
 }
 
-// NewMembership makes a Membership that does nothing before Run.
+// NewMembership makes a Membership. It does nothing before Run.
 func NewMembership(store MemberStore, c Coordination, log *slog.Logger) *Membership {
 	return &Membership{store: store, coordination: c, log: log}
 }
 
-// Run looks at the members until ctx ends, and returns nil then.
+// Run polls the members until ctx ends, and then returns nil.
 func (m *Membership) Run(ctx context.Context) error {
 	return m.coordination.Lead(ctx, memberRole, func(ctx context.Context) error {
 		away := map[string]time.Time{}
@@ -56,7 +57,7 @@ func (m *Membership) Run(ctx context.Context) error {
 		for ctx.Err() == nil {
 			err := m.look(ctx, away)
 			if err != nil {
-				clear(away) // nobody is gone who could not be seen
+				clear(away) // a member that could not be seen does not count as absent
 				if !failed && ctx.Err() == nil {
 					m.log.Warn("cannot tell who joins and leaves", "err", err)
 				}
@@ -68,7 +69,8 @@ func (m *Membership) Run(ctx context.Context) error {
 	})
 }
 
-// look compares who is there with who was told of; away is since when those are gone.
+// look compares the present members with the reported ones. away maps absent members to when they
+// were first absent.
 func (m *Membership) look(ctx context.Context, away map[string]time.Time) error {
 	present, err := m.coordination.Members(ctx)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"seedbed/provision/placement"
 )
 
-// NodeMetrics are the hypervisors as Prometheus sees them: what their workers
-// reported last, and what their instances were given.
+// NodeMetrics exports the nodes to Prometheus: what their workers reported last, and what their
+// instances were allotted.
 type NodeMetrics struct{ hosts placement.Hosts }
 
 // NewNodeMetrics makes a collector.
 func NewNodeMetrics(hosts placement.Hosts) NodeMetrics { return NodeMetrics{hosts} }
 
-// nodeScrape bounds one look at the database.
+// nodeScrape limits the time of one read of the database.
 const nodeScrape = 5 * time.Second
 
-// nodeGauge is one number of a node.
+// nodeGauge is one metric of a node.
 type nodeGauge struct {
 	desc  *prometheus.Desc
 	value func(n seedbed.Node, u seedbed.NodeUse, now time.Time) float64
-	// reported tells that a node has it once it has reported.
+	// reported is set if a node has the metric only after it has reported.
 	reported bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// orphanError is why something could not be taken back, with what that is.
+// orphanError says why a resource could not be removed, and which resource that is.
 type orphanError struct {
 	what seedbed.Orphan
 	error
@@ -14,7 +14,7 @@ type orphanError struct {
 
 func (e *orphanError) Unwrap() error { return e.error }
 
-// left is err, which says why something of that kind is left, so that it is known what.
+// left adds to err, which says why a resource was left behind, which resource that is.
 func left(kind seedbed.OrphanKind, pool, name string, err error) error {
 	if err == nil {
 		return nil
@@ -22,7 +22,7 @@ func left(kind seedbed.OrphanKind, pool, name string, err error) error {
 	return &orphanError{seedbed.Orphan{Kind: kind, Pool: pool, Name: name, Why: err.Error()}, err}
 }
 
-// orphansOf is what an undo has left, as far as its error tells.
+// orphansOf returns the resources that an undo has left behind, as far as its error names them.
 func orphansOf(err error) (all []seedbed.Orphan) {
 	switch e := err.(type) {
 	case *orphanError:
@@ -37,7 +37,8 @@ func orphansOf(err error) (all []seedbed.Orphan) {
 	return all
 }
 
-// keptOf is what a stage has made, as far as is known, that is left as it is for that reason.
+// keptOf returns the resources that a stage is known to have made and that are kept for the reason
+// why.
 func (t *task) keptOf(ctx context.Context, stage, why string) (all []seedbed.Orphan) {
 	add := func(kind seedbed.OrphanKind, pool, name string) {
 		all = append(all, seedbed.Orphan{Kind: kind, Pool: pool, Name: name, Why: why})
@@ -48,7 +49,7 @@ func (t *task) keptOf(ctx context.Context, stage, why string) (all []seedbed.Orp
 	case "volumes", "take-volumes", "setup":
 		inst, err := t.scripting(ctx)
 		if err != nil {
-			return nil // the stage is told
+			return nil // the stage is reported
 		}
 		for _, v := range inst.Volumes {
 			add(seedbed.OrphanVolume, v.Pool, v.Name)

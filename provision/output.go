@@ -10,26 +10,25 @@ import (
 	"seedbed"
 )
 
-// The pace at which output is written: so often, and at once when so much has come.
+// When output is written: after this time, or at once when this much has come.
 const (
 	outputFlush = 500 * time.Millisecond
 	outputFull  = 64 * seedbed.KiB
 )
 
-// outputBuffer holds what the stage in hand has put out since it was last written.
+// outputBuffer holds the current stage's output that is not written yet.
 type outputBuffer struct {
 	mu    sync.Mutex
 	lines []seedbed.OutputLine
 	size  seedbed.Bytes
 	timer *time.Timer // nil unless a write is due
-	over  bool        // nothing is taken any more
-	// writing keeps two writes apart, so that lines stay in order.
+	over  bool        // no more lines are accepted
+	// writing allows only one write at a time, so that lines stay in order.
 	writing sync.Mutex
 }
 
-// output adds a line to what the stage in hand has put out. It may be called from
-// any goroutine while the stage runs, and waits for the database when lines come
-// quicker than they can be written.
+// output adds a line to the current stage's output. It may be called from any goroutine while the
+// stage runs. It blocks on the database if lines come faster than they can be written.
 func (t *task) output(line seedbed.OutputLine) {
 	o := &t.out
 	o.mu.Lock()
@@ -50,7 +49,8 @@ func (t *task) output(line seedbed.OutputLine) {
 	}
 }
 
-// endOutput takes no more lines, and waits for those that are being written.
+// endOutput accepts no more lines, drops those that are not being written yet, and waits for a
+// write in progress.
 func (t *task) endOutput() {
 	t.out.mu.Lock()
 	t.out.over, t.out.lines = true, nil
@@ -58,8 +58,8 @@ func (t *task) endOutput() {
 	t.flush("")
 }
 
-// flush writes the lines that have come. What cannot be written is lost, which
-// does not stop the job; a lost job is noticed.
+// flush writes the waiting lines. Lines that cannot be written are lost, which does not stop the
+// job; a lost job is noticed elsewhere.
 func (t *task) flush(stage string) {
 	o := &t.out
 	o.writing.Lock()

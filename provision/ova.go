@@ -16,7 +16,7 @@ func (t *task) ovaPlan() []stage {
 	return []stage{{name: "import", run: t.importOVA, undo: t.removeOVAImages}}
 }
 
-// ovaRemovePlan removes them. It only goes forward, and can be asked for again.
+// ovaRemovePlan removes the images of an OVA. It only goes forward, and can be requested again.
 func (t *task) ovaRemovePlan() []stage {
 	return []stage{{name: "delete-image", run: t.deleteOVA}}
 }
@@ -55,7 +55,7 @@ func (t *task) importOVA(ctx context.Context) error {
 	return nil
 }
 
-// part is percent for the n-th of several equal parts of a stage.
+// part is like percent, for the n-th of several equal parts of a stage.
 func (t *task) part(doing string, n, of int) func(seedbed.Progress) {
 	report := t.percent(doing)
 	return func(p seedbed.Progress) {
@@ -76,8 +76,8 @@ func poolsOf(volumes []seedbed.OVAVolume) []string {
 	return all
 }
 
-// dropUpload removes what was uploaded for the job. A file that cannot be removed
-// now does no harm: its pool removes it in a day.
+// dropUpload removes what was uploaded for the job. A file that cannot be removed now does no harm:
+// its pool removes it within a day.
 func (t *task) dropUpload(ctx context.Context, pool, id string) error {
 	if id == "" {
 		return nil
@@ -90,8 +90,8 @@ func (t *task) dropUpload(ctx context.Context, pool, id string) error {
 	return nil
 }
 
-// dropUploads removes what was uploaded for an import that is given up: also for
-// one that was cancelled before its first stage.
+// dropUploads removes what was uploaded for a failed import, even if that was cancelled before its
+// first stage.
 func (t *task) dropUploads(ctx context.Context) {
 	drop := func(pool, id string) {
 		if err := t.dropUpload(ctx, pool, id); err != nil {
@@ -114,12 +114,13 @@ func (t *task) dropUploads(ctx context.Context) {
 	}
 }
 
-// removes tells whether it is gone once the job has succeeded.
+// removes reports whether the subject of the job no longer exists, or is no longer managed, after
+// the job has succeeded.
 func removes(k seedbed.JobKind) bool {
 	return k == seedbed.JobRemove || k == seedbed.JobImageRemove || k == seedbed.JobOVARemove || k == seedbed.JobForget
 }
 
-// removeOVAImages removes the images that the job made, as many as it can.
+// removeOVAImages removes the images that the job made. It tries all, even if some fail.
 func (t *task) removeOVAImages(ctx context.Context) error {
 	spec, err := t.ovaJob()
 	if err != nil {
@@ -128,7 +129,7 @@ func (t *task) removeOVAImages(ctx context.Context) error {
 	var problems []error
 	for _, v := range spec.Volumes {
 		err := t.removeVolumeOf(ctx, v, t.ref.ID)
-		if errors.Is(err, seedbed.ErrConflict) { // what stands there is not ours, so nothing of ours is left
+		if errors.Is(err, seedbed.ErrConflict) { // a foreign image of that name: nothing of ours is left
 			t.event("warn", t.progress, "left untouched: %s", err)
 			err = nil
 		}
@@ -151,7 +152,7 @@ func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedb
 	return nil
 }
 
-// deleteOVA removes the images of an OVA. ErrInUse means that all are still there.
+// deleteOVA removes the images of an OVA. ErrInUse means that all of them still exist.
 func (t *task) deleteOVA(ctx context.Context) error {
 	spec, err := t.ovaJob()
 	if err != nil {
@@ -160,7 +161,7 @@ func (t *task) deleteOVA(ctx context.Context) error {
 	for i, v := range spec.Volumes {
 		err := t.removeVolumeOf(ctx, v, spec.Import)
 		if i > 0 && errors.Is(err, seedbed.ErrInUse) {
-			return fmt.Errorf("%s; disks before it are removed already", err) // of no kind: there is no way back
+			return fmt.Errorf("%s; disks before it are removed already", err) // without a kind, because the removal can no longer be taken back
 		}
 		if err != nil {
 			return err

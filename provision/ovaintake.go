@@ -12,10 +12,10 @@ import (
 	"seedbed"
 )
 
-// ImportOVA accepts a request to make an OVA image called name of an uploaded
-// file: an image of each disk, and a system template and a profile of that name,
-// whose script is script. Errors: seedbed.ErrInvalid for a wrong name or a file
-// that is no OVA, ErrExists for a name in use.
+// ImportOVA accepts a request to make an OVA image called name from an uploaded file: an image of
+// each disk, and a system template and a profile of that name, which uses the script called script.
+// Errors: seedbed.ErrInvalid for a wrong name or a file that is not an OVA, ErrExists for a name in
+// use.
 func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error) {
 	if err := seedbed.CheckOVAName(name); err != nil {
 		return seedbed.Receipt{}, err
@@ -42,9 +42,9 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 	})
 }
 
-// RemoveOVA accepts a request to remove the OVA image called name, with its
-// disks, its system template and its profiles. Errors: seedbed.ErrNotFound,
-// ErrInUse while volumes are clones of its disks, others use its system template, or a job works on it.
+// RemoveOVA accepts a request to remove the OVA image called name, with its disks, its system
+// template and its profiles. Errors: seedbed.ErrNotFound, ErrInUse while volumes are clones of its
+// disks, other profiles use its system template, or a job works on it.
 func (in *Intake) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error) {
 	if err := seedbed.CheckOVAName(name); err != nil {
 		return seedbed.Receipt{}, err
@@ -58,10 +58,10 @@ func (in *Intake) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, 
 	})
 }
 
-// ovaDowntime is the migration downtime of a template that an OVA comes with, as of PVC's.
+// ovaDowntime is the migration downtime of an OVA's system template, the same as PVC's.
 const ovaDowntime = 300 * time.Millisecond
 
-// newOVA is what comes to be with an OVA.
+// newOVA returns what the import of an OVA creates.
 func newOVA(name, script string, up seedbed.Upload) seedbed.NewOVA {
 	a := up.Appliance
 	made := seedbed.NewOVA{
@@ -89,8 +89,8 @@ func newOVA(name, script string, up seedbed.Upload) seedbed.NewOVA {
 	return made
 }
 
-// withOVA puts the disks of an OVA image, which may be nil, before those of a storage
-// template, whose disks are called by their place where a name is taken.
+// withOVA puts the disks of an OVA image, which may be nil, before those of a storage template. A
+// template's disk whose name is taken is renamed by its position.
 func withOVA(ova *seedbed.OVA, t *seedbed.StorageTemplate) *seedbed.StorageTemplate {
 	var disks []seedbed.TemplateDisk
 	if ova != nil {

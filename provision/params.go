@@ -9,14 +9,14 @@ import (
 	"seedbed"
 )
 
-// The bounds of what an instance may have, besides those of package seedbed.
+// The limits of what an instance may have, in addition to those of package seedbed.
 const (
 	maxSSHKeys = 100
 	maxSSHKey  = 16 * seedbed.KiB
-	maxParam   = 4096 // bytes of a param that only a template reads
+	maxParam   = 4096 // bytes of a parameter that only a template reads
 )
 
-// shape is what a request may choose of an instance.
+// shape holds the options that a request may set for an instance.
 type shape struct {
 	vcpus    int
 	memory   seedbed.Bytes
@@ -29,11 +29,11 @@ type shape struct {
 	datasource   seedbed.Datasource
 	metadata     seedbed.MetadataOptions
 	tags         map[string]string
-	// follow is what becomes of the user-data, and hold and protected are what
-	// the request says of them; nil leaves the profile's.
+	// follow is how the user-data follows its profile. hold and protected are the values in the
+	// request; nil leaves the profile's.
 	follow          seedbed.Follow
 	hold, protected *bool
-	// rest are the params that only a template can want.
+	// rest are the parameters that only a template can read.
 	rest map[string]any
 }
 
@@ -133,7 +133,7 @@ var params = map[string]func(*shape, any) error{
 	},
 }
 
-// shapeOf is the profile's shape with the request's parameters in place of its own.
+// shapeOf returns the profile's options with the request's parameters in place of its own.
 func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	s := shape{
 		vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys,
@@ -166,8 +166,8 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	return s, s.check()
 }
 
-// followOf pins the user-data of a request that brings documents of its own:
-// there is nothing that they could follow.
+// followOf pins the user-data of a request that brings documents of its own, because these cannot
+// follow anything.
 func (s *shape) followOf(given map[string]any) error {
 	for _, own := range []string{"user_data", "user_data_base64", "vendor_data", "vendor_data_base64", "vendor_data_in_user_data"} {
 		if given[own] == nil {
@@ -202,8 +202,8 @@ func (s shape) check() error {
 	return nil
 }
 
-// checkRest takes the params that a template of the recipe reads, as values
-// that it can use, and refuses the others.
+// checkRest converts the parameters that a template of the recipe reads to values that it can use,
+// and refuses the others.
 func (s shape) checkRest(made recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(s.rest)) {
 		if !made.reads(name) {

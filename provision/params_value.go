@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// document64 reads a document: a string, in base64 if it may be any bytes.
+// document64 parses a document: a string, in base64 if encoded, because it may then hold any bytes.
 func document64(param string, v any, encoded bool) ([]byte, error) {
 	text, ok := v.(string)
 	if !ok {
@@ -25,7 +25,7 @@ func document64(param string, v any, encoded bool) ([]byte, error) {
 	return doc, nil
 }
 
-// word reads a string.
+// word parses a string.
 func word(param string, v any) (string, error) {
 	text, ok := v.(string)
 	if !ok || text == "" {
@@ -34,7 +34,7 @@ func word(param string, v any) (string, error) {
 	return text, nil
 }
 
-// truth reads true or false, which a command line gives as text.
+// truth parses true or false, which a command line gives as text.
 func truth(param string, v any) (*bool, error) {
 	on, ok := v.(bool)
 	if text, isText := v.(string); isText && (text == "true" || text == "false") {
@@ -46,7 +46,7 @@ func truth(param string, v any) (*bool, error) {
 	return &on, nil
 }
 
-// tags are those of the profile with the given ones over them; null takes one away.
+// tags returns the profile's tags overridden by the given ones; null removes a tag.
 func tags(of map[string]string, v any) (map[string]string, error) {
 	out := maps.Clone(of)
 	if out == nil {
@@ -72,7 +72,7 @@ func tags(of map[string]string, v any) (map[string]string, error) {
 	return nil, seedbed.Errorf(seedbed.ErrInvalid, "param tags is %s: want an object of strings", kindOf(v))
 }
 
-// size reads a size: a string such as "2GiB", or a whole number of bytes.
+// size parses a size: a string such as "2GiB", or a whole number of bytes.
 func size(param string, v any) (seedbed.Bytes, error) {
 	if s, ok := v.(string); ok {
 		b, err := seedbed.ParseBytes(s)
@@ -88,8 +88,8 @@ func size(param string, v any) (seedbed.Bytes, error) {
 	return seedbed.Bytes(n), nil
 }
 
-// whole reads a number as a JSON decoder or a Go caller may give it. Above 2^53
-// a float64 is not exact, so such a number is not taken.
+// whole parses a number from a JSON decoder or a Go caller. It rejects numbers above 2^53, where a
+// float64 is not exact.
 func whole(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int:

@@ -11,8 +11,8 @@ import (
 
 func within(place string, err error) error { return fmt.Errorf("%s: %w", place, err) }
 
-// storage are all disks of the profile as one template: the clone of image, where the
-// profile has one, comes first.
+// storage returns all disks of the profile as one template. If the profile has an image, its clone
+// comes first.
 func (m tailored) storage(image seedbed.Image) *seedbed.StorageTemplate {
 	if m.Image == "" {
 		return m.parts.Storage
@@ -20,12 +20,12 @@ func (m tailored) storage(image seedbed.Image) *seedbed.StorageTemplate {
 	return withDisks([]seedbed.TemplateDisk{{Name: seedbed.DiskName(0), Pool: image.Pool, Source: image.Name}}, m.parts.Storage)
 }
 
-// network is one that the profile uses; ErrInvalid if it does not exist.
+// network returns a network that the profile uses; ErrInvalid if it does not exist.
 func (in *Intake) network(ctx context.Context, m tailored, name string) (seedbed.Network, error) {
 	n, err := in.store.Network(ctx, name)
 	switch {
 	case !errors.Is(err, seedbed.ErrNotFound):
-	case m.Script != "": // as PVC has it
+	case m.Script != "": // as in PVC
 		err = seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, name)
 	default:
 		err = seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses network %s, which does not exist", m.Name, name)
@@ -33,9 +33,9 @@ func (in *Intake) network(ctx context.Context, m tailored, name string) (seedbed
 	return n, err
 }
 
-// disks are an instance's volumes, still without names: a clone of the profile's
-// image, when it has one, and then those of its storage template. The first has
-// the size that the profile or the request says, if it says one.
+// disks returns an instance's volumes, still without names: a clone of the profile's image, if it
+// has one, and then those of its storage template. The first volume has the size that the profile
+// or the request sets, if any.
 func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, size seedbed.Bytes) ([]seedbed.Volume, error) {
 	var all []seedbed.Volume
 	if m.Image != "" {
@@ -66,8 +66,8 @@ func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, si
 	return all, nil
 }
 
-// nics are an instance's NICs: one on the profile's network, when it has one,
-// and then those of its network template. The MACs of drawn may be drawn again.
+// nics returns an instance's NICs: one on the profile's network, if it has one, and then those of
+// its network template. The NICs in drawn have random MACs, which may be replaced.
 func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seedbed.NIC, drawn []int, err error) {
 	if m.Network != "" {
 		all, drawn = []seedbed.NIC{{MAC: in.macs.draw(), Network: m.Network}}, []int{0}
@@ -96,8 +96,8 @@ func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seed
 	return all, drawn, nil
 }
 
-// number is the number at the end of a machine's name, which {vmid} of a MAC
-// template stands for (PVC's manual), modulo 16; 0 without one.
+// number returns the number at the end of an instance's name modulo 16, or 0 without one. {vmid} in
+// a MAC template stands for it (PVC's manual).
 func number(name string) int {
 	n := 0
 	for _, c := range name[len(strings.TrimRight(name, "0123456789")):] {
@@ -106,7 +106,7 @@ func number(name string) int {
 	return n
 }
 
-// templateNICs are those of a network template, for the machine called name.
+// templateNICs returns the NICs of a network template for the instance called name.
 func (in *Intake) templateNICs(t seedbed.NetworkTemplate, name string) (made []seedbed.NIC, err error) {
 	if t.MAC != "" && len(t.Networks) > 1 && !t.MAC.PerNIC() {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the MAC template %q of the network template %q gives all %d networks one address: want {netid} in it", t.MAC, t.Name, len(t.Networks))
@@ -123,7 +123,7 @@ func (in *Intake) templateNICs(t seedbed.NetworkTemplate, name string) (made []s
 	return made, nil
 }
 
-// volumes are those of a storage template, still without names.
+// volumes returns the volumes of a storage template, still without names.
 func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]seedbed.Volume, error) {
 	made := []seedbed.Volume{}
 	for i, d := range t.Disks {

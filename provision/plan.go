@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// Plan says what a create, or with that action a rebuild, would make as things are now, and why it would not be
-// accepted. It writes nothing. An error is the store's alone.
+// Plan returns what a create or a rebuild would make as things are now, and why it would not be
+// accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
@@ -49,14 +49,14 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 		return p, err
 	}
 	for i := range p.Volumes {
-		p.Volumes[i].Name = "" // of an ID that is drawn, or the script's
+		p.Volumes[i].Name = "" // it contains an ID that is not drawn yet, or is the script's choice
 	}
 	made.notes(&p)
 	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
 	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p))
 }
 
-// missing notes what a profile names and is not there, or not yet.
+// missing notes what a profile refers to but does not exist, or not yet.
 func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) error {
 	_, err := needsScript(m)
 	errs := []error{err}
@@ -82,7 +82,7 @@ func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) erro
 		}
 		image, err := in.store.Image(ctx, name)
 		switch {
-		case errors.Is(err, seedbed.ErrNotFound): // what needs it says so
+		case errors.Is(err, seedbed.ErrNotFound): // what needs it reports that
 			err = nil
 		case err == nil && image.State != seedbed.ImageActive:
 			err = seedbed.Errorf(seedbed.ErrInUse, "image %q is %s: wait for its import to end", image.Name, image.State)
@@ -97,7 +97,7 @@ func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) erro
 	return nil
 }
 
-// notes tells what a plan's volumes and NICs do not.
+// notes adds what a plan's volumes and NICs do not show.
 func (m prepared) notes(p *seedbed.Plan) {
 	tell := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if s := m.parts.Script; m.script != nil {
@@ -126,14 +126,14 @@ func (m prepared) notes(p *seedbed.Plan) {
 	}
 }
 
-// What no plan can tell.
+// What no plan can foresee.
 const (
 	drawnVolumes = "the volumes are named by the instance's ID, which is drawn when the job is accepted: ID-0, ID-1 and so on"
 	drawnMACs    = "the MAC addresses are drawn when the job is accepted"
 )
 
-// planNICs notes the NICs with the addresses that are free now. The MAC of one
-// that the job draws is left out; another's must be nobody's.
+// planNICs adds the NICs with the addresses that are free now. It omits a MAC that the job will
+// draw; any other MAC must not be in use.
 func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.NIC, drawn func(nic int) bool) (err error) {
 	for i, nic := range nics {
 		if drawn(i) {
@@ -152,7 +152,7 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 	return nil
 }
 
-// planName notes that the name is another instance's.
+// planName notes that another instance has the name.
 func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
 	other, err := in.store.InstanceByName(ctx, p.Name)
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -164,10 +164,10 @@ func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
 	return note(p, err)
 }
 
-// strangerTime is how long a node has to say whether it has a domain of a name.
+// strangerTime is how long a node may take to report whether it has a domain of a name.
 const strangerTime = 5 * time.Second
 
-// planDomain notes that the node has a domain of that name that is none of our instances'.
+// planDomain notes that the node has a domain of that name that is not one of our instances'.
 func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
 	if in.serving.Stranger == nil || p.Node == "" || len(p.Problems) > 0 {
 		return
@@ -182,10 +182,11 @@ func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
 	}
 }
 
-// lowRoom is the free space below which a pool is told to be low.
+// lowRoom is the free space below which a pool is reported as low.
 const lowRoom = 1 * seedbed.GiB
 
-// planRoom notes pools that are low, or would be once all volumes were full, as their node has reported them last.
+// planRoom notes pools that are low, or would be once all volumes were full, according to the last
+// report of their node.
 func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
 	in.planDomain(ctx, p)
 	var pools []string
@@ -211,7 +212,7 @@ func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
 	return nil
 }
 
-// stagesOf are the names of a job's stages.
+// stagesOf returns the names of a job's stages.
 func stagesOf(job *seedbed.Job) (names []string) {
 	for _, s := range planOf(job) {
 		names = append(names, s.name)
@@ -219,7 +220,7 @@ func stagesOf(job *seedbed.Job) (names []string) {
 	return names
 }
 
-// note keeps what a create would be refused for, and gives back any other error.
+// note records why a create would be refused, and returns any other error.
 func note(p *seedbed.Plan, err error) error {
 	if e, ok := errors.AsType[*seedbed.Error](err); ok && e.Kind != seedbed.ErrUnavailable {
 		if !slices.Contains(p.Problems, e.Msg) {

@@ -8,9 +8,9 @@ import (
 	"seedbed"
 )
 
-// PlanImport says what an import of a disk image, or of an OVA, would make as things
-// are now, and why it would not be accepted. It writes nothing, and does not look at
-// the file. An error is the store's alone.
+// PlanImport returns what an import of a disk image, or of an OVA, would make as things are now,
+// and why it would not be accepted. It writes nothing, and does not read the file. It returns an
+// error only if the store fails.
 func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (seedbed.ImportPlan, error) {
 	p := seedbed.ImportPlan{Name: req.Name, Pool: req.Pool, Size: req.Size, Problems: []string{}}
 	var checked, taken error
@@ -60,7 +60,7 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 	return p, nil
 }
 
-// imageTaken is the refusal of an image's name that is in use.
+// imageTaken returns the refusal of an image name that is in use.
 func (in *Intake) imageTaken(ctx context.Context, name string) error {
 	image, err := in.store.Image(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {

@@ -9,18 +9,18 @@ import (
 	"seedbed"
 )
 
-// Why a job was given back although it has not ended.
+// Why a job was given back before its end.
 var (
-	// errPostponed: it is given out again after a while.
+	// errPostponed: the job can be claimed again after a while.
 	errPostponed = errors.New("postponed")
-	// errForeign: it was made or begun by a newer seedbedd, which may run beside this one.
+	// errForeign: the job was made or begun by a newer seedbedd, which may run beside this one.
 	errForeign = errors.New("this seedbedd is too old for the job")
 )
 
-// foreignWait is how long a job is left to others that this seedbedd cannot go on with.
+// foreignWait is how long a job that this seedbedd cannot continue is left to others.
 const foreignWait = 30 * time.Second
 
-// shouldRetry reports whether the stage in hand, which failed, is to be started again.
+// shouldRetry reports whether the current stage, which failed, is to be started again.
 func (t *task) shouldRetry(err error) bool {
 	p := t.job.OnFailure
 	s, _ := t.planned(t.stage)
@@ -41,8 +41,8 @@ func (t *task) postpone(cause error) error {
 	return fmt.Errorf("%w for %s: %w", errPostponed, wait, cause)
 }
 
-// abandon gives a job back that only another seedbedd can go on with. It is no
-// attempt, and the history does not grow by it.
+// abandon gives back a job that only another seedbedd can continue. That does not count as an
+// attempt, and adds nothing to the history.
 func (t *task) abandon(cause error) error {
 	t.log.Warn("job left to a newer seedbedd", "stage", t.stage, "err", cause)
 	t.tell()
@@ -53,8 +53,8 @@ func (t *task) abandon(cause error) error {
 	return fmt.Errorf("%w for %s: %w", errPostponed, foreignWait, cause)
 }
 
-// undoable refuses a journal with stages that this seedbedd does not know: what
-// they did would be left behind.
+// undoable refuses a journal with stages that this seedbedd does not know, because their effects
+// would be left behind.
 func (t *task) undoable(journal []seedbed.Stage) error {
 	for _, row := range journal {
 		if _, ok := t.planned(row.Name); !ok && (row.State == seedbed.StageIntent || row.State == seedbed.StageDone) {
@@ -64,7 +64,7 @@ func (t *task) undoable(journal []seedbed.Stage) error {
 	return nil
 }
 
-// kept is how a job ends that is to stay as it failed.
+// kept returns the outcome of a job whose resources are to be kept as they were when it failed.
 func (t *task) kept(cause string) seedbed.Outcome {
 	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause, Keep: true}
 	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {

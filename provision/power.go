@@ -12,13 +12,13 @@ import (
 	"seedbed/provision/effects"
 )
 
-// startPlan starts the domain of an instance that is there.
+// startPlan starts the domain of an existing instance.
 func (t *task) startPlan() []stage {
 	return []stage{{name: "start", run: t.restartDomain, state: seedbed.InstanceRunning}}
 }
 
-// stopPlan shuts the guest of an instance down, or switches it off; it stays
-// defined, and keeps its addresses and volumes.
+// stopPlan shuts down the guest of an instance, or switches it off. The instance stays defined, and
+// keeps its addresses and volumes.
 func (t *task) stopPlan() []stage {
 	return []stage{
 		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: t.reassure},
@@ -26,7 +26,7 @@ func (t *task) stopPlan() []stage {
 	}
 }
 
-// rebootPlan does the same, and starts it again.
+// rebootPlan stops an instance like stopPlan, and starts it again.
 func (t *task) rebootPlan() []stage {
 	return []stage{
 		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: strict(t.reassure)},
@@ -35,7 +35,7 @@ func (t *task) rebootPlan() []stage {
 	}
 }
 
-// power is how the job switches its instance off.
+// power returns how the job switches off its instance.
 func (t *task) power() (p seedbed.PowerSpec, err error) {
 	if len(t.job.Spec) == 0 {
 		return p, nil
@@ -46,20 +46,20 @@ func (t *task) power() (p seedbed.PowerSpec, err error) {
 	return p, err
 }
 
-// grace is how long the guest has to shut down.
+// grace returns how long the guest has to shut down.
 func (t *task) grace() time.Duration {
-	p, _ := t.power() // one that is not readable fails the stage
+	p, _ := t.power() // a spec that cannot be parsed fails the stage
 	return cmp.Or(p.Grace, t.engine.cfg.StageTimeout["shutdown"], time.Minute)
 }
 
-// shutdownLimit is the time of a stage that waits for a guest to shut down: the
-// guest's time, and what it takes to ask.
+// shutdownLimit returns the time limit of a stage that waits for a guest to shut down: the guest's
+// time, and the time of asking it.
 func (t *task) shutdownLimit(context.Context) time.Duration {
 	return t.grace() + 2*t.engine.intervals.call
 }
 
-// shutdownGuest tells the guest of its end, asks it to shut down, and waits until
-// it has. One that does not is left to the next stage.
+// shutdownGuest tells the guest of its end, asks it to shut down, and waits until it has. A guest
+// that does not shut down is left to the next stage.
 func (t *task) shutdownGuest(ctx context.Context) error {
 	p, err := t.power()
 	if err != nil {
@@ -89,17 +89,17 @@ func (t *task) shutdownGuest(ctx context.Context) error {
 	return nil
 }
 
-// retried tells whether an error is about the job or the worker rather than about the guest.
+// retried reports whether an error is about the job or the worker rather than about the guest.
 func (t *task) retried(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || unavailable(err) || errors.Is(err, seedbed.ErrStale) || errors.Is(err, errLost)
 }
 
-// awaitOff asks the guest to shut down, again and again because one that boots
-// does not hear it, and waits until its domain is off.
+// awaitOff asks the guest to shut down and waits until its domain is off. It repeats the request,
+// because a guest that is booting ignores it.
 func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 	changed, stop := t.engine.domains.listen(t.job.Instance)
 	defer stop()
-	if t.off.IsZero() { // else the worker did not answer meanwhile
+	if t.off.IsZero() { // otherwise the worker has not answered since then
 		t.off = time.Now().Add(grace)
 	}
 	over := time.NewTimer(time.Until(t.off))
@@ -120,7 +120,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 		case off:
 			t.event("info", 100, "the guest is off already")
 			return nil
-		case asked && !time.Now().Before(t.off): // asking took what was left: no more of it
+		case asked && !time.Now().Before(t.off): // asking took the rest of the time: do not extend it
 			return fmt.Errorf("the guest has not shut down within %s", grace)
 		}
 		if due {
@@ -146,8 +146,8 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// askGuest asks the guest to shut down. An agent that takes the request and never
-// answers has been asked.
+// askGuest asks the guest to shut down. An agent that accepts the request but never answers counts
+// as asked.
 func (t *task) askGuest(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
@@ -160,7 +160,7 @@ func (t *task) askGuest(ctx context.Context) error {
 	return err
 }
 
-// isOff tells whether the domain does not run; one that is gone does not.
+// isOff reports whether the domain is off or does not exist.
 func (t *task) isOff(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
@@ -186,9 +186,8 @@ func (t *task) switchOff(ctx context.Context) error {
 	return t.destroyDomain(ctx)
 }
 
-// reassure has the guest told of no end any more. One that went off because it
-// was asked to, and was to come back, is started; one that is still about to
-// shut down cannot be held.
+// reassure withdraws the announcement of the guest's end. It starts a guest that was asked to go
+// off and is to run again; a guest that is still shutting down cannot be stopped from doing so.
 func (t *task) reassure(ctx context.Context) error {
 	if t.job.Kind == seedbed.JobStop {
 		return t.announce(ctx, "")
@@ -204,7 +203,7 @@ func (t *task) reassure(ctx context.Context) error {
 	return t.announce(ctx, "")
 }
 
-// switchOn starts the domain again if it ran when the job came.
+// switchOn starts the domain again if it ran when the job was accepted.
 func (t *task) switchOn(ctx context.Context) error {
 	p, err := t.power()
 	if err != nil {
@@ -216,8 +215,8 @@ func (t *task) switchOn(ctx context.Context) error {
 	return t.restartDomain(ctx)
 }
 
-// strict is an undo that brings something back: what is absent, or stands in its
-// place, does not mean that all is undone, as it does where something is taken away.
+// strict wraps an undo that restores something. For such an undo, a missing or foreign resource
+// does not mean that everything is undone, as it does for an undo that removes something.
 func strict(undo func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := undo(ctx)
@@ -228,8 +227,8 @@ func strict(undo func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// restores is the state that an instance goes back to when a job of that kind
-// was undone; empty leaves it.
+// restores returns the state that an instance returns to after a job of that kind was undone; empty
+// leaves its state.
 func (t *task) restores() seedbed.InstanceState {
 	if t.job.Kind != seedbed.JobReboot && t.job.Kind != seedbed.JobRebuild {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// power asks for an instance to be started, stopped or rebooted. A profile, when
-// given, must be the instance's own.
+// power accepts a request to start, stop or reboot an instance. A profile in the request must be
+// the instance's own.
 func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	spec, rest, err := powerSpec(req.Params)
 	if err != nil {
@@ -39,8 +39,7 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery})
 }
 
-// powerSpec reads the params that say how an instance is switched off, and
-// gives back the others.
+// powerSpec parses the parameters that say how an instance is switched off, and returns the others.
 func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]any, err error) {
 	rest = maps.Clone(params)
 	for name, into := range map[string]*bool{"force": &spec.Force, "soft": &spec.Soft} {
@@ -68,8 +67,8 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 	return spec, rest, nil
 }
 
-// existing is the instance that a request other than a create is about. A
-// profile, when given, must be its own: a hook that is bound to profiles names it.
+// existing returns the instance of a request other than a create. A profile in the request must be
+// the instance's own: a hook that is bound to profiles names it.
 func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.Instance, error) {
 	if len(req.Params) > 0 {
 		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no params, and got %s", req.Action, seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))

@@ -8,10 +8,10 @@ import (
 
 // Rebuilder changes what instances are made of, for rebuild jobs.
 type Rebuilder interface {
-	// Rebuilding is what the job makes of its instance, and what that was before.
+	// Rebuilding returns what the job makes of its instance, and what the instance was before.
 	Rebuilding(ctx context.Context, id seedbed.JobID) (seedbed.Rebuild, error)
-	// Exchange makes the instance the next one, while the job runs, or what it was
-	// before, while it is undone. Once more, the latter changes nothing, and the
-	// former that alone that the guest has fetched and reported.
+	// Exchange replaces the instance by its new side while the job runs, or by its former side
+	// while the job is undone. A second call with the former side changes nothing; a second call
+	// with the new side only clears what the guest has fetched and reported.
 	Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error
 }

@@ -13,15 +13,16 @@ import (
 type prepared struct {
 	tailored
 	inst seedbed.Instance
-	// compose makes its documents where they need its addresses; else nil.
+	// compose makes its documents if they need its addresses; otherwise nil.
 	compose func(seedbed.Instance) (seedbed.Documents, error)
-	// image is what its first disk is cloned from; the zero value where that is a template's.
+	// image is what its first disk is cloned from; the zero value if the first disk comes from a
+	// template.
 	image seedbed.Image
-	// drawn are the NICs whose MACs may be drawn again.
+	// drawn are the NICs whose random MACs may be replaced.
 	drawn []int
-	// script is what its job carries the profile's script out by; nil where that is skipped.
+	// script is what its job needs to run the profile's script; nil if the script is skipped.
 	script *seedbed.ScriptRun
-	// undefined has its disks made and nothing else.
+	// undefined is set if only its disks are made.
 	undefined bool
 	// options are how the profile wants its job to be run.
 	options seedbed.JobOptions
@@ -29,7 +30,7 @@ type prepared struct {
 	demand placement.Demand
 }
 
-// spec is the input of the job that makes it; nil where the profile has no script.
+// spec returns the input of the job that makes it; nil if the profile has no script.
 func (p prepared) spec() (json.RawMessage, error) {
 	if p.Script == "" {
 		return nil, nil
@@ -39,7 +40,7 @@ func (p prepared) spec() (json.RawMessage, error) {
 	})
 }
 
-// tailorNew is the profile that a create names, as it is for that instance.
+// tailorNew returns the profile that a create names, resolved for that instance.
 func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailored, err error) {
 	profile, err := in.profile(ctx, req.Profile)
 	if err != nil {
@@ -51,7 +52,7 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 	return in.tailor(ctx, profile, req.Name, req.Params, req.Arguments)
 }
 
-// prepare makes the instance that a create asks for, and writes nothing.
+// prepare makes the instance that a create asks for. It writes nothing.
 func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) (made prepared, err error) {
 	made.tailored, made.undefined, made.options.OnFailure = m, req.Undefined, m.OnFailure
 	s, err := shapeOf(m.Profile, m.given)

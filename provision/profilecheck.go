@@ -10,11 +10,11 @@ import (
 	"seedbed/provision/template"
 )
 
-// CheckProfile checks what a profile says that the database cannot judge: its
-// params and expressions, each with its place; its documents, as far as they are
-// known before there is an instance; and its datasource, metadata options and
-// tags. What depends on no instance and on no param without a default is
-// evaluated. The error is of kind seedbed.ErrInvalid, or the store's.
+// CheckProfile checks the parts of a profile that the database cannot: its parameters and
+// expressions, each with its position; its documents, as far as they are known before there is an
+// instance; and its datasource, metadata options and tags. It evaluates what depends neither on an
+// instance nor on a parameter without a default. The error is of kind seedbed.ErrInvalid, or the
+// store's.
 func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
 	f, err := newFields(p.Params, p.Expressions)
 	if err != nil {
@@ -30,7 +30,7 @@ func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
 	if err := checkScript(m); err != nil {
 		return err
 	}
-	// What only a request tells must not be in the way of the rest.
+	// Values that only a request sets must not prevent the other checks.
 	m.VCPUs, m.Memory = cmp.Or(m.VCPUs, 1), cmp.Or(m.Memory, seedbed.GiB)
 	s, err := shapeOf(m.Profile, nil)
 	if err != nil {
@@ -45,8 +45,8 @@ func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
 	return r.check()
 }
 
-// checkScript refuses disks that need a script where there is none, and arguments that
-// cannot be read. What a script is to do may still change.
+// checkScript refuses disks that need a script if there is none, and arguments that cannot be
+// parsed. It does not check what the script will do, which may still change.
 func checkScript(m tailored) error {
 	if m.Script == "" {
 		_, err := needsScript(m)
@@ -59,7 +59,7 @@ func checkScript(m tailored) error {
 	return err
 }
 
-// try evaluates what can be without an instance and a request.
+// try evaluates what does not need an instance or a request.
 func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
 	own := m.Profile
 	if err := f.known(own, "", *m); err != nil {
@@ -96,7 +96,7 @@ func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
 	return nil
 }
 
-// sure tells whether the names can be evaluated now. There must be no cycle.
+// sure reports whether the names can be evaluated now. There must be no cycle.
 func (f *fields) sure(names ...string) bool {
 	for _, name := range names {
 		_, known := f.values[name]
@@ -113,9 +113,9 @@ func (f *fields) sure(names ...string) bool {
 	return true
 }
 
-// CheckDocument checks a userdata document before it is kept, if it is a template:
-// by itself, and for each profile that names it and declares params. The error is
-// of kind seedbed.ErrInvalid, with the place, or the store's.
+// CheckDocument checks a user-data document before it is stored, if it is a template: by itself,
+// and for each profile that names it and declares parameters. The error is of kind
+// seedbed.ErrInvalid, with the position, or the store's.
 func (in *Intake) CheckDocument(ctx context.Context, name, data string) error {
 	if !template.Is([]byte(data)) {
 		return nil

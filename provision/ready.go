@@ -10,8 +10,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// awaitGuest waits for what the instance's policy calls ready. It fails as soon
-// as the domain does not run any more, since nothing would come then.
+// awaitGuest waits until the instance is ready by its policy. It fails as soon as the domain no
+// longer runs, because the guest could then not become ready.
 func (t *task) awaitGuest(ctx context.Context) error {
 	changed, stop := t.engine.domains.listen(t.job.Instance)
 	defer stop()
@@ -64,7 +64,7 @@ func inVain(waitingFor, name string) error {
 	return fmt.Errorf("waited in vain until %s: see its console (seedbed vm log %s)", waitingFor, name)
 }
 
-// readiness says that the instance is ready, or else what it is waited for.
+// readiness returns how the instance became ready or, if it is not ready yet, what it waits for.
 func readiness(inst seedbed.Instance) (done, waitingFor string) {
 	switch {
 	case inst.Held:
@@ -81,8 +81,8 @@ func readiness(inst seedbed.Instance) (done, waitingFor string) {
 	return "the guest has fetched its user-data", ""
 }
 
-// domainRuns fails when the domain does not run. A worker that does not answer
-// says nothing about the guest.
+// domainRuns fails if the domain does not run. It ignores a worker that does not answer, because
+// that says nothing about the guest.
 func (t *task) domainRuns(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()

@@ -10,9 +10,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// rebuildPlan gives an instance fresh disks. Until the last stage the former
-// ones are there, and so is the way back to them: the instance then runs on as
-// it did. From the last stage on there is none.
+// rebuildPlan gives an instance new disks. The former disks exist until the last stage, so up to
+// then the job can be undone and the instance runs on as before. The last stage cannot be undone.
 func (t *task) rebuildPlan() []stage {
 	if rebuildBy(t.job).Scripted {
 		return t.scriptedRebuildPlan()
@@ -39,7 +38,7 @@ func (t *task) rebuild(ctx context.Context) (seedbed.Rebuild, error) {
 	return r, fromStore(err)
 }
 
-// exchange makes the instance one side of the rebuild, and gives it.
+// exchange replaces the instance by one side of the rebuild, and returns it.
 func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.Instance, error) {
 	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Exchange(ctx, t.ref, to) })
 	if err != nil {
@@ -48,7 +47,7 @@ func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.In
 	return t.instance(ctx)
 }
 
-// makeNext makes the new volumes beside the ones that there are.
+// makeNext makes the new volumes beside the existing ones.
 func (t *task) makeNext(ctx context.Context) error {
 	r, err := t.rebuild(ctx)
 	if err != nil {
@@ -65,8 +64,8 @@ func (t *task) dropNext(ctx context.Context) error {
 	return t.dropVolumes(ctx, r.Next)
 }
 
-// defineNext defines the domain anew, with the new volumes. One that this job
-// has defined stays as it is.
+// defineNext redefines the domain with the new volumes. It leaves a domain that this job has
+// already defined unchanged.
 func (t *task) defineNext(ctx context.Context) error {
 	inst, err := t.exchange(ctx, seedbed.RebuildNext)
 	if err != nil {
@@ -82,7 +81,7 @@ func (t *task) defineNext(ctx context.Context) error {
 	return t.redefine(ctx, inst, disks)
 }
 
-// definedHere tells whether the domain is one that this job has defined.
+// definedHere reports whether this job has defined the domain.
 func (t *task) definedHere(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
 	defer cancel()
@@ -103,7 +102,7 @@ func (t *task) redefine(ctx context.Context, inst seedbed.Instance, disks []seed
 	return t.defineAsMade(ctx, inst, disks)
 }
 
-// defineFormer defines the domain as it was, unless it still is.
+// defineFormer restores the former definition of the domain, unless it is unchanged.
 func (t *task) defineFormer(ctx context.Context) error {
 	inst, err := t.exchange(ctx, seedbed.RebuildBefore)
 	if err != nil {
@@ -124,12 +123,12 @@ func (t *task) defineFormer(ctx context.Context) error {
 	return t.redefine(ctx, inst, disks)
 }
 
-// formerDisks says how the volumes are reached that the instance had. One that
-// has vanished is not made anew: an empty disk would pass for it.
+// formerDisks returns how the instance's former volumes are reached. It does not replace a missing
+// one: an empty disk would be mistaken for it.
 func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []seedbed.Disk, err error) {
 	for _, v := range inst.Volumes {
 		var info seedbed.VolumeInfo
-		if v.Image == "" { // blank or flattened: what does not depend on anything stays as it is
+		if v.Image == "" { // blank or flattened: it stays as it is, because it depends on nothing
 			info, err = t.flatten(ctx, v, inst.ID, nil)
 		} else {
 			err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
@@ -151,8 +150,8 @@ func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []
 	return disks, nil
 }
 
-// publishNext has the guest plane serve the new documents. What the guest before
-// has fetched and reported until then does not make the new one ready.
+// publishNext makes the guest plane serve the new documents. What the former guest has fetched and
+// reported until then does not make the new one ready.
 func (t *task) publishNext(ctx context.Context) error {
 	if err := t.publish(ctx); err != nil {
 		return err
@@ -161,8 +160,8 @@ func (t *task) publishNext(ctx context.Context) error {
 	return err
 }
 
-// publishFormer has it serve the former ones again. A guest plane that is down
-// does not hold it up: the guest that comes back was served before.
+// publishFormer makes the guest plane serve the former documents again. It does not wait for a
+// guest plane that is down: it has served the former guest before.
 func (t *task) publishFormer(ctx context.Context) error {
 	inst, err := t.exchange(ctx, seedbed.RebuildBefore)
 	if err != nil {
@@ -175,7 +174,7 @@ func (t *task) publishFormer(ctx context.Context) error {
 	return t.appliedSoon(ctx, inst.Node, revision, t.engine.intervals.retract, "it will once it is back")
 }
 
-// removeFormer takes the volumes away that the instance had.
+// removeFormer removes the instance's former volumes.
 func (t *task) removeFormer(ctx context.Context) error {
 	r, err := t.rebuild(ctx)
 	if err != nil {
@@ -188,7 +187,7 @@ func (t *task) removeFormer(ctx context.Context) error {
 	return t.discardVolumes(ctx, *r.Before)
 }
 
-// appliedSoon waits for the revision, at most that long; after that it is told
+// appliedSoon waits for the revision, for at most most. After that it only logs an event that says
 // what happens instead.
 func (t *task) appliedSoon(ctx context.Context, node string, revision int64, most time.Duration, instead string) error {
 	done := t.yield()

@@ -12,10 +12,10 @@ import (
 	"seedbed/provision/template"
 )
 
-// rebuild asks for an instance to be given fresh disks. What is not asked for
-// otherwise it keeps: its size, keys and metadata options. Its documents and its
-// disks are those of its profile as that is now. With another profile all of that is
-// the other's. Its name, ID, NICs and tags stay in any case.
+// rebuild accepts a request to give an instance new disks. Unless the request says otherwise, the
+// instance keeps its size, keys and metadata options, and gets the documents and disks of its
+// profile's current version. With another profile it gets all of these from that profile. Its name,
+// ID, NICs and tags never change.
 func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, State: seedbed.JobQueued}
 	made, err := in.rebuilt(ctx, req, job.ID)
@@ -34,12 +34,12 @@ type rebuilt struct {
 	tailored
 	inst seedbed.Instance
 	spec seedbed.RebuildSpec
-	// script is what the job carries the profile's script out by, which makes the
-	// disks; nil where there is none, or it is skipped.
+	// script is what the job needs to run the profile's script, which makes the disks; nil if there
+	// is no script or it is skipped.
 	script *seedbed.ScriptRun
 }
 
-// rebuilt makes what the instance is to become, and writes nothing.
+// rebuilt makes what the instance is to become. It writes nothing.
 func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.JobID) (made rebuilt, err error) {
 	power, given, err := powerSpec(req.Params)
 	if err != nil {
@@ -74,7 +74,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 		return made, err
 	}
 	for i := range min(len(disks), len(now.Volumes)) {
-		if own && (i > 0 || s.disk == 0) { // one that has grown; the first has what is asked for
+		if own && (i > 0 || s.disk == 0) { // keep the size of a disk that has grown; a requested size applies to the first disk
 			disks[i].Size = max(disks[i].Size, now.Volumes[i].Size)
 		}
 	}
@@ -103,7 +103,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	return made, err
 }
 
-// rebuildable refuses params that a rebuild leaves as they are.
+// rebuildable refuses parameters that a rebuild does not change.
 func rebuildable(given map[string]any) error {
 	for _, once := range []string{"hold", "protected"} {
 		if _, ok := given[once]; ok {
@@ -116,8 +116,8 @@ func rebuildable(given map[string]any) error {
 	return nil
 }
 
-// tailorAgain is the profile that a rebuild is by, as it is for the instance, with
-// those of the instance's params that stay. Its own profile asks for what the
+// tailorAgain returns the profile that a rebuild uses, resolved for the instance, and those of the
+// instance's parameters that are kept. If it is the instance's own profile, it asks for what the
 // instance has.
 func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seedbed.Instance, given map[string]any, own bool) (m tailored, stored map[string]any, err error) {
 	profile, err := in.profile(ctx, cmp.Or(req.Profile, now.Profile))
@@ -127,7 +127,7 @@ func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seed
 	if profile.Script != "" && req.Image != "" {
 		return m, nil, seedbed.Errorf(seedbed.ErrInvalid, "image: the disks are those that the profile %q and its script say: want no image, or a profile without a script", profile.Name)
 	}
-	if own { // what its templates read stays, but for what is given now
+	if own { // the values that its templates read are kept, unless the request sets them
 		stored = now.Params
 		if profile.Script != "" {
 			profile.Ready = now.Ready
@@ -163,7 +163,7 @@ func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seed
 	return m, stored, nil
 }
 
-// declaredOf are those of an instance's params that are declared now.
+// declaredOf returns those of an instance's parameters that are declared now.
 func declaredOf(declared []seedbed.Param, stored map[string]any) map[string]any {
 	kept := map[string]any{}
 	for _, param := range declared {
@@ -174,7 +174,7 @@ func declaredOf(declared []seedbed.Param, stored map[string]any) map[string]any 
 	return kept
 }
 
-// over are params with others in their place.
+// over returns params overridden by others.
 func over(params, others map[string]any) map[string]any {
 	all := maps.Clone(params)
 	if all == nil {
@@ -184,7 +184,8 @@ func over(params, others map[string]any) map[string]any {
 	return all
 }
 
-// keep has a profile ask for what an instance of it has; image is the size of its image, 0 without one.
+// keep makes a profile ask for what an instance of it has. image is the size of its image, 0
+// without one.
 func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 	p.VCPUs, p.Memory, p.SSHKeys, p.Metadata = inst.VCPUs, inst.Memory, inst.SSHKeys, inst.Metadata
 	if p.Image == "" || p.Script != "" {
@@ -196,8 +197,8 @@ func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 	p.DiskSize = max(p.DiskSize, image)
 }
 
-// remake makes an instance what it is asked to become. The names of its volumes
-// are the job's own, beside those of the volumes that there are.
+// remake turns an instance into what the request asks for. The names of its volumes contain the
+// job's ID, so they differ from those of the existing volumes.
 func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume, s shape, made recipe, job seedbed.JobID) error {
 	protected, held, follow := i.Protected, i.Held, i.Follow
 	in.fit(i, m, s)
@@ -225,12 +226,12 @@ func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume
 	return err
 }
 
-// place is an instance as templates read it.
+// place returns an instance as templates read it.
 func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
 	return Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(i, seedbed.Guest{})
 }
 
-// planRebuild says what a rebuild would make of an instance.
+// planRebuild returns what a rebuild would make of an instance.
 func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
@@ -254,13 +255,13 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	}
 	next := made.inst
 	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
-	if made.script != nil { // as far as they are known before
+	if made.script != nil { // as far as they are known in advance
 		if p.Volumes, err = in.volumes(ctx, made.script.Storage); err != nil {
 			return p, note(&p, err)
 		}
 	}
 	for i := range p.Volumes {
-		p.Volumes[i].Name = "" // of the job's ID
+		p.Volumes[i].Name = "" // it contains the job's ID
 	}
 	if next.State != seedbed.InstanceRunning && next.State != seedbed.InstanceStopped {
 		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: want one that is running or stopped to rebuild it", next.Name, next.State))

@@ -9,8 +9,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// scriptedRebuildPlan gives an instance fresh disks that a provisioning script
-// makes. While that runs the guest runs on, from its former disks.
+// scriptedRebuildPlan gives an instance new disks that a provisioning script makes. While the
+// script runs, the guest continues to run from its former disks.
 func (t *task) scriptedRebuildPlan() []stage {
 	plan := t.scriptStages()
 	plan = append(plan, stage{name: "general-cleanup", run: t.endRebuildScript})
@@ -22,7 +22,7 @@ func (t *task) scriptedRebuildPlan() []stage {
 	return plan
 }
 
-// rebuildBy is how a rebuild was asked for; the zero value for any other job.
+// rebuildBy returns the spec of a rebuild; the zero value for any other job.
 func rebuildBy(job *seedbed.Job) (spec seedbed.RebuildSpec) {
 	if job.Kind != seedbed.JobRebuild || len(job.Spec) == 0 || json.Unmarshal(job.Spec, &spec) != nil {
 		return seedbed.RebuildSpec{}
@@ -30,8 +30,8 @@ func rebuildBy(job *seedbed.Job) (spec seedbed.RebuildSpec) {
 	return spec
 }
 
-// scripting is the instance that the job's script makes disks for: of a rebuild
-// what the instance becomes.
+// scripting returns the instance that the job's script makes disks for. For a rebuild, that is what
+// the instance becomes.
 func (t *task) scripting(ctx context.Context) (seedbed.Instance, error) {
 	if t.job.Kind != seedbed.JobRebuild {
 		return t.instance(ctx)
@@ -40,8 +40,8 @@ func (t *task) scripting(ctx context.Context) (seedbed.Instance, error) {
 	return r.Next, err
 }
 
-// suffix is what the names of a rebuild's volumes have behind those that its
-// script gives them, which the former disks may have.
+// suffix returns what is appended to the volume names that a rebuild's script chooses, because the
+// former disks may have the same names.
 func (t *task) suffix() string {
 	if t.job.Kind != seedbed.JobRebuild {
 		return ""
@@ -49,8 +49,8 @@ func (t *task) suffix() string {
 	return "-" + t.ref.ID.Short()
 }
 
-// endRebuildScript lets the script go, whose disks are complete, and looks
-// whether its domain could be defined from them, while the former one still runs.
+// endRebuildScript ends the script, whose disks are complete, and checks that the domain could be
+// defined from them while the former domain still runs.
 func (t *task) endRebuildScript(ctx context.Context) error {
 	if err := t.closeScript(ctx); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (t *task) endRebuildScript(ctx context.Context) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, xml) })
 }
 
-// suffixed is a script's document with the names that its volumes have in their
-// pools. It may be done again.
+// suffixed returns a script's document with the names that its volumes have in their pools. It may
+// be applied twice.
 func suffixed(xml string, inst seedbed.Instance, suffix string) string {
 	var pairs []string
 	for _, v := range inst.Volumes {
@@ -97,7 +97,8 @@ func suffixed(xml string, inst seedbed.Instance, suffix string) string {
 	return strings.NewReplacer(pairs...).Replace(xml)
 }
 
-// documentOf is a document that a script has made for the domain of an instance with its disks.
+// documentOf returns a document that a script has made for the domain of an instance, with its
+// disks.
 func documentOf(inst seedbed.Instance, xml string) *seedbed.DomainScript {
 	doc := seedbed.DomainScript{XML: xml}
 	for _, v := range inst.Volumes {

@@ -10,9 +10,9 @@ import (
 	"seedbed/provision/effects"
 )
 
-// resizePlan gives an instance other vcpus and memory, and makes one of its disks
-// larger. The former can be taken back until the latter is begun; a disk that has
-// grown stays so, since its guest may use the new room at once.
+// resizePlan changes an instance's vCPUs and memory, and enlarges one of its disks. The first can
+// be undone until the second has begun. A disk that has grown stays larger, because its guest may
+// use the new space at once.
 func (t *task) resizePlan() []stage {
 	return []stage{
 		{name: "redefine", run: t.resizeMachine, undo: strict(t.restoreMachine)},
@@ -44,7 +44,7 @@ func (t *task) resizeMachine(ctx context.Context) error {
 	return nil
 }
 
-// checkMachine refuses other vcpus and memory for a domain that is what a script says.
+// checkMachine refuses other vCPUs and memory for a domain that a script has defined.
 func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instance) error {
 	doc, err := store.ScriptDomain(ctx, inst.ID)
 	switch {
@@ -58,8 +58,8 @@ func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instanc
 	return nil
 }
 
-// restoreMachine gives the domain the size back that the instance has: that
-// changes with the stage's end alone.
+// restoreMachine gives the domain the size that the instance is recorded with, which changes only
+// with the end of the stage.
 func (t *task) restoreMachine(ctx context.Context) error {
 	spec, inst, err := t.resizing(ctx)
 	if err != nil || !spec.Machine() {
@@ -86,7 +86,7 @@ func (t *task) resizeDomain(ctx context.Context, vcpus int, memory seedbed.Bytes
 	return nil
 }
 
-// growVolume makes the disk larger, and has the guest served what it is by now.
+// growVolume enlarges the disk, and makes the guest plane serve the new size.
 func (t *task) growVolume(ctx context.Context) error {
 	spec, inst, err := t.resizing(ctx)
 	if err != nil {

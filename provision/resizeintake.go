@@ -8,11 +8,11 @@ import (
 	"seedbed"
 )
 
-// Resize accepts a request to give the instance called name a larger disk, or
-// other vcpus and memory. Errors: seedbed.ErrNotFound for an instance or disk that
-// is not there, ErrInvalid for a size out of range, smaller than the disk's, or the
-// one that there is, ErrConflict for vcpus or memory of an instance that runs or whose script made its domain,
-// ErrForbidden when its token has no room for it, else as Flatten.
+// Resize accepts a request to give the instance called name a larger disk, or other vCPUs and
+// memory. Errors: seedbed.ErrNotFound for an instance or disk that does not exist, ErrInvalid for a
+// size that is out of range, smaller than the disk, or unchanged, ErrConflict for vCPUs or memory
+// of an instance that runs or whose script made its domain, ErrForbidden if the quota of its token
+// does not allow it, and otherwise those of Flatten.
 func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeRequest) (seedbed.Receipt, error) {
 	inst, spec, err := in.resized(ctx, name, req)
 	if err != nil {
@@ -38,8 +38,8 @@ func (in *Intake) resized(ctx context.Context, name string, req seedbed.ResizeRe
 	return inst, spec, err
 }
 
-// PlanResize says what a resize would make of the instance, and why it would not
-// be accepted. It writes nothing. An error is the store's alone.
+// PlanResize returns what a resize would make of the instance, and why it would not be accepted. It
+// writes nothing. It returns an error only if the store fails.
 func (in *Intake) PlanResize(ctx context.Context, name string, req seedbed.ResizeRequest) (seedbed.Plan, error) {
 	p := seedbed.Plan{Name: name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	inst, spec, err := in.resized(ctx, name, req)

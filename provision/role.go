@@ -7,29 +7,30 @@ import (
 	"seedbed"
 )
 
-// Claimer hands out jobs under a lease. A claim raises the job's epoch; what is
-// done under an older one gives seedbed.ErrStale.
+// Claimer hands out jobs under a lease. A claim raises the job's epoch; a call with an older epoch
+// returns seedbed.ErrStale.
 type Claimer interface {
-	// ClaimNext gives the job that is next of those that wait or whose lease is over; nil when there is none.
+	// ClaimNext returns the next job that waits or whose lease has ended; nil if there is none.
 	ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, error)
-	// RenewLease extends the lease; cancel tells that someone asked for the job to be cancelled.
+	// RenewLease extends the lease. cancel reports whether the job is to be cancelled.
 	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
-	// Release ends the lease now, without burning an attempt.
+	// Release ends the lease now, without using up an attempt.
 	Release(ctx context.Context, ref seedbed.JobRef) error
-	// Postpone ends it too: the job is given out again after that time. spent tells
-	// whether that is another attempt at its stage.
+	// Postpone ends the lease, too, but the job can be claimed again only after wait. spent is set
+	// if that will be another attempt at its stage.
 	Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error
 }
 
-// Hinter tells of writes.
+// Hinter notifies of writes.
 type Hinter interface {
-	// Hint is closed at the next committed write of this process.
+	// Hint returns a channel that is closed at the next committed write of this process.
 	Hint() <-chan struct{}
-	// AppliedHint is closed when this process next learns what a node has applied.
+	// AppliedHint returns a channel that is closed when this process next learns what a node has
+	// applied.
 	AppliedHint() <-chan struct{}
 }
 
-// Journal records how far a job is.
+// Journal records the progress of a job.
 type Journal interface {
 	Step(ctx context.Context, ref seedbed.JobRef, step seedbed.Step) error
 	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
@@ -38,10 +39,10 @@ type Journal interface {
 	Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error
 }
 
-// History keeps and shows what happened.
+// History records and returns what happened.
 type History interface {
 	LogEvent(ctx context.Context, ref seedbed.JobRef, event seedbed.Event) error
-	// LogOutput appends to what the stage's commands have put out.
+	// LogOutput appends to the output of the stage's commands.
 	LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error
 	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
@@ -51,12 +52,12 @@ type History interface {
 type GuestPlane interface {
 	// Publish makes the guest plane of node serve g with its documents.
 	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error)
-	// Refresh makes the record of an instance anew where node serves it, from the
-	// instance as it is now; the revision is 0 when node does not.
+	// Refresh renders the record of an instance again, from the instance as it is now, if node
+	// serves it. Otherwise the revision is 0.
 	Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error)
-	// Retract makes it forget the instance.
+	// Retract makes the guest plane of node forget the instance.
 	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error)
-	// Applied is the revision that node has acknowledged; 0 and the zero time when it never has.
+	// Applied returns the revision that node has acknowledged; 0 and the zero time if it never has.
 	Applied(ctx context.Context, node string) (revision int64, at time.Time, err error)
 }
 
@@ -70,12 +71,12 @@ type Catalogue interface {
 
 // Switch records whether an instance runs.
 type Switch interface {
-	// SetInstanceState changes the state if it is from and no job works on the
-	// instance, or will; it tells whether it did.
+	// SetInstanceState changes the state if it is from and no job works on the instance or waits
+	// to. It reports whether it did.
 	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
 }
 
-// Store is everything that the engine asks of the database.
+// Store is the part of the database that the engine uses.
 type Store interface {
 	Claimer
 	Hinter

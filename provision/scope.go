@@ -13,26 +13,25 @@ import (
 	"seedbed/provision/effects"
 )
 
-// What a job does is done by the worker of its node. Where nodes share a pool,
-// what is done to the pool alone may be done by another of them when that node
-// is away: inPool chooses which.
+// The worker of a job's node carries out the job's effects. If nodes share a pool and that node is
+// away, another of them may carry out effects that concern only the pool: inPool chooses which.
 //
-// Two workers must not do it at the same time, and each knows the epochs of its
-// own calls alone. So a worker is asked only after every other that has the pool
-// was told the epoch, and has ended what it did for the job. One that cannot be
-// told has to have been silent for longer than a lease and than a worker goes on
-// for a client whose host is cut off from it (worker.LostAfter).
+// Two workers must not do so at the same time, and each knows only the epochs of its own calls. So
+// a worker is asked only after every other worker that has the pool was told the epoch and has
+// ended what it did for the job. A worker that cannot be told must have been silent for longer than
+// a lease, and for longer than a worker continues for a client whose host is cut off from it
+// (worker.LostAfter).
 //
-// That is no proof that it does nothing. It may be stopped itself all that time, or
-// have its call from a seedbedd that is stopped while its host goes on to acknowledge what
-// the worker writes: such a call ends by its own limit. Then the drivers keep from harm
-// what two do: nothing that is not finished is used, whatever its name, one of two that
-// take a name fails, and what has the name and the tag of the job is taken for the job's
-// own, whoever made it. The seedbedd that wakes up finds its lease over (leaseKeeper.check) and,
-// at every worker that was told, its epoch refused.
+// That does not prove that it does nothing. The worker itself may be stopped all that time. Or its
+// call may come from a seedbedd that is stopped while its host continues to acknowledge what the
+// worker writes; such a call ends by its own limit. In these cases the drivers prevent harm:
+// nothing unfinished is used, whatever its name; one of two workers that take the same name fails;
+// and a resource with the name and the tag of the job counts as the job's own, no matter which
+// worker made it. When the stopped seedbedd resumes, its lease has ended (leaseKeeper.check), and
+// every worker that was told refuses its epoch.
 
-// inPool has an effect on a pool done by the worker of node or, where nodes share
-// the pool and that one is away, of another that has it.
+// inPool has the worker of node carry out an effect on a pool. If nodes share the pool and node is
+// away, it asks another node that has the pool.
 func (t *task) inPool(ctx context.Context, node, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	place, others := t.place(node, pool)
 	return t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
@@ -47,7 +46,7 @@ func (t *task) inPool(ctx context.Context, node, pool string, do func(context.Co
 	})
 }
 
-// place is the node that is asked for something in a pool, and the others that have the pool.
+// place returns the node that is asked for something in a pool, and the others that have the pool.
 func (t *task) place(node, pool string) (place string, others []seedbed.Node) {
 	sharing := t.sharing(pool)
 	if len(sharing) == 0 {
@@ -67,7 +66,8 @@ func (t *task) place(node, pool string) (place string, others []seedbed.Node) {
 	return place, slices.DeleteFunc(sharing, func(n seedbed.Node) bool { return n.Name == place })
 }
 
-// sharing are the nodes that have a pool together; none when one of them has it for its own.
+// sharing returns the nodes that share a pool; none if one of them has a separate pool of that
+// name.
 func (t *task) sharing(pool string) (all []seedbed.Node) {
 	for _, n := range t.engine.fleet.Nodes() {
 		info, has := n.Pool(pool)
@@ -81,14 +81,14 @@ func (t *task) sharing(pool string) (all []seedbed.Node) {
 	return all
 }
 
-// silent tells whether a node has said nothing for so long that others may do what it did.
-// Seen is by this host's clock, whichever control host had the answer (store.DB.Nodes).
+// silent reports whether a node has been silent for so long that others may act for it. Seen is by
+// this host's clock, whichever control host had the answer (store.DB.Nodes).
 func (t *task) silent(n seedbed.Node, now time.Time) bool {
 	return now.Sub(n.Seen) > max(seedbed.NodeSilence, t.engine.cfg.Lease)
 }
 
-// settle sees to it that nobody else works on the job in that pool before place
-// does. What only its own node ever was asked for, under this epoch, needs no telling.
+// settle makes sure that no other worker works on the job in that pool before place does. Nothing
+// needs to be told if only its own node was ever asked under this epoch.
 func (t *task) settle(ctx context.Context, call seedbed.Call, pool, place, node string, others []seedbed.Node) error {
 	if t.settled == nil {
 		t.settled = map[string]string{}

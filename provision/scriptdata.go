@@ -12,12 +12,12 @@ import (
 	"seedbed/provision/effects"
 )
 
-// noSecret stands for the UUID of a libvirt secret where no pool needs one, so
-// that the XML of PVC's scripts stays one.
+// noSecret stands for the UUID of a libvirt secret if no pool needs one, so that the XML of PVC's
+// scripts stays valid.
 const noSecret = "00000000-0000-0000-0000-000000000000"
 
-// The rows of PVC's database as its scripts read them (reference: vm_data of the
-// provisioner manual; the names are its columns).
+// The rows of PVC's database as its scripts read them (reference: vm_data of the provisioner
+// manual; the names are its columns).
 type (
 	systemRow struct {
 		ID           int64   `json:"id"`
@@ -39,7 +39,7 @@ type (
 		Template int64  `json:"network_template"`
 		VNI      string `json:"vni"`
 		Bridge   string `json:"eth_bridge"`
-		// MAC is not PVC's: it is the address that the NIC will have.
+		// MAC is not in PVC's row: it is the address that the NIC will have.
 		MAC seedbed.MAC `json:"mac"`
 	}
 	volumeRow struct {
@@ -52,7 +52,7 @@ type (
 		Mountpoint *string `json:"mountpoint"`
 		Filesystem *string `json:"filesystem"`
 		Args       string  `json:"filesystem_args"`
-		// Of a disk of an OVA image: the image, which is raw to scripts whatever its file was.
+		// For a disk of an OVA image: the image, which scripts see as raw whatever its file was.
 		Volume string `json:"volume_name,omitempty"`
 		Format string `json:"volume_format,omitempty"`
 	}
@@ -76,7 +76,7 @@ type (
 	}
 )
 
-// orNull is s, or SQL's NULL when it is empty.
+// orNull returns s, or SQL's NULL if it is empty.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -84,7 +84,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// dataOf is what a script is handed.
+// dataOf returns the data that a script receives.
 func dataOf(run seedbed.ScriptRun, inst seedbed.Instance, host seedbed.ScriptHost) vmData {
 	s := run.System
 	d := vmData{
@@ -127,7 +127,7 @@ func dataOf(run seedbed.ScriptRun, inst seedbed.Instance, host seedbed.ScriptHos
 	return d
 }
 
-// addOVA tells which of the volumes are an OVA image's.
+// addOVA adds which of the volumes belong to an OVA image.
 func (d *vmData) addOVA(ova seedbed.OVA) {
 	d.OVA = &ovaRow{ID: ova.ID, Name: ova.Name, Volumes: []volumeRow{}}
 	for _, v := range ova.Volumes {
@@ -142,7 +142,7 @@ func (d *vmData) addOVA(ova seedbed.OVA) {
 	}
 }
 
-// scriptStart is what the job's script begins with.
+// scriptStart returns what starts the job's script.
 func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 	s, err := t.scriptRun(ctx)
 	if err != nil {
@@ -169,8 +169,8 @@ func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 	}, nil
 }
 
-// trailing is the number at the end of a machine's name as an integer: PVC's
-// vm_id, as its manual has it; 0 without one.
+// trailing returns the number at the end of an instance's name as an integer: PVC's vm_id, as
+// described in its manual; 0 without one.
 func trailing(name string) json.Number {
 	digits := strings.TrimLeft(name[len(strings.TrimRight(name, "0123456789")):], "0")
 	if digits == "" {
@@ -179,8 +179,8 @@ func trailing(name string) json.Number {
 	return json.Number(digits)
 }
 
-// scriptLimit is the time of a stage in which a script may begin anew: that of
-// its steps up to there.
+// scriptLimit returns the time limit of a stage in which a script may have to start again: that of
+// its steps up to that stage.
 func (t *task) scriptLimit(stage string) func(context.Context) time.Duration {
 	return func(context.Context) time.Duration {
 		limit := t.stageLimit("prepare-script")

@@ -15,11 +15,10 @@ import (
 // scriptSteps are the steps of a provisioning script, in order (PVC's VMBuilder).
 var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
 
-// scriptedPlan makes an instance by a provisioning script, in PVC's stages. The
-// script's steps are one process: what it has in hand is lost with its worker,
-// with this engine's lease and with any turn that is cut off. Then all that it
-// made is taken back, and whatever step was due comes after those before it have
-// been run anew. The domain is defined when its disks are complete.
+// scriptedPlan makes an instance by a provisioning script, in PVC's stages. One process runs all
+// steps of the script. Its state is lost with its worker, with this engine's lease, or with an
+// interrupted turn. Everything that it made is then removed, and the script starts again from its
+// first step. The domain is defined when its disks are complete.
 func (t *task) scriptedPlan() []stage {
 	return append(t.scriptStages(),
 		stage{name: "general-cleanup", run: t.endScript, undo: t.undefineDomain},
@@ -30,7 +29,7 @@ func (t *task) scriptedPlan() []stage {
 	)
 }
 
-// scriptStages are those in which a script makes disks, from nothing to complete.
+// scriptStages returns the stages in which a script makes disks, from nothing to complete.
 func (t *task) scriptStages() []stage {
 	plan := []stage{
 		{name: "collect", run: t.collectScript},
@@ -47,8 +46,8 @@ func (t *task) scriptStages() []stage {
 	return plan
 }
 
-// scriptedBy is how a job was asked for that makes an instance of a profile
-// with a script; the zero value for any other.
+// scriptedBy returns the spec of a job that creates an instance of a profile with a script; the
+// zero value for any other job.
 func scriptedBy(job *seedbed.Job) (spec seedbed.ScriptedSpec) {
 	if job.Kind != seedbed.JobCreate || len(job.Spec) == 0 || json.Unmarshal(job.Spec, &spec) != nil {
 		return seedbed.ScriptedSpec{}
@@ -59,21 +58,21 @@ func scriptedBy(job *seedbed.Job) (spec seedbed.ScriptedSpec) {
 // scriptSide is the script of a task.
 type scriptSide struct {
 	run seedbed.ScriptRun
-	// live is set while its process is known to run, and done counts the steps behind it.
+	// live is set while its process is known to run. done counts the completed steps.
 	live bool
 	done int
-	// begun counts how often it was begun, and told the lines of its log that became events.
+	// begun counts how often it was started, and told the lines of its log that became events.
 	begun, told int
-	// pools are where it may make volumes.
+	// pools are the pools in which it may make volumes.
 	pools []string
-	// covers puts what stands for secrets in their place.
+	// covers replaces secrets by placeholders.
 	covers *strings.Replacer
 	// failed is set while only its cleanup may still run.
 	failed bool
 }
 
-// scriptFailure is what a script raised. It is no failure of ours, and trying
-// again would not help.
+// scriptFailure is an exception that a script raised. It is not a failure of Seedbed, and a retry
+// would not help.
 type scriptFailure struct{ seedbed.ScriptFailure }
 
 func (e *scriptFailure) Error() string {
@@ -83,11 +82,12 @@ func (e *scriptFailure) Error() string {
 	return fmt.Sprintf("Error in script %s() step: %s", e.Step, e.Message)
 }
 
-// shortSecret is how many bytes a secret must have at least to be looked for in
-// texts: a shorter one is part of too many words.
+// shortSecret is the minimum length in bytes of a secret that is searched for in texts: a shorter
+// one is part of too many words.
 const shortSecret = 4
 
-// covers replaces secrets in what a script puts out, whole and line by line.
+// covers returns a replacer for secrets in a script's output. It replaces them as a whole and line
+// by line.
 func covers(secrets []string) *strings.Replacer {
 	var pairs []string
 	longest := slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
@@ -101,7 +101,7 @@ func covers(secrets []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// script is the task's, as it was when its job was accepted.
+// scriptRun returns the task's script, as it was when its job was accepted.
 func (t *task) scriptRun(ctx context.Context) (*scriptSide, error) {
 	if t.script == nil {
 		run, err := t.engine.store.ScriptRun(ctx, t.ref.ID)
@@ -126,7 +126,7 @@ func (t *task) collectScript(ctx context.Context) error {
 	return nil
 }
 
-// prepareScript loads the script, which is where it fails that is no Python.
+// prepareScript loads the script. A script that is not valid Python fails here.
 func (t *task) prepareScript(ctx context.Context) error {
 	if err := t.beginScript(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (t *task) prepareScript(ctx context.Context) error {
 	return nil
 }
 
-// scriptStep runs one step, on a script that has the steps before it behind it.
+// scriptStep runs step n of a script that has completed the steps before it.
 func (t *task) scriptStep(ctx context.Context, n int) error {
 	s, err := t.scriptRun(ctx)
 	if err != nil {
@@ -158,9 +158,9 @@ func (t *task) scriptStep(ctx context.Context, n int) error {
 	return nil
 }
 
-// runStep runs one step, and keeps what it gives.
+// runStep runs one step, and stores its result.
 func (t *task) runStep(ctx context.Context, step string) error {
-	if step == "create" && undefined(t.job) { // PVC asks for a domain only where it defines one
+	if step == "create" && undefined(t.job) { // PVC asks for a domain only if it defines one
 		t.event("info", 100, "create() is left out, since no VM is to be defined")
 		return nil
 	}
@@ -180,7 +180,7 @@ func (t *task) runStep(ctx context.Context, step string) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, result.XML) })
 }
 
-// beginScript starts the script, after all is taken back that one before it has made.
+// beginScript starts the script, after removing everything that an earlier run has made.
 func (t *task) beginScript(ctx context.Context) error {
 	s, err := t.scriptRun(ctx)
 	if err != nil {
@@ -209,7 +209,7 @@ func (t *task) beginScript(ctx context.Context) error {
 	return nil
 }
 
-// takeBack ends the job's script, whoever began it, and removes what it made.
+// takeBack ends the job's script, whichever engine started it, and removes what it made.
 func (t *task) takeBack(ctx context.Context) error {
 	if err := t.closeScript(ctx); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (t *task) closeScript(ctx context.Context) error {
 
 func (t *task) undoScript(ctx context.Context) error { return t.takeBack(ctx) }
 
-// endScript lets the script go, whose disks are complete, and defines its domain.
+// endScript ends the script, whose disks are complete, and defines its domain.
 func (t *task) endScript(ctx context.Context) error {
 	if err := t.closeScript(ctx); err != nil {
 		return err
@@ -279,8 +279,8 @@ func (t *task) defineScripted(ctx context.Context, inst seedbed.Instance, disks 
 	return t.define(ctx, inst, disks, documentOf(inst, xml))
 }
 
-// defineAsMade defines an instance's domain as it was made: by its script, or by
-// us, as one is whose disks a rebuild has put in place of the script's.
+// defineAsMade defines an instance's domain in the way it was made: from its script's document, or
+// without one if a rebuild has replaced the script's disks.
 func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
 	xml, err := t.engine.store.ScriptDomain(ctx, inst.ID)
 	switch {
@@ -294,8 +294,7 @@ func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []
 	return t.defineScripted(ctx, inst, disks, xml)
 }
 
-// checkScripted refuses a domain that could not be defined, before any time is
-// spent on its disks.
+// checkScripted refuses a domain that could not be defined, before any time is spent on its disks.
 func (t *task) checkScripted(ctx context.Context, xml string) error {
 	inst, err := t.scripting(ctx)
 	if err != nil {
@@ -325,5 +324,5 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 	return nil
 }
 
-// lostScript tells whether a turn has failed because the script runs no more.
+// lostScript reports whether a turn has failed because the script no longer runs.
 func lostScript(err error) bool { return errors.Is(err, seedbed.ErrNotFound) }

@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// scriptedDisks is what a script's domain says of its disks.
+// scriptedDisks is what a script's domain says about its disks.
 type scriptedDisks struct {
 	Disks []struct {
 		Source struct {
@@ -21,11 +21,13 @@ type scriptedDisks struct {
 	} `xml:"devices>disk"`
 }
 
-// mappedDir is where scripts find the block devices of volumes, and may name them by in a domain.
+// mappedDir is where scripts find the block devices of volumes. A script may use these paths in a
+// domain.
 const mappedDir = "/dev/rbd/"
 
-// targets are what a script's domain calls the instance's volumes, in their
-// order. It is not made of an instance all of whose disks are others by now.
+// targets returns the target names of the instance's volumes in a script's domain, in the order of
+// the volumes. made is false if the document has disks but none of them is the instance's: a
+// rebuild has replaced them since.
 func targets(doc string, inst seedbed.Instance) (names []string, made bool) {
 	var d scriptedDisks
 	if xml.Unmarshal([]byte(doc), &d) != nil {
@@ -50,8 +52,8 @@ func madeOf(doc string, inst seedbed.Instance) bool {
 	return made
 }
 
-// AsScripted is the record g of an instance for whose domain a script has made the
-// document: its disks are called as there. One that is not there has no name.
+// AsScripted returns the record g of an instance with its disks named as in doc, the document that
+// a script has made for the instance's domain. A disk that is not in doc has no name.
 func AsScripted(g seedbed.Guest, inst seedbed.Instance, doc string) seedbed.Guest {
 	names, made := targets(doc, inst)
 	if !made {

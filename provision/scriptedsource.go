@@ -9,19 +9,19 @@ import (
 	"seedbed"
 )
 
-// An image that a script maps, as PVC's script for OVA images does with their
-// volumes, is shown as a volume of the instance that is a clone of it: what
-// the script writes there reaches no image, and the way back knows the clone as
-// it knows every volume. It is in no domain, and goes with the script.
+// A script may map an image, as PVC's script for OVA images does with their volumes. It is then
+// given a volume of the instance that is a clone of the image. So nothing that the script writes
+// reaches the image, and undo knows the clone like every other volume. The clone is in no domain,
+// and is removed with the script.
 
 func shownPrefix(id seedbed.InstanceID) string { return string(id) + "-source-" }
 
-// shows tells whether a volume of that name stands for an image.
+// shows reports whether a volume of that name stands for an image.
 func shows(id seedbed.InstanceID, name string) bool {
 	return strings.HasPrefix(name, shownPrefix(id))
 }
 
-// stands is the volume that stands for the image of a call already.
+// stands returns the volume that already stands for the image of a call.
 func stands(inst seedbed.Instance, c seedbed.ScriptCall) (name string, ok bool) {
 	if c.Name != "map_volume" {
 		return "", false
@@ -35,7 +35,7 @@ func stands(inst seedbed.Instance, c seedbed.ScriptCall) (name string, ok bool) 
 	return inst.Volumes[i].Name, true
 }
 
-// showing is a name for the next volume that stands for an image.
+// showing returns a name for the next volume that stands for an image.
 func showing(inst seedbed.Instance) string {
 	n := 0
 	for _, v := range inst.Volumes {

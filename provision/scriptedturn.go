@@ -10,12 +10,12 @@ import (
 	"seedbed/provision/effects"
 )
 
-// maxScriptEvents bounds how many lines of a script's own log become events of
-// its job; all of them are in its output.
+// maxScriptEvents limits how many lines of a script's own log become events of its job. All of them
+// are in its output.
 const maxScriptEvents = 200
 
-// scriptTurn has the script go on, and does what it calls for, until it has done
-// what the turn asks for or has failed. After an error it runs no more.
+// scriptTurn continues the script and serves its calls, until it has done what the turn asks for or
+// has failed. After an error it no longer runs.
 func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed.ScriptResult, error) {
 	for {
 		var result seedbed.ScriptResult
@@ -25,7 +25,7 @@ func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed
 		})
 		if err != nil {
 			t.script.live = false
-			if lostScript(err) { // its worker was restarted: it begins anew
+			if lostScript(err) { // its worker was restarted: start it again
 				err = seedbed.Errorf(seedbed.ErrUnavailable, "%v", err)
 			}
 			return result, fmt.Errorf("run the script: %w", err)
@@ -42,8 +42,8 @@ func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed
 	}
 }
 
-// scriptFailed tells of a failure, and gives the script's own cleanup a chance,
-// as PVC does: what that raises counts for nothing, since all is taken back.
+// scriptFailed reports a failure, and runs the script's own cleanup, as PVC does. An exception in
+// the cleanup is ignored, because everything is removed anyway.
 func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step string) error {
 	if f.Step == "" {
 		f.Step = step
@@ -73,7 +73,7 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 	return &scriptFailure{f}
 }
 
-// scriptLine takes a line that the script has put out, or logged.
+// scriptLine records a line that the script has printed or logged.
 func (t *task) scriptLine(l seedbed.OutputLine) {
 	l.Text = t.script.covers.Replace(l.Text)
 	switch l.Stream {
@@ -89,13 +89,13 @@ func (t *task) scriptLine(l seedbed.OutputLine) {
 	t.output(l)
 }
 
-// covered is a failure without secrets.
+// covered returns a failure without secrets.
 func (s *scriptSide) covered(f seedbed.ScriptFailure) seedbed.ScriptFailure {
 	f.Class, f.Message, f.Traceback = s.covers.Replace(f.Class), s.covers.Replace(f.Message), s.covers.Replace(f.Traceback)
 	return f
 }
 
-// lastOf is the end of a text, from the start of a line.
+// lastOf returns the end of a text, from the start of a line, with at most n bytes.
 func lastOf(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -12,9 +12,9 @@ import (
 	"seedbed/provision/effects"
 )
 
-// scriptCall makes a volume that the script asks for: its row first, so that the
-// way back knows it, and then the volume. What the script did wrong is its
-// answer; an error is why the job cannot go on.
+// scriptCall makes a volume that the script asks for: first its row, so that undo knows it, and
+// then the volume. The answer reports errors of the script; the error is why the job cannot
+// continue.
 func (t *task) scriptCall(ctx context.Context, c seedbed.ScriptCall) (seedbed.ScriptAnswer, error) {
 	text, err := t.scriptVolume(ctx, c)
 	switch {
@@ -52,7 +52,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 		return err
 	})
 	if err != nil {
-		if !unavailable(err) && ctx.Err() == nil && !errors.Is(err, errLost) { // no half-made volume stays
+		if !unavailable(err) && ctx.Err() == nil && !errors.Is(err, errLost) { // do not leave a partly made volume
 			dropped := t.write(ctx, func(ctx context.Context) error { return t.engine.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
 			if dropped != nil {
 				return "", dropped
@@ -68,7 +68,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 	return text, nil
 }
 
-// asked is the volume that a call is for, and what the script is told once it is there.
+// asked returns the volume that a call is for, and what the script is told once the volume exists.
 func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.ScriptCall) (v seedbed.Volume, text string, err error) {
 	if t.script.failed {
 		return v, "", seedbed.Errorf(seedbed.ErrConflict, "the script has failed: no volume is made any more")
@@ -100,7 +100,7 @@ func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.Scrip
 	return v, "", seedbed.Errorf(seedbed.ErrInvalid, "unknown call %q", seedbed.Clip(c.Name))
 }
 
-// source is an image of the pool, and its size.
+// source returns the name and the size of an image of the pool.
 func (t *task) source(ctx context.Context, pool, name string) (string, seedbed.Bytes, error) {
 	image, err := t.engine.store.Image(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) || err == nil && image.Pool != pool {
@@ -109,7 +109,8 @@ func (t *task) source(ctx context.Context, pool, name string) (string, seedbed.B
 	return image.Name, image.Size, fromStore(err)
 }
 
-// fromStoreWrite is write for a refusal that is somebody's answer and no failure.
+// fromStoreWrite is like write, but treats a refusal as an answer to the script rather than as a
+// failure of the job.
 func (t *task) fromStoreWrite(ctx context.Context, do func(context.Context) error) error {
 	var refused error
 	err := t.write(ctx, func(ctx context.Context) error {
@@ -126,12 +127,11 @@ func (t *task) fromStoreWrite(ctx context.Context, do func(context.Context) erro
 	return refused
 }
 
-// sizeUnits are the units of a volume's size as PVC has them, each 1024 times the one before.
+// sizeUnits are the units of a volume's size in PVC, each 1024 times the previous one.
 const sizeUnits = "KMGTPEZYRQ"
 
-// parseVolumeSize reads a size as scripts give it (PVC's format_bytes_fromhuman):
-// bytes, or a number with a binary unit of one letter, after which i and B may
-// stand. The volume has whole sectors.
+// parseVolumeSize parses a size as scripts give it (PVC's format_bytes_fromhuman): bytes, or a
+// number with a one-letter binary unit, which i and B may follow. The volume has whole sectors.
 func parseVolumeSize(text string) (seedbed.Bytes, error) {
 	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G", seedbed.Clip(text))
 	s := strings.TrimSpace(text)

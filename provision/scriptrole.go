@@ -6,18 +6,18 @@ import (
 	"seedbed"
 )
 
-// ScriptRuns are what create jobs carry their scripts out by.
+// ScriptRuns stores what jobs need to run their scripts.
 type ScriptRuns interface {
-	// ScriptRun is the job's; seedbed.ErrNotFound for one without a script.
+	// ScriptRun returns the job's; seedbed.ErrNotFound for a job without a script.
 	ScriptRun(ctx context.Context, id seedbed.JobID) (seedbed.ScriptRun, error)
-	// AddVolume makes a volume one of the job's instance; seedbed.ErrExists when its name is another's.
+	// AddVolume adds a volume to the job's instance; seedbed.ErrExists if another one has its name.
 	AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error
 	DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error
 }
 
-// ScriptDomains are the documents that scripts made for their instances' domains.
+// ScriptDomains stores the documents that scripts made for their instances' domains.
 type ScriptDomains interface {
-	// ScriptDomain is an instance's; seedbed.ErrNotFound for one that no script has made.
+	// ScriptDomain returns an instance's document; seedbed.ErrNotFound if no script made one.
 	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml string, err error)
 	SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error
 }

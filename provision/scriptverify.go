@@ -12,8 +12,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// verifyScript looks whether all is there that the script will need, while
-// nothing is made yet. The messages are PVC's.
+// verifyScript checks that everything that the script will need exists, before anything is made.
+// The messages are PVC's.
 func (t *task) verifyScript(ctx context.Context) error {
 	s, err := t.scriptRun(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *task) verifyScript(ctx context.Context) error {
 	return nil
 }
 
-// mkfsOf are the programs that make the file systems of a storage template.
+// mkfsOf returns the programs that make the file systems of a storage template.
 func mkfsOf(t seedbed.StorageTemplate) []string {
 	var tools []string
 	for _, d := range t.Disks {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// slot is one job's slot. The job holds it while it does something, and yields it while it
-// waits for longer than a moment for the guest plane or the guest.
+// slot is one job's slot. The job holds it while it does something, and yields it while it waits
+// for longer than a moment for the guest plane or the guest.
 type slot struct {
 	of *slots
 
@@ -16,8 +16,8 @@ type slot struct {
 	away    bool
 }
 
-// wait begins a wait, after patience of which the slot is yielded. What follows the wait may
-// need no slot; a job that begins something reacquires it first.
+// wait begins a wait; the slot is yielded after patience. What follows the wait may need no slot; a
+// job that begins something reacquires it first.
 func (s *slot) wait(patience time.Duration) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +37,7 @@ func (s *slot) wait(patience time.Duration) (end func()) {
 	}
 }
 
-// reacquire gets a slot again if the job has yielded its own. When ctx ends first it has none.
+// reacquire gets a slot again if the job has yielded its own. If ctx ends first, the job has none.
 func (s *slot) reacquire(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

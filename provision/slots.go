@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// yieldMost is how many jobs may wait without a slot for each slot. A job that waits still
-// renews its lease, and looks now and then at what it waits for.
+// yieldMost is how many jobs per slot may wait without one. A job that waits still renews its
+// lease, and polls what it waits for now and then.
 const yieldMost = 8
 
-// reacquireWithin is how long a job waits to get a slot back. Then it runs without one
-// being free: the stages of the others may take hours, and its guest may be off until then.
+// reacquireWithin is how long a job waits to get a slot back. After that it runs beyond the limit:
+// the stages of the others may take hours, and its guest may be off until then.
 const reacquireWithin = 2 * time.Second
 
-// slots limits the jobs that run at the same time. A job that is only waiting may yield
-// its slot to another.
+// slots limits the jobs that run at the same time. A job that is only waiting may yield its slot to
+// another.
 type slots struct {
 	mu      sync.Mutex
 	free    int // below 0 when jobs run beyond the limit
 	yielded int // jobs that have yielded their slot; at most most
 	most    int
-	// waiting are the jobs that want their slot back, in order of arrival. There are none
-	// while a slot is free.
+	// waiting are the jobs that want to reacquire a slot, in order of arrival. It is empty while a
+	// slot is free.
 	waiting []chan struct{}
-	freed   chan struct{} // filled when one becomes free
+	freed   chan struct{} // filled when a slot becomes free
 }
 
 func newSlots(n int) *slots {
 	return &slots{free: n, most: n * yieldMost, freed: make(chan struct{}, 1)}
 }
 
-// acquire waits for a free slot for a new job. It returns false when ctx ends first. Only
-// one goroutine may call it at a time.
+// acquire waits for a free slot for a new job. It returns false if ctx ends first. Only one
+// goroutine may call it at a time.
 func (s *slots) acquire(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *slots) acquire(ctx context.Context) bool {
 	return false
 }
 
-// release gives a slot back. Jobs that want theirs back come before new ones.
+// release frees a slot. Jobs that want to reacquire one come before new jobs.
 func (s *slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *slots) vacate() {
 	fill(s.freed)
 }
 
-// yield gives a slot away for a while. It returns false when too many jobs have done so.
+// yield frees a slot for a while. It returns false if too many jobs have yielded theirs.
 func (s *slots) yield() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +85,8 @@ func (s *slots) yield() bool {
 	return true
 }
 
-// reacquire waits for a slot for a job that has yielded its own, at most reacquireWithin.
-// It returns false when ctx ends first.
+// reacquire waits for a slot for a job that has yielded its own, for at most reacquireWithin. It
+// returns false if ctx ends first.
 func (s *slots) reacquire(ctx context.Context) bool {
 	s.mu.Lock()
 	if s.free > 0 {
@@ -110,7 +110,7 @@ func (s *slots) reacquire(ctx context.Context) bool {
 	defer s.mu.Unlock()
 	n := slices.Index(s.waiting, mine)
 	if n < 0 {
-		return true // it was given one at that moment
+		return true // it was given a slot at that moment
 	}
 	s.waiting = slices.Delete(s.waiting, n, n+1)
 	if ctx.Err() != nil {
@@ -121,7 +121,7 @@ func (s *slots) reacquire(ctx context.Context) bool {
 	return true
 }
 
-// leaveYielded forgets a job that has yielded its slot and ends.
+// leaveYielded removes a job that ends without its slot from the count of yielded ones.
 func (s *slots) leaveYielded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,13 +15,13 @@ func (t *task) snapshotPlan() []stage {
 	return []stage{{name: "snapshot", run: t.takeSnapshots, undo: t.undoSnapshots}}
 }
 
-// snapshotRemovePlan removes one from every volume that has it.
+// snapshotRemovePlan removes a snapshot from every volume that has it.
 func (t *task) snapshotRemovePlan() []stage {
 	return []stage{{name: "delete-snapshot", run: t.removeSnapshots}}
 }
 
-// eachSnapshot calls do for the job's snapshot of every volume, whatever happens
-// to the others; done says what then is so.
+// eachSnapshot calls do for the job's snapshot of every volume, even if some calls fail. done
+// describes the result in progress events.
 func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
 	var input seedbed.SnapshotJob
 	if err := json.Unmarshal(t.job.Spec, &input); err != nil {
@@ -51,8 +51,8 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 	})
 }
 
-// undoSnapshots removes what this job has taken. A snapshot of that name that
-// was there before stays.
+// undoSnapshots removes the snapshots that this job has taken. A snapshot of that name that existed
+// before stays.
 func (t *task) undoSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		err := effects.RemoveSnapshot.Do(ctx, t.worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.ref.ID})

@@ -11,27 +11,27 @@ import (
 	"seedbed"
 )
 
-// stage is one step of a kind of job. Both functions may run again after they
-// were cut off anywhere.
+// stage is one step of a kind of job. Both functions may run again after they were interrupted
+// anywhere.
 type stage struct {
 	name string
-	// state is the instance's state once the stage is done; empty leaves it.
+	// state is the instance's state after the stage is done; empty leaves it unchanged.
 	state seedbed.InstanceState
 	run   func(context.Context) error
-	// undo takes back what run may have done; nil when that leaves nothing behind.
+	// undo reverses what run may have done; nil if run leaves nothing behind.
 	undo func(context.Context) error
-	// guards is set where the stages before this one must not be undone unless
-	// this one was: it says why they were not.
+	// guards is set if the stages before this one must not be undone unless this one was. It says
+	// why they were not.
 	guards string
-	// final is set for a last stage from which there is no way back: it is not
-	// cancelled, is tried again after any error, and failing leaves the job failed.
+	// final is set for a last stage that cannot be undone. It is not cancelled and is retried after
+	// any error; if it fails, the job has failed.
 	final bool
-	// limit is how long one attempt may take; nil takes the time that is configured for
-	// the stage's name.
+	// limit returns how long one attempt may take; nil uses the configured limit for the stage's
+	// name.
 	limit func(context.Context) time.Duration
 }
 
-// plans are the kinds of job that there is a plan for: the stages in order.
+// plans maps the kinds of job to functions that return their stages in order.
 var plans = map[seedbed.JobKind]func(*task) []stage{
 	seedbed.JobCreate:         (*task).createPlan,
 	seedbed.JobRemove:         (*task).removePlan,
@@ -51,13 +51,13 @@ var plans = map[seedbed.JobKind]func(*task) []stage{
 	seedbed.JobForget:         (*task).forgetPlan,
 }
 
-// plannable are the kinds of job that there is a plan for: an engine claims no
-// other, which a newer one of the same installation may run.
+// plannable returns the kinds of job that have a plan. An engine claims no other kind; a newer
+// engine of the same installation may run it.
 func plannable() []seedbed.JobKind {
 	return slices.DeleteFunc(seedbed.JobKinds(), func(k seedbed.JobKind) bool { return plans[k] == nil })
 }
 
-// stages are the stages of a task's job in order; nil for an unknown kind.
+// stages returns the stages of a task's job in order; nil for an unknown kind.
 func stages(t *task) []stage {
 	if plan := plans[t.job.Kind]; plan != nil {
 		return plan(t)
@@ -65,17 +65,17 @@ func stages(t *task) []stage {
 	return nil
 }
 
-// planOf is the stages of a job in order, to be read; nil for an unknown kind.
+// planOf returns the stages of a job in order, for reading only; nil for an unknown kind.
 func planOf(job *seedbed.Job) []stage { return stages(&task{job: job}) }
 
-// storeError is a failure of the store that has no kind: a disk error, a broken
-// connection. The job is left to its lease rather than judged by it.
+// storeError is a failure of the store that has no kind: a disk error, a broken connection. The job
+// is then left until its lease ends, and does not fail.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return "store: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// fromStore marks err, which a store method returned, as such.
+// fromStore wraps err, which a store method returned, in storeError if it has no kind.
 func fromStore(err error) error {
 	if err == nil || seedbed.KindName(err) != "internal" || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -104,9 +104,9 @@ func guarded(ctx context.Context, do func(context.Context) error) (err error) {
 // errTimeout is the cause of a stage's context that ended by its own time limit.
 var errTimeout = errors.New("stage timeout")
 
-// retrying runs do until it succeeds, trying again after errors that retry takes,
-// for at most limit. It returns the cause when ctx ends for another reason. A job that
-// has given its slot away gets one first.
+// retrying runs do until it succeeds, retrying after errors that retry accepts, for at most limit.
+// It returns the cause if ctx ends for another reason. A job that has yielded its slot reacquires
+// one first.
 func (t *task) retrying(ctx context.Context, limit time.Duration, do func(context.Context) error, retry func(error) bool) error {
 	if t.slot.reacquire(ctx); ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -139,8 +139,8 @@ func (t *task) retrying(ctx context.Context, limit time.Duration, do func(contex
 	}
 }
 
-// ended is the error of a stage whose context has ended: the cause, or for its
-// own time limit what it was waiting for.
+// ended returns the error of a stage whose context has ended: the cause or, for the stage's own
+// time limit, what it was waiting for.
 func (t *task) ended(ctx context.Context, limit time.Duration, err, last error) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, errTimeout) {
 		return cause

@@ -10,13 +10,13 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Trigger posts one signed event to the endpoint of that name, and gives an error
-// unless it was answered with 2xx.
+// Trigger posts one signed event to the endpoint of that name. It returns an error unless the
+// answer was 2xx.
 type Trigger func(ctx context.Context, endpoint string, event seedbed.Outgoing) error
 
-// hooks runs what is to be run before or after a stage. What is not required may
-// fail. Endpoints are tried until their time is over, and scripts once, unless
-// their worker does not answer.
+// hooks runs the hooks before or after a stage. A hook that is not required may fail. An endpoint
+// is retried until the hook's time is over. A script is run once, unless its worker does not
+// answer.
 func (t *task) hooks(ctx context.Context, stage, when string) error {
 	for i, h := range t.engine.cfg.Hooks {
 		if !h.For(t.job.Kind, stage, when) {
@@ -44,7 +44,7 @@ func (t *task) hooks(ctx context.Context, stage, when string) error {
 	return nil
 }
 
-// postHook posts to the hook's endpoint, always the same under the same ID.
+// postHook posts the hook's facts to its endpoint. Every try sends the same body with the same ID.
 func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, facts seedbed.HookFacts) error {
 	data, err := json.Marshal(facts)
 	if err != nil {
@@ -55,8 +55,8 @@ func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 	return t.retrying(ctx, h.Limit(), post, func(error) bool { return true })
 }
 
-// runHook runs the hook's script on the node that runs the stage. A stage that
-// was in hand when the job was claimed may have run it before.
+// runHook runs the hook's script on the node that runs the stage. It may have run before if the
+// stage was current when the job was claimed.
 func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.HookRun) error {
 	run.Attempt, run.Again = max(1, t.job.Attempts), t.resumed == run.Stage
 	once := func(ctx context.Context) error {
@@ -79,7 +79,8 @@ func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.Hoo
 	return t.retrying(ctx, h.Limit(), once, unavailable)
 }
 
-// hookMachine is the job's instance as scripts of hooks know it; nil where there is none (any more).
+// hookMachine returns the job's instance as scripts of hooks see it; nil if there is none, or none
+// any more.
 func (t *task) hookMachine(ctx context.Context) (*seedbed.HookMachine, error) {
 	if t.job.Instance == "" {
 		return nil, nil

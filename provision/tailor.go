@@ -10,33 +10,34 @@ import (
 	"seedbed/provision/template"
 )
 
-// Templates are what profiles are composed of.
+// Templates reads what profiles are composed of.
 type Templates interface {
-	// Parts are what the names name, as of one moment; ErrInvalid for what does not exist.
+	// Parts returns what names refers to, as of one moment; ErrInvalid for a name that does not
+	// exist.
 	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
-	// ProfileNames are at most limit names of profiles.
+	// ProfileNames returns at most limit names of profiles.
 	ProfileNames(ctx context.Context, limit int) ([]string, error)
-	// ProfilesWith are the profiles that name a userdata document.
+	// ProfilesWith returns the profiles that name a user-data document.
 	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
 }
 
-// tailored is a profile as it is for one instance: its expressions evaluated, its
-// templates read, and with the values of its params.
+// tailored is a profile resolved for one instance: its expressions are evaluated, its templates are
+// read, and its parameters have values.
 type tailored struct {
 	seedbed.Profile
-	// parts has the disks of an OVA image before those of the storage template. Of a
-	// profile with a script, system, network and storage are never nil.
+	// parts has the disks of an OVA image before those of the storage template. For a profile with
+	// a script, system, network and storage are never nil.
 	parts seedbed.Parts
-	// params are what documents read; nil where the profile declares none.
+	// params are the parameters that documents read; nil if the profile declares none.
 	params map[string]any
-	// given are the params of the request that every profile without a script takes.
+	// given are the parameters of the request that every profile without a script takes.
 	given map[string]any
-	// asked are the arguments of the script in the request.
+	// asked are the script's arguments in the request.
 	asked []string
 }
 
-// source names what user-data that is made of m was made from. A document that an
-// expression names is not followed.
+// source names what the user-data of m was made from. A document that an expression names is not
+// followed.
 func (m tailored) source() string {
 	var document int64
 	if m.parts.UserData != nil && m.Expressions["userdata_document"] == "" {
@@ -45,9 +46,9 @@ func (m tailored) source() string {
 	return seedbed.Source(m.Revision, document)
 }
 
-// take divides what a request says: into params that every profile takes and those
-// that this one declares, or for a profile with a script into the policy that ends
-// the job and either declared params or the script's arguments.
+// take divides a request's parameters: into those that every profile takes and those that this one
+// declares, or for a profile with a script into the policy that ends the job and either declared
+// parameters or the script's arguments.
 func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 	declared := map[string]any{}
 	switch {
@@ -89,8 +90,8 @@ func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 	return err
 }
 
-// tailor evaluates a profile for the instance called name, with what a request says.
-// arguments are the script's; nil leaves them to the params.
+// tailor resolves a profile for the instance called name, with the values of a request. arguments
+// are the script's; nil takes them from the parameters.
 func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any, arguments []string) (m tailored, err error) {
 	m.Profile = p
 	if err := m.take(given, arguments); err != nil {
@@ -118,8 +119,8 @@ func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, gi
 	return m, err
 }
 
-// known gives names the values that they have before anything is evaluated: what
-// a request gives, and then what the profile says itself.
+// known sets the values that names have before anything is evaluated: first those of a request,
+// then those that the profile sets directly.
 func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
 	f.values["vm.name"], f.values["profile.name"] = instance, p.Name
 	if n, ok := template.Number(instance); ok {
@@ -143,7 +144,7 @@ func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
 			f.values[name] = n
 		}
 	}
-	// What a request gives is checked with all else that it gives.
+	// A request's values are checked together with its other values.
 	var s shape
 	for _, param := range []string{"vcpus", "memory", "disk"} {
 		v, ok := m.given[param]
@@ -158,7 +159,7 @@ func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
 	return nil
 }
 
-// evaluate gives m what its expressions and templates say.
+// evaluate sets the fields of m that its expressions and templates give.
 func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 	read := false
 	f.parts = func() error {
@@ -213,7 +214,7 @@ func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 	return nil
 }
 
-// read reads what the profile names.
+// read reads what the profile refers to.
 func (in *Intake) read(ctx context.Context, m *tailored, names seedbed.PartNames) (err error) {
 	names.OVA, names.Script = m.OVA, m.Script
 	if names != (seedbed.PartNames{}) {
@@ -259,8 +260,7 @@ func (f *fields) partNames() (n seedbed.PartNames, err error) {
 	return n, nil
 }
 
-// learn takes what templates say: where neither the request nor the profile
-// says anything, it counts.
+// learn takes over the values of templates that neither the request nor the profile sets.
 func (f *fields) learn(parts seedbed.Parts) {
 	unsaid := func(name string, v int64) {
 		if _, said := f.values[name]; !said && f.texts[name] == nil {

@@ -8,18 +8,18 @@ import (
 	"seedbed"
 )
 
-// ourOwn is how long the MAC of an instance that is gone may still be in a
-// neighbour table: it is no stranger's for that time.
+// ourOwn is how long the MAC of a removed instance may still be in a neighbour table. For that time
+// it does not count as foreign.
 const ourOwn = 10 * time.Minute
 
-// foreignMACs are the MACs on each node that others use, as of its last inventory.
+// foreignMACs are the MACs on each node that others use, as of the node's last inventory.
 type foreignMACs struct {
 	mu   sync.Mutex
 	by   map[string]map[seedbed.MAC]string
-	ours map[seedbed.MAC]time.Time // when an instance had it last
+	ours map[seedbed.MAC]time.Time // when an instance last had it
 }
 
-// note takes in what an inventory of a node has, with all instances of that moment.
+// note records the MACs of a node's inventory, compared with all instances at that moment.
 func (s *foreignMACs) note(node string, taken []seedbed.TakenMAC, instances []seedbed.Instance, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,24 +45,24 @@ func (s *foreignMACs) note(node string, taken []seedbed.TakenMAC, instances []se
 	s.by[node] = by
 }
 
-// forget drops what is known of a node that is followed no more.
+// forget drops the MACs of a node that is no longer followed.
 func (s *foreignMACs) forget(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.by, node)
 }
 
-// MACTaken tells who uses a MAC on a node that is none of our instances: a
-// domain of somebody else's, or a neighbour. It is as of the last inventory, which
-// is a minute old at most; empty when nobody is known to.
+// MACTaken returns who uses a MAC on a node other than our instances: a foreign domain or a
+// neighbour. It is as of the last inventory, which is at most a minute old. It returns "" if no use
+// is known.
 func (e *Engine) MACTaken(node string, mac seedbed.MAC) (by string) {
 	e.foreign.mu.Lock()
 	defer e.foreign.mu.Unlock()
 	return e.foreign.by[node][mac]
 }
 
-// acceptNew records a request that makes an instance. A MAC that somebody else
-// uses on the node is refused with ErrExists, as one that an instance has.
+// acceptNew records a request that makes an instance. It refuses a foreign MAC on the node with
+// ErrExists, like the MAC of another instance.
 func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
 	if in.serving.MACTaken != nil {
 		for _, nic := range a.Instance.NICs {

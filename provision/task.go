@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// task is one job in the hands of this engine, for one epoch.
+// task is one job that this engine runs, for one epoch.
 type task struct {
 	engine *Engine
 	job    *seedbed.Job
@@ -19,37 +19,39 @@ type task struct {
 	lease  *leaseKeeper
 	slot   *slot
 	log    *slog.Logger
-	// stage is the stage in hand, and progress its percentage as last told.
+	// stage is the current stage, and progress its last reported percentage.
 	stage    string
 	progress int
-	// resumed is the stage that was in hand when the job was claimed; empty for a new job.
+	// resumed is the stage that was current when the job was claimed; empty for a new job.
 	resumed string
-	// state is the instance's once the stage in hand is done, in place of the plan's; empty leaves that.
+	// state is the instance's state after the current stage, instead of the plan's; empty uses the
+	// plan's.
 	state seedbed.InstanceState
-	// off is when the time is over that the guest has to shut down; zero before it was asked.
+	// off is when the guest's time to shut down ends; zero before it was asked.
 	off time.Time
 	// image is what an import found.
 	image *seedbed.ImageInfo
-	// images are what was made of an OVA.
+	// images are the images that were made of an OVA.
 	images []seedbed.ImageInfo
-	// resized is what the stage in hand has changed of the instance's size; nil leaves it.
+	// resized is what the current stage has changed of the instance's size; nil for nothing.
 	resized *seedbed.ResizeSpec
-	// flattened: the stage in hand has made the instance's volumes clones of no image.
+	// flattened is set if the current stage has made the instance's volumes independent of their
+	// image.
 	flattened bool
-	// script is the provisioning script in hand; nil before it was looked at.
+	// script is the job's provisioning script; nil before it was read.
 	script *scriptSide
-	// out is what the stage in hand has put out and is not written yet.
+	// out is the current stage's output that is not written yet.
 	out outputBuffer
 	// said are the events that are not written yet.
 	said eventBuffer
-	// settled is the node that effects on each pool are asked of, and nobody else is at
-	// them: other nodes may have another pool.
+	// settled maps each pool to the node that is asked for effects on it, after all other nodes
+	// have stopped working on the job there.
 	settled map[string]string
 	// made are the volumes that this task has made, by pool and name.
 	made map[string]seedbed.Disk
 }
 
-// work runs a claimed job until it ends, is lost, or the engine stops.
+// work runs a claimed job until the job ends or is lost, or the engine stops.
 func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
 	t := &task{
 		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, progress: job.Progress,
@@ -77,7 +79,7 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) 
 	}
 }
 
-// run takes the job to its end. An error means that it has none yet.
+// run takes the job to its end. An error means that the job has not ended.
 func (t *task) run() error {
 	if t.job.State == seedbed.JobUndoing {
 		return t.backward(t.lease.leased)
@@ -160,7 +162,7 @@ func (t *task) forward(ctx context.Context) error {
 	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: removes(t.job.Kind) || undefined(t.job)})
 }
 
-// limit is the time of one attempt of a stage.
+// limit returns the time limit of one attempt of a stage.
 func (t *task) limit(ctx context.Context, s stage) time.Duration {
 	if s.limit != nil {
 		return s.limit(ctx)
@@ -175,8 +177,8 @@ func (t *task) stageLimit(name string) time.Duration {
 	return 10 * time.Minute
 }
 
-// runStage runs one stage. What does not answer is tried again until the stage's
-// time is over; a removal, which has no way back, tries again after any error.
+// runStage runs one stage. It retries what does not answer until the stage's time is over. A
+// removal, which cannot be undone, retries after any error.
 func (t *task) runStage(ctx context.Context, s stage) error {
 	limit := t.limit(ctx, s)
 	for tries, wait := max(1, t.job.Attempts), t.engine.intervals.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.intervals.retryMax) {
@@ -195,7 +197,7 @@ func (t *task) runStage(ctx context.Context, s stage) error {
 
 func (t *task) step(ctx context.Context, s seedbed.Step) error {
 	if err := t.lease.check(ctx); err != nil && s.Done == "" {
-		return err // what is done is recorded even so; nothing new is begun
+		return err // what is done is still recorded; nothing new is begun
 	}
 	err := t.withEvents(func(events []seedbed.Event) error {
 		s.Events = events
@@ -210,7 +212,7 @@ func (t *task) step(ctx context.Context, s seedbed.Step) error {
 	return err
 }
 
-// cancelled tells whether someone asked for the job to be cancelled. ctx may have ended of that.
+// cancelled reports whether the job is to be cancelled, which may be why ctx has ended.
 func (t *task) cancelled(ctx context.Context) bool {
 	if errors.Is(context.Cause(ctx), errCancelled) {
 		return true
@@ -230,9 +232,8 @@ func (t *task) finish(ctx context.Context, out seedbed.Outcome) error {
 	return err
 }
 
-// write does one write for the job. It is not cut off by the end of ctx, since
-// a write whose outcome nobody knows is worse than one more write; the epoch
-// keeps it from harm.
+// write does one write for the job. The end of ctx does not interrupt it, because a write with an
+// unknown outcome is worse than one more write. The epoch prevents a write after the job was lost.
 func (t *task) write(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.call)
 	defer cancel()
@@ -246,8 +247,8 @@ func (t *task) write(ctx context.Context, do func(context.Context) error) error 
 	return &storeError{err}
 }
 
-// effect asks for one effect on the job's behalf, unless the lease is over. What
-// commands put out for it is the stage's output.
+// effect carries out one effect for the job, unless the lease has ended. The output of its commands
+// becomes the stage's output.
 func (t *task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
 	if err := t.lease.check(ctx); err != nil {
 		return err

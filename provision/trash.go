@@ -10,8 +10,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// removeVolumes takes the instance's volumes away: into the trash of pools that
-// keep one. It tries each, whatever happens to the others.
+// removeVolumes removes the instance's volumes, into the trash of pools that have one. It tries
+// every volume, even if some fail.
 func (t *task) removeVolumes(ctx context.Context) error {
 	inst, err := t.instance(ctx)
 	if err != nil {

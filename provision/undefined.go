@@ -7,14 +7,14 @@ import (
 	"seedbed"
 )
 
-// undefined tells whether a job makes the disks of a machine and no machine (PVC's
-// define_vm=False): they are released at the end, as nobody's, under PVC's names.
+// undefined reports whether a job makes only the disks of an instance (PVC's define_vm=False). At
+// the end they are released under PVC's names, and belong to no instance.
 func undefined(job *seedbed.Job) bool {
 	return scriptedBy(job).Undefined
 }
 
-// releaseStage lets the disks go. There is no way back from it: what was let go
-// may be another's by then.
+// releaseStage releases the disks. It cannot be undone: a released disk may already belong to
+// someone else.
 func (t *task) releaseStage() stage {
 	return stage{name: "release-volumes", run: t.releaseVolumes, final: true}
 }
@@ -24,7 +24,7 @@ func (t *task) undefinedPlan() []stage {
 	return []stage{t.definedPlan()[0], t.releaseStage()}
 }
 
-// undefinedScriptedPlan is scriptedPlan without one.
+// undefinedScriptedPlan is scriptedPlan without a domain.
 func (t *task) undefinedScriptedPlan() []stage {
 	var plan []stage
 	for _, s := range t.scriptedPlan() {
@@ -44,7 +44,7 @@ func (t *task) endUndefined(ctx context.Context) error {
 	return t.dropShown(ctx)
 }
 
-// nameDisks gives the volumes the names that PVC gives a machine's disks.
+// nameDisks gives the volumes the names that PVC gives the disks of a VM.
 func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
 	for i := range inst.Volumes {
 		if i < len(t.Disks) {

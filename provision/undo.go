@@ -10,9 +10,9 @@ import (
 	"seedbed"
 )
 
-// backward undoes every stage that has an intent, last first. It goes on past
-// errors, except of a stage that guards those before it, and then ends the job:
-// rolled back with nothing left, or incomplete with what is left in the journal.
+// backward undoes every stage that has an intent, last first. It continues after errors, except
+// those of a stage that guards the stages before it. It then ends the job: rolled back if nothing
+// is left, or incomplete with what is left in the journal.
 func (t *task) backward(ctx context.Context) error {
 	journal, err := t.engine.store.Stages(ctx, t.ref.ID)
 	if err != nil {
@@ -22,9 +22,9 @@ func (t *task) backward(ctx context.Context) error {
 		return t.abandon(err)
 	}
 	var left []string
-	kept := "" // why what follows is left as it is
+	kept := "" // why the remaining stages are left unchanged
 	for _, row := range slices.Backward(journal) {
-		if row.State == seedbed.StageOrphans { // by whoever had the job before
+		if row.State == seedbed.StageOrphans { // by the previous holder of the job
 			left = append(left, row.Name+": "+row.Error)
 			kept = cmp.Or(kept, t.guards(row.Name))
 		}
@@ -64,7 +64,7 @@ func (t *task) backward(ctx context.Context) error {
 	return t.finish(ctx, out)
 }
 
-// planned is the stage of that name in the job's plan.
+// planned returns the stage of that name in the job's plan.
 func (t *task) planned(name string) (s stage, ok bool) {
 	plan := t.engine.plan(t)
 	i := slices.IndexFunc(plan, func(s stage) bool { return s.name == name })
@@ -74,15 +74,15 @@ func (t *task) planned(name string) (s stage, ok bool) {
 	return plan[i], true
 }
 
-// guards is why the stages before that one stay when it could not be undone;
-// empty when they need not.
+// guards returns why the stages before that one must stay if it could not be undone; empty if they
+// need not.
 func (t *task) guards(name string) string {
 	s, _ := t.planned(name)
 	return s.guards
 }
 
-// revert undoes one stage. problem is what keeps it from being undone, and orphans
-// are what is left, as far as is known; err is why the job is left as it is.
+// revert undoes one stage. problem is what prevents that, and orphans are what is left, as far as
+// is known. err is why the job is left for a later attempt.
 func (t *task) revert(ctx context.Context, name string) (problem string, orphans []seedbed.Orphan, err error) {
 	s, _ := t.planned(name)
 	if s.undo == nil {
@@ -101,7 +101,7 @@ func (t *task) revert(ctx context.Context, name string) (problem string, orphans
 		return "", nil, err
 	case ctx.Err() != nil:
 		return "", nil, context.Cause(ctx)
-	case errors.Is(err, seedbed.ErrConflict) && s.guards == "": // what stands there is not ours, so nothing of ours is left
+	case errors.Is(err, seedbed.ErrConflict) && s.guards == "": // a foreign resource: nothing of ours is left
 		t.event("warn", 100, "left untouched: %s", err)
 		return "", nil, nil
 	}

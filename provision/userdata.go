@@ -12,18 +12,17 @@ import (
 	"seedbed"
 )
 
-// reportURL is where cloud-init phones home; the token is the last element.
+// reportURL is the address that cloud-init phones home to; the token is its last element.
 const reportURL = "http://169.254.169.254/seedbed/report/"
 
-// composeUserData makes what the guest is served: data itself, nil when it is
-// empty, or a document of several parts, where vendor-data goes with it or for
-// ReadyReport. Nothing of more than limit is served.
+// composeUserData makes what the guest is served: data itself, nil if it is empty, or a document of
+// several parts if it includes vendor-data or for ReadyReport. It refuses a result of more than
+// limit.
 //
-// cloud-init merges cloud-config parts in order, each by its own merge_how, by
-// default replacing top-level keys (cloudinit/handlers/cloud_config.py). So
-// vendor-data comes first, for the operator's to prevail, and ours last: it has
-// the single key phone_home, so it takes nothing from the operator's, whose
-// merge_how does not reach it.
+// cloud-init merges cloud-config parts in order, each by its own merge_how, by default replacing
+// top-level keys (cloudinit/handlers/cloud_config.py). So vendor-data comes first, because the
+// operator's part must prevail. Our part comes last: its only key is phone_home, so it replaces
+// nothing of the operator's, whose merge_how does not apply to it.
 func composeUserData(ready seedbed.Ready, data []byte, token string, limit seedbed.Bytes, vendor ...document) ([]byte, error) {
 	parts := append(slices.Clone(vendor), document{"user_data", data})
 	if ready == seedbed.ReadyReport {
@@ -32,16 +31,16 @@ func composeUserData(ready seedbed.Ready, data []byte, token string, limit seedb
 	return compose("user_data", limit, ready, parts)
 }
 
-// document is a part with its name for messages; it has none when it is ours.
+// document is a part with its name for messages. Our own part has no name.
 type document struct {
 	name string
 	body []byte
 }
 
-// compose is the only part that is not empty, or all that are as one document.
+// compose returns the only part that is not empty, or all such parts as one document.
 func compose(name string, limit seedbed.Bytes, ready seedbed.Ready, docs []document) ([]byte, error) {
 	docs = slices.DeleteFunc(docs, func(d document) bool { return len(d.body) == 0 })
-	for _, d := range docs { // before anything looks into them
+	for _, d := range docs { // before anything examines them
 		if len(d.body) > int(limit) {
 			return nil, tooLarge(name, len(d.body), limit)
 		}
@@ -80,8 +79,7 @@ func tooLarge(name string, size int, limit seedbed.Bytes) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "%s is %d bytes as it would be served: want at most %s", name, size, limit)
 }
 
-// checkKeys refuses an operator's cloud-config that would keep the guest from
-// reporting in.
+// checkKeys refuses an operator's cloud-config that would prevent the guest from reporting in.
 func checkKeys(name string, f format, data []byte) error {
 	if !f.config {
 		return nil
@@ -99,14 +97,14 @@ func checkKeys(name string, f format, data []byte) error {
 	return nil
 }
 
-// newReportToken draws the secret of one instance's report path: 32 hexadecimal digits.
+// newReportToken returns the secret of one instance's report path: 32 random hexadecimal digits.
 func newReportToken() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return hex.EncodeToString(b[:])
 }
 
-// reportPart has cloud-init post to us at the end of its first boot
+// reportPart returns the part that makes cloud-init post to us at the end of its first boot
 // (cloudinit/config/cc_phone_home.py); 10 tries are 3 s apart.
 func reportPart(token string) []byte {
 	return fmt.Appendf(nil, "#cloud-config\nphone_home:\n  url: %s%s\n  post: [instance_id, hostname, fqdn]\n  tries: 10\n", reportURL, token)
@@ -117,8 +115,8 @@ type part struct {
 	body []byte
 }
 
-// mixed makes a multipart/mixed MIME document (RFC 2046) with LF line ends, as cloud-init's
-// own make-mime does. It depends on the parts alone.
+// mixed makes a multipart/mixed MIME document (RFC 2046) with LF line ends, as cloud-init's own
+// make-mime does. The result depends only on the parts.
 func mixed(parts ...part) []byte {
 	sum := sha256.New()
 	for _, p := range parts {
@@ -136,8 +134,8 @@ func mixed(parts ...part) []byte {
 	return b.Bytes()
 }
 
-// encodePart leaves a body as it is when it is 7-bit text with LF line ends and
-// lines within RFC 5322's 998 characters; any other is base64 in lines of 76.
+// encodePart leaves a body unchanged if it is 7-bit text with LF line ends and lines within RFC
+// 5322's 998 characters. It encodes any other in base64 with lines of 76.
 func encodePart(body []byte) (encoding string, encoded []byte) {
 	clean, column := true, 0
 	for _, c := range body {

@@ -8,18 +8,18 @@ import (
 	"seedbed"
 )
 
-// format is one kind of user-data that cloud-init tells apart by how it starts.
+// format is one kind of user-data. cloud-init recognizes it by how it starts.
 type format struct {
 	prefix string
-	// mime is the content type of a part of that kind.
+	// mime is the content type of such a part.
 	mime string
-	// config tells that the document is, or becomes, cloud-config, whose
-	// top-level keys can collide with ours.
+	// config is set if the document is, or becomes, cloud-config, whose top-level keys can collide
+	// with ours.
 	config bool
 }
 
-// formats are those that can be a part of a multipart document, longest prefix
-// first as in cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP).
+// formats are those that can be a part of a multipart document, longest prefix first as in
+// cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP).
 var formats = []format{
 	{"#cloud-config-archive", "text/cloud-config-archive", true},
 	{"## template: jinja", "text/jinja2", true},
@@ -33,8 +33,9 @@ var formats = []format{
 
 const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, #part-handler, #cloud-config-archive or ## template: jinja; any bytes are served as they are where nothing is combined: with ready metadata or started, and without vendor-data in the user-data"
 
-// formatOf finds the format of an operator's document, which messages call name,
-// or says why it cannot be combined with another. Case and leading white space do not count, as in cloud-init.
+// formatOf returns the format of an operator's document, or says why it cannot be combined with
+// another. name is the document's name in messages. Case and leading white space do not matter, as
+// in cloud-init.
 func formatOf(name string, data []byte) (format, error) {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is gzip, which cannot be combined with another part: %s", name, combinable)
@@ -43,7 +44,7 @@ func formatOf(name string, data []byte) (format, error) {
 	if isMIME(head) {
 		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is a MIME document already, which cannot be combined with another part: %s", name, combinable)
 	}
-	if !bytes.HasPrefix(head, []byte("#cloud-config-jsonp")) { // a patch, for which #cloud-config would match
+	if !bytes.HasPrefix(head, []byte("#cloud-config-jsonp")) { // a patch, although the prefix #cloud-config would match
 		for _, f := range formats {
 			if bytes.HasPrefix(head, []byte(f.prefix)) {
 				return f, nil
@@ -57,7 +58,7 @@ func formatOf(name string, data []byte) (format, error) {
 	return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s %s, so it cannot be combined with another part: %s", name, what, combinable)
 }
 
-// isMIME tells whether head, in lower case, starts with mail headers.
+// isMIME reports whether head, in lower case, starts with mail headers.
 func isMIME(head []byte) bool {
 	for _, h := range []string{"mime-version:", "content-type:", "content-transfer-encoding:", "content-disposition:", "from ", "from:", "subject:"} {
 		if strings.HasPrefix(string(head[:min(len(head), 32)]), h) {

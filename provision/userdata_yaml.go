@@ -7,16 +7,16 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// The YAML parser takes time and stack with the square of length and depth, so
-// only a document within these bounds is parsed; any other is looked at by line.
+// The YAML parser takes time and stack in proportion to the square of length and depth. So only a
+// document within these limits is parsed; any other is searched line by line.
 const (
 	yamlMaxSize  = 32 << 10
 	yamlMaxDepth = 64
 )
 
-// setsKey tells whether a cloud-config document sets the top-level key. It is
-// lenient: a document that is no YAML is judged by its lines, since a template
-// becomes YAML later and cloud-init itself only warns of a broken one.
+// setsKey reports whether a cloud-config document sets the top-level key. It is lenient: it
+// searches the lines of a document that is not YAML, because a template becomes YAML later and
+// cloud-init itself only warns of a broken one.
 func setsKey(doc []byte, key string) bool {
 	if m, ok := parseYAML(doc).(*ast.MappingNode); ok {
 		_, found := lookup(m, key)
@@ -43,7 +43,7 @@ func archiveSetsKey(doc []byte, key string) bool {
 		}
 		s, ok := text(content)
 		if !ok {
-			return lineSets(doc, key, true) // an alias or a tag: too clever to follow
+			return lineSets(doc, key, true) // an alias or a tag, which this function does not resolve
 		}
 		if f, err := formatOf("", []byte(s)); kind == "" && err == nil {
 			kind = f.mime
@@ -74,7 +74,8 @@ func text(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// parseYAML gives the root of the first document; nil when it cannot or must not be parsed.
+// parseYAML returns the root of the first document; nil if the document cannot or must not be
+// parsed.
 func parseYAML(doc []byte) ast.Node {
 	if len(doc) > yamlMaxSize || yamlDepth(doc) > yamlMaxDepth {
 		return nil
@@ -86,7 +87,7 @@ func parseYAML(doc []byte) ast.Node {
 	return file.Docs[0].Body
 }
 
-// yamlDepth is at least how deep doc nests: brackets, and sequences on one line.
+// yamlDepth returns a lower bound of doc's nesting depth: brackets, and sequences on one line.
 func yamlDepth(doc []byte) int {
 	deepest, open := 0, 0
 	for line := range bytes.Lines(doc) {
@@ -105,7 +106,7 @@ func yamlDepth(doc []byte) int {
 	return deepest
 }
 
-// lineSets looks for a line that sets key, at the left margin or anywhere.
+// lineSets reports whether a line sets key, at the left margin or, if indented, anywhere.
 func lineSets(doc []byte, key string, indented bool) bool {
 	margin := "\"'{"
 	if indented {
@@ -126,7 +127,7 @@ func lineSets(doc []byte, key string, indented bool) bool {
 		}
 		rest = rest[i+len(key):]
 		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
-			rest = rest[end:] // the next line's margin is whole then
+			rest = rest[end:] // the next line's margin is then complete
 		} else {
 			return false
 		}

@@ -9,21 +9,21 @@ import (
 	"seedbed"
 )
 
-// Flatten accepts a request to make the volumes of the instance called name
-// independent of their image. Errors, as of all jobs on the volumes of an instance:
-// seedbed.ErrNotFound, ErrInUse with the holder while a job works on it,
-// ErrConflict for an instance that is neither running nor stopped.
+// Flatten accepts a request to make the volumes of the instance called name independent of their
+// image. Errors, as for all jobs on the volumes of an instance: seedbed.ErrNotFound, ErrInUse with
+// the holder while a job works on it, ErrConflict for an instance that is neither running nor
+// stopped.
 func (in *Intake) Flatten(ctx context.Context, name string) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobFlatten, name, nil)
 }
 
-// Snapshot accepts a request to take the snapshot called snapshot of the volumes
-// of the instance called name; ErrInvalid for a name that is not usable, else as Flatten.
+// Snapshot accepts a request to take the snapshot called snapshot of the volumes of the instance
+// called name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
 func (in *Intake) Snapshot(ctx context.Context, name, snapshot string) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobSnapshot, name, &seedbed.SnapshotJob{Name: snapshot})
 }
 
-// RemoveSnapshot accepts a request to remove it, as Snapshot.
+// RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
 func (in *Intake) RemoveSnapshot(ctx context.Context, name, snapshot string) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobSnapshotRemove, name, &seedbed.SnapshotJob{Name: snapshot})
 }
@@ -53,9 +53,9 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name stri
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
 }
 
-// RemoveImage accepts a request to remove the image called name, also one whose
-// import could not be undone. Errors: seedbed.ErrNotFound, ErrInUse while
-// profiles name it, volumes are clones of it or a job works on it.
+// RemoveImage accepts a request to remove the image called name, even if its import could not be
+// undone. Errors: seedbed.ErrNotFound, ErrInUse while profiles name it, volumes are clones of it or
+// a job works on it.
 func (in *Intake) RemoveImage(ctx context.Context, name string) (seedbed.Receipt, error) {
 	if err := seedbed.CheckName("image", name); err != nil {
 		return seedbed.Receipt{}, err
@@ -69,8 +69,8 @@ func (in *Intake) RemoveImage(ctx context.Context, name string) (seedbed.Receipt
 	})
 }
 
-// whereImage is the node that removes the image called name; empty for one that
-// is not there.
+// whereImage returns the node that removes the image called name; empty if the image does not
+// exist.
 func (in *Intake) whereImage(ctx context.Context, name string) (string, error) {
 	image, err := in.store.Image(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {

@@ -7,16 +7,17 @@ import (
 	"seedbed"
 )
 
-// domainWatch hands what the workers tell of domains to those who care.
+// domainWatch passes the workers' domain events to those that wait for them.
 type domainWatch struct {
 	mu      sync.Mutex
-	nodes   map[string]*nodeWatch // those that are followed
+	nodes   map[string]*nodeWatch // the followed nodes
 	waiting map[seedbed.InstanceID]map[chan struct{}]bool
-	// working are the instances with a job in hand; true where a look at the domain was left out for it.
+	// working are the instances with a current job. The value is true if a check of the domain was
+	// skipped because of the job.
 	working map[seedbed.InstanceID]bool
 }
 
-// nodeWatch is what is to be looked at on one node.
+// nodeWatch is what must be checked on one node.
 type nodeWatch struct {
 	name   string
 	events chan seedbed.InstanceID
@@ -31,7 +32,7 @@ func newDomainWatch() *domainWatch {
 	}
 }
 
-// open begins to take in what is told of a node's domains.
+// open begins to collect the events of a node's domains.
 func (w *domainWatch) open(node string) *nodeWatch {
 	n := &nodeWatch{name: node, events: make(chan seedbed.InstanceID, 256), resync: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -40,7 +41,7 @@ func (w *domainWatch) open(node string) *nodeWatch {
 	return n
 }
 
-// close ends that.
+// close stops collecting them.
 func (w *domainWatch) close(n *nodeWatch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +50,7 @@ func (w *domainWatch) close(n *nodeWatch) {
 	}
 }
 
-// listen gives a channel that is filled when the domain changes, until stop is called.
+// listen returns a channel that is filled when the domain changes, until stop is called.
 func (w *domainWatch) listen(id seedbed.InstanceID) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
@@ -68,7 +69,7 @@ func (w *domainWatch) listen(id seedbed.InstanceID) (changed <-chan struct{}, st
 	}
 }
 
-// tell takes one event of a node; it never blocks. With an empty ID all listeners look.
+// tell records one event of a node; it never blocks. An empty ID wakes all listeners.
 func (w *domainWatch) tell(node string, event seedbed.DomainEvent) {
 	w.mu.Lock()
 	for id, listeners := range w.waiting {
@@ -81,8 +82,8 @@ func (w *domainWatch) tell(node string, event seedbed.DomainEvent) {
 	n := w.nodes[node]
 	w.mu.Unlock()
 	switch {
-	case n == nil: // its next inventory tells
-	case event.Event == "defined" || event.Event == "undefined": // which does not tell whether it runs
+	case n == nil: // its next inventory finds the change
+	case event.Event == "defined" || event.Event == "undefined": // neither says whether the domain runs
 	case event.ID == "":
 		fill(n.resync)
 	default:
@@ -101,8 +102,8 @@ func fill(c chan struct{}) {
 	}
 }
 
-// busy notes that a job of the instance is in hand, or has ended: then its
-// domain is looked at if that was left out meanwhile.
+// busy notes that a job of the instance has begun or ended. When it ends, the domain is checked if
+// a check was skipped during the job.
 func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	if id == "" {
 		return
@@ -110,7 +111,7 @@ func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	w.mu.Lock()
 	due := w.working[id] && !is
 	if is {
-		if _, known := w.working[id]; !known { // what is due stays so
+		if _, known := w.working[id]; !known { // a check that is due stays due
 			w.working[id] = false
 		}
 	} else {
@@ -122,8 +123,8 @@ func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	}
 }
 
-// leavesOut tells whether a look at the instance's domain is left out for its job,
-// after which it is made.
+// leavesOut reports whether the check of the instance's domain is skipped because of a job. The
+// check is then made after the job.
 func (w *domainWatch) leavesOut(id seedbed.InstanceID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,8 +135,8 @@ func (w *domainWatch) leavesOut(id seedbed.InstanceID) bool {
 	return busy
 }
 
-// follow keeps watch over the domains of every node until ctx ends, also of
-// those that come and no longer of those that go.
+// follow watches the domains of every node until ctx ends, including nodes that are added and no
+// longer those that are removed.
 func (e *Engine) follow(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -10,9 +10,9 @@ import (
 	"seedbed/provision/effects"
 )
 
-// followNode keeps the states of a node's instances as its domains are, until
-// ctx ends. Several control hosts may do so for the same node: each looks at the
-// domain itself, and the store leaves an instance alone that a job works on.
+// followNode keeps the recorded states of a node's instances equal to those of its domains, until
+// ctx ends. Several control hosts may do so for the same node: each examines the domain itself, and
+// the store does not change an instance that a job works on.
 func (e *Engine) followNode(ctx context.Context, node string) {
 	n := e.domains.open(node)
 	defer e.domains.close(n)
@@ -52,7 +52,7 @@ func (e *Engine) watch(ctx context.Context, node string) {
 		if time.Since(began) > e.intervals.retryMax {
 			wait = e.intervals.retryMin
 		}
-		if wait == e.intervals.retryMin { // once, not at every try
+		if wait == e.intervals.retryMin { // only at the first try
 			e.log.Warn("domain events interrupted", "node", node, "err", err)
 		}
 		sleep(ctx, wait)
@@ -60,8 +60,8 @@ func (e *Engine) watch(ctx context.Context, node string) {
 	}
 }
 
-// keepState looks at one domain. That it is gone is the cleanup's business, and
-// one of an instance of another node says nothing of it.
+// keepState checks one domain. A missing domain is left to the cleanup, and a domain of an instance
+// of another node says nothing about that instance.
 func (e *Engine) keepState(ctx context.Context, node string, id seedbed.InstanceID) error {
 	ctx, cancel := context.WithTimeout(ctx, e.intervals.call)
 	defer cancel()
@@ -85,7 +85,7 @@ func (e *Engine) keepState(ctx context.Context, node string, id seedbed.Instance
 	return e.setState(ctx, info)
 }
 
-// resync looks at every domain of the node.
+// resync checks every domain of the node.
 func (e *Engine) resync(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.intervals.call)
 	defer cancel()
@@ -115,16 +115,16 @@ func (e *Engine) resync(ctx context.Context, node string) error {
 	return nil
 }
 
-// instanceCache is the instances as they were read last, for the resyncs of all nodes, which
-// come at the same time. That it may be older than an inventory does no harm: the
-// store looks again before it changes anything.
+// instanceCache holds the instances that were read last, for the resyncs of all nodes, which come
+// at the same time. It may be older than an inventory, because the store checks again before it
+// changes anything.
 type instanceCache struct {
 	mu  sync.Mutex
 	at  time.Time
 	all []seedbed.Instance
 }
 
-// read is the instances as they were that long ago, or later.
+// read returns the instances, which were read at most age ago.
 func (r *instanceCache) read(ctx context.Context, store Catalogue, age time.Duration) ([]seedbed.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,8 +139,8 @@ func (r *instanceCache) read(ctx context.Context, store Catalogue, age time.Dura
 	return r.all, nil
 }
 
-// setState changes a running instance to stopped or back. Any other state, and
-// an instance whose job is in hand, is the job's business.
+// setState changes a running instance to stopped or back. Any other state, and an instance with a
+// current job, is left to the job.
 func (e *Engine) setState(ctx context.Context, info seedbed.DomainInfo) error {
 	from, to := turn(info.State)
 	if e.domains.leavesOut(info.ID) {
@@ -156,7 +156,7 @@ func (e *Engine) setState(ctx context.Context, info seedbed.DomainInfo) error {
 	return err
 }
 
-// turn is the change of an instance whose domain is in that state.
+// turn returns the change of state of an instance whose domain is in state s.
 func turn(s seedbed.DomainState) (from, to seedbed.InstanceState) {
 	if s == seedbed.DomainOff || s == seedbed.DomainCrashed {
 		return seedbed.InstanceRunning, seedbed.InstanceStopped

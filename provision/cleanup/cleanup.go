@@ -11,14 +11,14 @@ import (
 	"seedbed"
 )
 
-// Presence notes which domains are missing, and takes addresses back.
+// Presence records which domains are missing, and releases addresses.
 type Presence interface {
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
 	NotePresence(ctx context.Context, node string, present []seedbed.InstanceID, at time.Time) error
-	// StaleMappings are the instances whose domain was missed at cutoff or before,
-	// that are not held and that no job works on.
+	// StaleMappings returns the instances whose domain was first missed at cutoff or before, that
+	// are not held and that no job works on.
 	StaleMappings(ctx context.Context, cutoff time.Time) ([]seedbed.Instance, error)
-	// DropMapping checks that again and takes the addresses back; it tells whether it did.
+	// DropMapping checks that again and releases the addresses. It reports whether it did.
 	DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (bool, error)
 }
 
@@ -28,8 +28,8 @@ type Leases interface {
 	DropLeases(ctx context.Context, now time.Time) (int, error)
 }
 
-// Records are kept only for a while: deliveries, access records, changes made through the
-// API, and the output of jobs.
+// Records are kept only for a while: deliveries, access records, changes made through the API, and
+// the output of jobs.
 type Records interface {
 	CountDeliveries(ctx context.Context, before time.Time) (int, error)
 	DropDeliveries(ctx context.Context, before time.Time) (int, error)
@@ -41,15 +41,15 @@ type Records interface {
 	DropOutput(ctx context.Context, before time.Time) (int, error)
 }
 
-// Notices are what the endpoints of the installation were told, and are told.
+// Notices are the events for the endpoints of the installation, both delivered and new ones.
 type Notices interface {
 	CountOutgoing(ctx context.Context, before time.Time) (int, error)
 	DropOutgoing(ctx context.Context, before time.Time) (int, error)
-	// CleanupFinished tells how many things each task took away.
+	// CleanupFinished records how many things each task removed.
 	CleanupFinished(ctx context.Context, taken map[string]int) error
 }
 
-// Store is everything that the cleanup asks of the database.
+// Store is the part of the database that the cleanup uses.
 type Store interface {
 	Presence
 	Leases
@@ -58,25 +58,26 @@ type Store interface {
 	Leftovers
 }
 
-// Inventories say what there is on the nodes.
+// Inventories returns what exists on the nodes.
 type Inventories interface {
-	// Nodes are the hypervisors by name.
+	// Nodes returns the nodes by name.
 	Nodes() []seedbed.Node
 	Inventory(ctx context.Context, node string) (seedbed.Inventory, error)
 }
 
-// Config is how the cleanup works. A zero duration takes the default that is named.
+// Config configures the cleanup. A zero duration takes the default that its comment names.
 type Config struct {
-	// Grace is how long a domain must have been missed before its addresses are
-	// taken back, and something been left behind before that is undone. Default 10 min.
+	// Grace is how long a domain must have been missing before its addresses are released, and how
+	// long something must have been left behind before it is undone. Default 10 min.
 	Grace time.Duration
-	// Deliveries and Access are how long webhook deliveries, in and out, and guest events are kept. Default 7 days.
+	// Deliveries and Access are how long webhook deliveries, in and out, and guest events are kept.
+	// Default 7 days.
 	Deliveries, Access time.Duration
-	// Output is how long what a job has put out is kept after its end. Default 30 days.
+	// Output is how long a job's output is kept after the job's end. Default 30 days.
 	Output time.Duration
-	// Audit is how long the record of what was changed is kept. Default a year.
+	// Audit is how long the record of changes is kept. Default one year.
 	Audit time.Duration
-	// Trash is purged of what is over; nil leaves it.
+	// Trash is where items whose time is over are purged; nil purges nothing.
 	Trash TrashBin
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -85,30 +86,31 @@ type Config struct {
 
 // Options change one run.
 type Options struct {
-	// DryRun reports what would go and writes nothing.
+	// DryRun reports what would be removed and writes nothing.
 	DryRun bool
-	// Force goes on although more than half of at least 4 instances are missing at once.
+	// Force continues although more than half of at least 4 instances are missing at once.
 	Force bool
 }
 
-// Report is what one run of the cleanup did, or with DryRun would do.
+// Report is what one run of the cleanup did or, with DryRun, would do.
 type Report = seedbed.CleanupReport
 
-// Item is one thing that the cleanup took away.
+// Item is one thing that the cleanup removed.
 type Item = seedbed.CleanupItem
 
-// Cleaner is the task "mappings": it takes back addresses whose domain is gone,
-// expired leases and old records, and has jobs undone to their end. Besides Seedbed's
+// Cleaner is the task "mappings". It releases addresses whose domain is gone, removes expired
+// leases and old records, and has unfinished undos of jobs repeated. Apart from Seedbed's
 // bookkeeping it deletes only what has been in a pool's trash for its time.
 type Cleaner struct {
 	cfg   Config
 	store Store
 	hosts Inventories
-	// running keeps runs apart: what one has noted the next relies on.
+	// running allows only one run at a time, because each relies on what the previous one has
+	// recorded.
 	running sync.Mutex
 }
 
-// inventoryTimeout bounds each of the questions that the cleanup asks a worker.
+// inventoryTimeout limits each question that the cleanup asks a worker.
 const inventoryTimeout = time.Minute
 
 // New makes a cleaner.
@@ -132,10 +134,9 @@ func New(cfg Config, store Store, hosts Inventories) *Cleaner {
 	return &Cleaner{cfg: cfg, store: store, hosts: hosts}
 }
 
-// Run cleans up once. A node without a complete inventory, or with one that looks
-// wrong, is passed over with all that is on it, and the report says why; without any
-// other it does nothing at all. An error is a failure of the store, after which a
-// part may have been done.
+// Run cleans up once. A node whose inventory is incomplete or looks wrong is skipped with
+// everything on it, and the report says why; if no node is left, Run does nothing. An error is a
+// failure of the store, after which a part may have been done.
 func (c *Cleaner) Run(ctx context.Context, opt Options) (Report, error) {
 	c.running.Lock()
 	defer c.running.Unlock()

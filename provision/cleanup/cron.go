@@ -13,20 +13,20 @@ import (
 
 // Slots hands out each slot of a schedule once per installation.
 type Slots interface {
-	// CronSlot is true for the first caller that asks for the slot.
+	// CronSlot returns true for the first caller that asks for the slot.
 	CronSlot(ctx context.Context, task string, slot time.Time) (bool, error)
 }
 
-// Leadership lets one member of the installation at a time do something.
+// Leadership lets only one member of the installation at a time do something.
 type Leadership interface {
-	// Lead waits until this member leads role and runs do, whose context ends
-	// before another member may lead; then it starts over. It returns what do
-	// returns by itself, and nil once ctx has ended.
+	// Lead waits until this member leads role and runs do, whose context ends before another member
+	// may lead; then it starts over. It returns what do returns by itself, and nil once ctx has
+	// ended.
 	Lead(ctx context.Context, role string, do func(ctx context.Context) error) error
 }
 
-// Cron runs a cleaner by schedule, on the member that leads. Leadership saves
-// the others the work; that a slot is run once is for Slots to see to.
+// Cron runs a cleaner on a schedule, on the leading member. Leadership saves the others the work;
+// Slots makes sure that a slot is run only once.
 type Cron struct {
 	schedule cron.Schedule
 	slots    Slots
@@ -36,17 +36,16 @@ type Cron struct {
 }
 
 const (
-	// cronTask is the name under which slots are taken.
+	// cronTask is the task name for which slots are taken.
 	cronTask = "mappings"
-	// cronRole is what the member leads that runs the schedule.
+	// cronRole is the role whose leader runs the schedule.
 	cronRole = "cron"
-	// cronBack is how far back a missed slot is looked for.
+	// cronBack is how far back Cron looks for a missed slot.
 	cronBack = 24 * time.Hour
 )
 
-// NewCron makes a Cron that runs cleaner at spec: five fields of cron(5) in UTC,
-// or one of robfig/cron's descriptors such as "@hourly". A wrong spec gives
-// seedbed.ErrInvalid.
+// NewCron makes a Cron that runs cleaner at spec: five fields of cron(5) in UTC, or one of
+// robfig/cron's descriptors such as "@hourly". For a wrong spec it returns seedbed.ErrInvalid.
 func NewCron(spec string, slots Slots, lead Leadership, cleaner *Cleaner) (*Cron, error) {
 	schedule, err := cron.ParseStandard(spec)
 	if err != nil {
@@ -55,18 +54,17 @@ func NewCron(spec string, slots Slots, lead Leadership, cleaner *Cleaner) (*Cron
 	return &Cron{schedule: schedule, slots: slots, lead: lead, cleaner: cleaner, log: cleaner.cfg.Log}, nil
 }
 
-// Run waits for slot after slot until ctx ends, and returns nil then. Of the
-// slots that pass while nobody leads, the machine sleeps or a run lasts, the
-// last one is made up for.
+// Run waits for slot after slot until ctx ends, and then returns nil. If slots pass while there is
+// no leader, while the computer sleeps or during a run, only the last of them is made up for.
 func (c *Cron) Run(ctx context.Context) error {
-	done := time.Now().UTC() // every slot up to here is not ours to run
+	done := time.Now().UTC() // slots up to here are not run
 	return c.lead.Lead(ctx, cronRole, func(ctx context.Context) error {
 		done = c.follow(ctx, done)
 		return nil
 	})
 }
 
-// follow runs the slots after done until ctx ends, and gives the last that it took up.
+// follow runs the slots after done until ctx ends, and returns the last one that it took up.
 func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
 	for ctx.Err() == nil {
 		slot := c.next(done, time.Now().UTC())
@@ -76,11 +74,11 @@ func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
 			return done
 		}
 		for left := time.Until(slot); left > 0; left = time.Until(slot) {
-			if sleep(ctx, min(left, time.Minute)); ctx.Err() != nil { // in short pieces, since the clock may be set
+			if sleep(ctx, min(left, time.Minute)); ctx.Err() != nil { // in short pieces, because the clock may be set
 				return done
 			}
 		}
-		if ctx.Err() != nil { // the leader's context asks the clock, so this also holds after a pause
+		if ctx.Err() != nil { // the leader's context compares with the clock, so this also holds after a pause
 			return done
 		}
 		if err := c.run(ctx, slot); err != nil && ctx.Err() == nil {
@@ -93,8 +91,8 @@ func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
 	return done
 }
 
-// next is the slot to run after done: the last that has passed by now, else
-// the first that is to come.
+// next returns the slot to run after done: the last one that has passed by now or, if none has, the
+// first future one.
 func (c *Cron) next(done, now time.Time) time.Time {
 	if done.After(now) { // the clock was set back
 		done = now

@@ -10,22 +10,22 @@ import (
 	"seedbed"
 )
 
-// inventory is what a run of the cleanup relies on.
+// inventory is the data that a run of the cleanup relies on.
 type inventory struct {
-	// nodes are those that can be relied on, by name.
+	// nodes are the nodes with a reliable inventory, by name.
 	nodes []string
-	// present are the domains of all inventories that are complete, whatever node
-	// they are on: one that was moved by hand is not gone.
+	// present are the domains of all complete inventories, whatever node they are on: a domain that
+	// was moved by hand is not missing.
 	present []seedbed.InstanceID
-	// due is what is in the trash and whose time is over.
+	// due are the items in the trash whose time is over.
 	due []seedbed.TrashItem
-	// strays carry our tag and are of nothing that is known.
+	// strays carry Seedbed's tag but belong to nothing in the database.
 	strays []seedbed.Orphan
-	// skipped is why the other nodes cannot be relied on.
+	// skipped says why the other nodes' inventories are not reliable.
 	skipped []string
 }
 
-// takeInventory takes the inventories of all nodes, and what is in their trash.
+// takeInventory takes the inventories of all nodes and of their trash.
 func (c *Cleaner) takeInventory(ctx context.Context, now time.Time, force bool) (inventory, error) {
 	var s inventory
 	nodes := c.hosts.Nodes()
@@ -76,7 +76,7 @@ func (c *Cleaner) takeInventory(ctx context.Context, now time.Time, force bool) 
 		}
 		s.nodes = append(s.nodes, n.Name)
 		s.strays = append(s.strays, known.strays(inventories[i], n.Name)...)
-		for _, item := range due { // of a pool that nodes share each names the same
+		for _, item := range due { // every node that shares a pool lists its items
 			if !slices.ContainsFunc(s.due, func(d seedbed.TrashItem) bool {
 				return d.Pool == item.Pool && d.ID == item.ID && d.Node == item.Node
 			}) {
@@ -88,7 +88,8 @@ func (c *Cleaner) takeInventory(ctx context.Context, now time.Time, force bool) 
 	return s, ctx.Err()
 }
 
-// inventories asks all nodes at the same time; a problem is why one cannot be relied on.
+// inventories asks all nodes at the same time. A problem says why a node's inventory is not
+// reliable.
 func (c *Cleaner) inventories(ctx context.Context, nodes []seedbed.Node) (all []seedbed.Inventory, problems []string) {
 	all, problems = make([]seedbed.Inventory, len(nodes)), make([]string, len(nodes))
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
@@ -110,7 +111,7 @@ func (c *Cleaner) inventories(ctx context.Context, nodes []seedbed.Node) (all []
 	return all, problems
 }
 
-// ofIt limits what is said of one of several nodes.
+// ofIt returns words that limit a message to one of several nodes.
 func ofIt(nodes []seedbed.Node) string {
 	if len(nodes) > 1 {
 		return " of what is there"
@@ -118,7 +119,7 @@ func ofIt(nodes []seedbed.Node) string {
 	return ""
 }
 
-// wrongLibvirt is why a node's inventory looks wrong; empty when it does not.
+// wrongLibvirt returns why a node's inventory looks wrong; empty if it does not.
 func wrongLibvirt(node string, instances []seedbed.Instance, there map[seedbed.InstanceID]bool) string {
 	expected, missing := 0, 0
 	for _, inst := range instances {

@@ -11,34 +11,36 @@ import (
 	"seedbed"
 )
 
-// Leftovers are what jobs that were undone have left behind.
+// Leftovers are what undone jobs have left behind.
 type Leftovers interface {
-	// Orphans are all of it, that of one job in a row.
+	// Orphans returns all of them; those of one job are consecutive.
 	Orphans(ctx context.Context) ([]seedbed.Orphan, error)
-	// UndoAgain has a job undone once more, of which something is left. Errors:
-	// ErrConflict, ErrNotFound or ErrInUse when that would touch what is another's.
+	// UndoAgain has a job that left something behind undone again. Errors: ErrConflict, ErrNotFound
+	// or ErrInUse if that would touch what belongs to another owner.
 	UndoAgain(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
-	// NoteStrays records all that nodes have that carries our tag and is of nothing that is known.
+	// NoteStrays records everything on the nodes that carries Seedbed's tag but belongs to nothing
+	// in the database.
 	NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error
 	Images(ctx context.Context) ([]seedbed.Image, error)
 }
 
 const (
-	// orphanTries is how often the cleanup has a job undone; what is left then is for people.
+	// orphanTries is how often the cleanup has a job undone. What is then still left needs an
+	// operator.
 	orphanTries = 20
-	// orphanWait is the longest that it waits for the next time.
+	// orphanWait is the longest wait before the next try.
 	orphanWait = 24 * time.Hour
 )
 
-// orphans are the chores of what jobs have left behind. Each is undone by its own
-// job, as the engine undoes any: what is not the job's is not touched. The wait
-// for that is Grace, and twice as long each time.
+// orphans returns the chores for what jobs have left behind. Each job is undone again by the
+// engine, like any other, so nothing that is not the job's is touched. The first wait is Grace, and
+// each further one is twice as long.
 func (c *Cleaner) orphans(ctx context.Context, now time.Time, s inventory) (todo []chore, err error) {
 	all, err := c.store.Orphans(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list what jobs have left behind: %w", err)
 	}
-	var jobs []seedbed.JobID // in their order; what one has left need not be in a row
+	var jobs []seedbed.JobID // in order; the leftovers of one job may not be consecutive
 	byJob := map[seedbed.JobID][]seedbed.Orphan{}
 	for _, o := range all {
 		if byJob[o.Job] == nil {
@@ -79,16 +81,16 @@ func (c *Cleaner) orphans(ctx context.Context, now time.Time, s inventory) (todo
 	return todo, nil
 }
 
-// undoneAlone tells whether what is left may be taken away without anybody
-// asking: it was made by its job and never was in use. The undo of other
-// jobs brings something back, which may have changed since.
+// undoneAlone reports whether leftovers may be removed without an operator's request: the job made
+// them and they never were in use. The undo of other jobs restores something, which may have
+// changed since.
 func undoneAlone(left []seedbed.Orphan) bool {
 	return !slices.ContainsFunc(left, func(o seedbed.Orphan) bool {
 		return !o.Of.Makes() && o.Of != seedbed.JobSnapshot && (o.Of != seedbed.JobRebuild || o.Kind != seedbed.OrphanVolume)
 	})
 }
 
-// named lists what is left, as people read it.
+// named lists leftovers for people to read.
 func named(left []seedbed.Orphan) string {
 	var all []string
 	for _, o := range left {

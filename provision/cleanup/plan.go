@@ -10,16 +10,16 @@ import (
 	"seedbed"
 )
 
-// chore is an item with what it takes to do it; done is false when there turned
-// out to be nothing to do.
+// chore is an item with the function that does it. done is false if there was nothing to do after
+// all.
 type chore struct {
 	Item
 	apply func(context.Context) (done bool, err error)
 }
 
-// plan lists everything that is due at now, before any of it is done: so a dry
-// run and a real one report the same. A domain that was missed for the first
-// time now cannot be due, since Grace is above zero.
+// plan lists everything that is due at now before any of it is done, so that a dry run and a real
+// one report the same. A domain that is missed for the first time now cannot be due, because Grace
+// is above zero.
 func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore, error) {
 	var todo []chore
 	cutoff := now.Add(-c.cfg.Grace)
@@ -28,8 +28,8 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 		return nil, fmt.Errorf("list stale mappings: %w", err)
 	}
 	for _, inst := range stale {
-		// An instance of a node that was passed over keeps what it has, also when it was
-		// missed before; one may be back again, which a dry run has not noted.
+		// An instance of a skipped node keeps its addresses, even if its domain was missed before.
+		// A domain may also be present again, which a dry run has not recorded.
 		if !slices.Contains(s.nodes, inst.Node) || slices.Contains(s.present, inst.ID) {
 			continue
 		}
@@ -49,7 +49,7 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 				Detail: fmt.Sprintf("%s, expired %s", l.Addr, l.Until.UTC().Format(time.RFC3339))},
 			func(ctx context.Context) (bool, error) {
 				if i > 0 {
-					return true, nil // the first one's call took them all
+					return true, nil // the first item's call removed them all
 				}
 				_, err := c.store.DropLeases(ctx, now)
 				return true, err

@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// known is what tells whether something that carries our tag is of anything.
+// known decides whether something that carries Seedbed's tag belongs to anything in the database.
 type known struct {
 	instances map[seedbed.InstanceID]bool
 	images    map[string]bool
@@ -23,9 +23,9 @@ func knownOf(instances []seedbed.Instance, images []seedbed.Image) known {
 	return k
 }
 
-// strays are what an inventory has that is of nothing that is known. They are told
-// and never touched: whoever has lost the database has not lost the machines. What came back
-// from the trash is of no instance on purpose.
+// strays returns what an inventory has that belongs to nothing in the database. Strays are only
+// reported, never deleted, because a lost database does not mean that the instances are lost. A
+// volume restored from the trash belongs to no instance on purpose.
 func (k known) strays(inv seedbed.Inventory, node string) (all []seedbed.Orphan) {
 	for _, d := range inv.Domains {
 		if !k.instances[d.ID] {
@@ -45,7 +45,7 @@ func (k known) strays(inv seedbed.Inventory, node string) (all []seedbed.Orphan)
 	return all
 }
 
-// onceInPools leaves out of strays what another node has told of already, since they share the pool.
+// onceInPools removes strays that another node has already reported because it shares the pool.
 func onceInPools(all []seedbed.Orphan) []seedbed.Orphan {
 	seen := map[seedbed.Orphan]bool{}
 	return slices.DeleteFunc(all, func(o seedbed.Orphan) bool {

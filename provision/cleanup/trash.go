@@ -8,16 +8,17 @@ import (
 	"seedbed"
 )
 
-// TrashBin is what was removed and is still there.
+// TrashBin holds removed volumes that can still be restored.
 type TrashBin interface {
-	// Trash is everything that is in a node's trash or came back from it, or an error:
-	// never a part of it. What is in a pool that nodes share names no node.
+	// Trash returns everything that is in a node's trash or was restored from it, or an error:
+	// never a part of it. An item of a pool that nodes share names no node.
 	Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error)
-	// PurgeVolume removes an item for good; seedbed.ErrInUse when its time is not over, unless early.
+	// PurgeVolume removes an item for good; seedbed.ErrInUse if its time is not over, unless early.
 	PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error
 }
 
-// overdue lists what is in a node's trash and whose time is over, or says why it cannot be relied on.
+// overdue lists the items in a node's trash whose time is over, or says why the list is not
+// reliable.
 func (c *Cleaner) overdue(ctx context.Context, node string, now time.Time) (due []seedbed.TrashItem, refused string) {
 	if c.cfg.Trash == nil {
 		return nil, ""
@@ -36,12 +37,12 @@ func (c *Cleaner) overdue(ctx context.Context, node string, now time.Time) (due 
 	return due, ""
 }
 
-// purgeTime is how long one item may take, since large volumes go slowly where
-// they are in Ceph, and how long a run goes on to begin with another one.
+// purgeTime is how long one item may take, because purging a large volume in Ceph is slow. A run
+// that has lasted that long purges no further item.
 const purgeTime = 10 * time.Minute
 
-// purge is the chore of one item of the trash. One that was taken out meanwhile,
-// whose volume is in use, or that has to wait until the others are gone, is left for another run.
+// purge returns the chore for one item of the trash. An item that was taken out in the meantime,
+// whose volume is in use, or that must wait until others are purged, is left for another run.
 func (c *Cleaner) purge(item seedbed.TrashItem, began time.Time) chore {
 	return chore{
 		Item{Task: "trash", Action: "purge", Subject: item.Name,

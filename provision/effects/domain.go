@@ -7,7 +7,7 @@ var (
 	DefineDomain   = Order[seedbed.DomainSpec]{"define-domain"}
 	UndefineDomain = Order[DomainRef]{"undefine-domain"}
 	StartDomain    = Order[DomainRef]{"start-domain"}
-	// ShutdownDomain asks the guest to shut down, and does not wait until it has.
+	// ShutdownDomain asks the guest to shut down. It does not wait until the guest has.
 	ShutdownDomain = Order[DomainRef]{"shutdown-domain"}
 	DestroyDomain  = Order[DomainRef]{"destroy-domain"}
 	ResizeDomain   = Order[DomainSize]{"resize-domain"}
@@ -15,13 +15,13 @@ var (
 	ReleaseDomain  = Order[seedbed.DomainAdoption]{"release-domain"}
 
 	DomainState = Query[DomainRef, seedbed.DomainInfo]{"domain-state"}
-	// Console is the end of a domain's console, 1 byte to 16 MiB.
+	// Console returns the end of a domain's console, 1 byte to 16 MiB.
 	Console = Query[ConsoleTail, []byte]{"console"}
 	// Watch sends every change of a domain. The first event is always a resync.
 	Watch = Stream{"watch"}
 	// ForeignDomains lists the domains that do not carry Seedbed's tag.
 	ForeignDomains = Query[None, []seedbed.ForeignDomain]{"foreign-domains"}
-	// ForeignDomain is one of them, with the pools that can take its disks.
+	// ForeignDomain returns one of them, with the pools that can take its disks.
 	ForeignDomain = Query[DomainName, seedbed.ForeignDomain]{"foreign-domain"}
 )
 
@@ -30,17 +30,17 @@ type (
 	DomainRef struct {
 		ID seedbed.InstanceID `json:"id"`
 	}
-	// DomainName names a domain that may be of no instance.
+	// DomainName names a domain that may not belong to an instance.
 	DomainName struct {
 		Name string `json:"name"`
 	}
-	// DomainSize is the size that a domain is to have; what is zero stays as it is.
+	// DomainSize is the size that a domain is to have; zero leaves a value unchanged.
 	DomainSize struct {
 		ID     seedbed.InstanceID `json:"id"`
 		VCPUs  int                `json:"vcpus,omitempty"`
 		Memory seedbed.Bytes      `json:"memory,omitempty"`
 	}
-	// ConsoleTail is how much of the end of a domain's console is wanted.
+	// ConsoleTail asks for the end of a domain's console.
 	ConsoleTail struct {
 		ID   seedbed.InstanceID `json:"id"`
 		Tail seedbed.Bytes      `json:"tail"`

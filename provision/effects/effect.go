@@ -8,60 +8,60 @@ import (
 	"seedbed"
 )
 
-// Worker carries out effects on one node. A fleet's client does it over the wire.
+// Worker carries out effects on one node. A fleet's client does so over the wire.
 //
-// Do returns the result of a call as JSON; Effect, Order, Query and Stream encode its
-// arguments and decode its result. Besides the errors of the effect itself there are
-// ErrUnavailable when the worker does not answer, stops, or is gone in the middle of
-// the call, or when the deadline passes (which is context.DeadlineExceeded too), and
-// ErrStale when the call's epoch is not its job's newest.
+// Do returns the result of a call as JSON; Effect, Order, Query and Stream encode its arguments and
+// decode its result. In addition to the errors of the effect itself it returns ErrUnavailable if
+// the worker does not answer, stops, or is lost during the call, or if the deadline passes (the
+// error is then context.DeadlineExceeded, too), and ErrStale if the call's epoch is not its job's
+// newest.
 type Worker interface {
 	Do(ctx context.Context, x Exchange) (json.RawMessage, error)
-	// Supersede ends what the worker does for the call's job, and has it refuse what
-	// comes under an earlier epoch from then on. It returns when all has ended.
+	// Supersede ends what the worker does for the call's job. From then on the worker refuses
+	// earlier epochs of the job. Supersede returns when everything has ended.
 	Supersede(ctx context.Context, call seedbed.Call) error
 }
 
-// Exchange is one call of an effect, as it is handed to a Worker.
+// Exchange is one call of an effect, as a Worker receives it.
 type Exchange struct {
 	// Effect is the name of the effect.
 	Effect string
-	// Call is the job's call; it is zero for what is not done for a job.
+	// Call identifies the job's call; it is zero for a call that is not made for a job.
 	Call seedbed.Call
 	// Args are the arguments, which are sent as JSON; nil sends none.
 	Args any
-	// Endless is set for a call that runs until its context ends: then it always returns an error.
+	// Endless is set for a call that runs until its context ends. Such a call always returns an
+	// error.
 	Endless bool
 	Listener
 }
 
-// Listener is told what happens during a call. Each function may be nil. They are
-// called from one goroutine at a time, and never after the call has returned.
+// Listener receives what happens during a call. Each function may be nil. They are called from one
+// goroutine at a time, and never after the call has returned.
 type Listener struct {
-	// Progress gets the latest progress; earlier ones may be left out.
+	// Progress gets the latest progress; earlier progress may be skipped.
 	Progress func(seedbed.Progress)
 	// Event gets the changes of domains.
 	Event func(seedbed.DomainEvent)
-	// Output gets each line that commands and scripts print. When it is nil, the lines
-	// go to the sink of the context, if that has one.
+	// Output gets each line that commands and scripts print. If it is nil, the lines go to the
+	// context's sink, if any.
 	Output func(seedbed.OutputLine)
 }
 
 // Option sets one of a call's listeners.
 type Option func(*Listener)
 
-// OnProgress has f called with the progress of the call. f may be nil.
+// OnProgress makes the call report its progress to f. f may be nil.
 func OnProgress(f func(seedbed.Progress)) Option { return func(l *Listener) { l.Progress = f } }
 
-// OnOutput has f called for each line that the call prints. f may be nil.
+// OnOutput makes the call pass each printed line to f. f may be nil.
 func OnOutput(f func(seedbed.OutputLine)) Option { return func(l *Listener) { l.Output = f } }
 
-// None is the arguments, or the result, of an effect that has none.
+// None stands for the arguments or the result of an effect that has none.
 type None struct{}
 
-// Effect is an effect that changes something for a job, with arguments A and a
-// result R. The worker runs one such call of a job at a time, and refuses calls of
-// an earlier epoch.
+// Effect is an effect that changes something for a job, with arguments A and a result R. The worker
+// runs one such call of a job at a time, and refuses calls of an earlier epoch.
 type Effect[A, R any] struct{ name string }
 
 // Do has the worker carry out the effect.
@@ -94,8 +94,8 @@ func (q Query[A, R]) Ask(ctx context.Context, w Worker, args A) (R, error) {
 // Stream is a call that sends events until its context ends.
 type Stream struct{ name string }
 
-// Follow calls event for every event until ctx ends or the connection breaks, and
-// returns why: the context's error or, mostly, ErrUnavailable.
+// Follow calls event for every event until ctx ends or the connection breaks, and returns the
+// reason: the context's error or, usually, ErrUnavailable.
 func (s Stream) Follow(ctx context.Context, w Worker, event func(seedbed.DomainEvent)) error {
 	_, err := ask[None](ctx, w, Exchange{Effect: s.name, Endless: true, Listener: Listener{Event: event}})
 	return err

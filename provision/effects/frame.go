@@ -8,20 +8,20 @@ import (
 	"seedbed"
 )
 
-// A file goes over the wire in frames, each a length of four bytes, big-endian,
-// and as many bytes; the last is empty. So an upload that broke off never looks
-// like one that came to its end: HTTP's own chunks, as the library reads them, would.
+// A file is sent in frames: each is a length of four bytes, big-endian, followed by as many bytes;
+// the last frame is empty. So an interrupted upload never looks like a complete one, which HTTP's
+// own chunks, as the library reads them, would.
 
-// maxFrame bounds a frame, in bytes.
+// maxFrame limits a frame, in bytes.
 const maxFrame = 1 << 20
 
 // Frames writes a file in frames.
 type Frames struct{ to io.Writer }
 
-// NewFrames makes a writer of frames to w.
+// NewFrames returns a writer of frames to w.
 func NewFrames(w io.Writer) Frames { return Frames{w} }
 
-// Write implements io.Writer: one frame, of at most maxFrame bytes and not empty.
+// Write implements io.Writer. It writes one frame, which must not be empty or longer than maxFrame.
 func (f Frames) Write(b []byte) (int, error) {
 	if _, err := f.to.Write(binary.BigEndian.AppendUint32(nil, uint32(len(b)))); err != nil {
 		return 0, err
@@ -35,17 +35,17 @@ func (f Frames) End() error {
 	return err
 }
 
-// Unframed reads a file that comes in frames.
+// Unframed reads a file that is sent in frames.
 type Unframed struct {
 	from io.Reader
-	left uint32 // of the frame in hand
+	left uint32 // bytes left of the current frame
 	err  error
 }
 
-// NewUnframed makes a reader of the file whose frames r gives.
+// NewUnframed returns a reader of the file whose frames come from r.
 func NewUnframed(r io.Reader) *Unframed { return &Unframed{from: r} }
 
-// Read implements io.Reader. It gives io.EOF only at the end of the file.
+// Read implements io.Reader. It returns io.EOF only at the end of the file.
 func (u *Unframed) Read(b []byte) (int, error) {
 	if u.err == nil && u.left == 0 {
 		u.next()

@@ -12,35 +12,35 @@ type Handlers map[string]Handler
 
 // Handler carries out one effect.
 type Handler struct {
-	// Fenced is set for what changes something for a job: it carries a call, and runs
-	// alone in its job.
+	// Fenced is set for an effect that changes something for a job. It carries a call, and is the
+	// only such call of its job that runs.
 	Fenced bool
-	// Endless is set for what runs until its client leaves.
+	// Endless is set for a call that runs until its client disconnects.
 	Endless bool
 	// Run carries out one call. All functions of the listener are set.
 	Run func(ctx context.Context, call seedbed.Call, args json.RawMessage, to Listener) (json.RawMessage, error)
 }
 
-// Handle has f carry out the effect.
+// Handle makes f carry out the effect.
 func (e Effect[A, R]) Handle(h Handlers, f func(context.Context, seedbed.Call, A, Listener) (R, error)) {
 	h[e.name] = Handler{Fenced: true, Run: typed(f)}
 }
 
-// Handle has f carry out the effect.
+// Handle makes f carry out the effect.
 func (o Order[A]) Handle(h Handlers, f func(context.Context, seedbed.Call, A) error) {
 	h[o.name] = Handler{Fenced: true, Run: typed(func(ctx context.Context, call seedbed.Call, args A, _ Listener) (None, error) {
 		return None{}, f(ctx, call, args)
 	})}
 }
 
-// Handle has f answer the query.
+// Handle makes f answer the query.
 func (q Query[A, R]) Handle(h Handlers, f func(context.Context, A) (R, error)) {
 	h[q.name] = Handler{Run: typed(func(ctx context.Context, _ seedbed.Call, args A, _ Listener) (R, error) {
 		return f(ctx, args)
 	})}
 }
 
-// Handle has f send the events until its context ends.
+// Handle makes f send the events until its context ends.
 func (s Stream) Handle(h Handlers, f func(context.Context, func(seedbed.DomainEvent)) error) {
 	h[s.name] = Handler{Endless: true, Run: typed(func(ctx context.Context, _ seedbed.Call, _ None, to Listener) (None, error) {
 		return None{}, f(ctx, to.Event)

@@ -10,17 +10,17 @@ var (
 	DropUpload  = Query[UploadRef, None]{"drop-upload"}
 )
 
-// ReceiveUpload is the name of the call that takes in a file. It is not an effect with
-// arguments: the body is a line with a seedbed.UploadSpec and the file in Frames, and the
-// answer is one Line.
+// ReceiveUpload is the name of the call that receives a file. It is not an effect with arguments:
+// the body is a line with a seedbed.UploadSpec followed by the file in Frames, and the answer is
+// one Line.
 const ReceiveUpload = "receive-upload"
 
 type (
-	// ImageRef names an image, or a volume that came back from the trash.
+	// ImageRef names an image, or a volume that was restored from the trash.
 	ImageRef struct {
 		Pool string `json:"pool"`
 		Name string `json:"name"`
-		// Of is the job that made it; empty means the call's.
+		// Of is the job that made it; empty means the call's job.
 		Of seedbed.JobID `json:"of,omitempty"`
 	}
 	// UploadRef names an uploaded file.

@@ -8,7 +8,7 @@ var (
 	RemoveVolume  = Order[VolumeRef]{"remove-volume"}
 	ResizeVolume  = Effect[VolumeSize, seedbed.VolumeInfo]{"resize-volume"}
 	FlattenVolume = Effect[VolumeRef, seedbed.VolumeInfo]{"flatten-volume"}
-	// StopFlatten ends what goes on after a call of FlattenVolume has ended.
+	// StopFlatten stops a flatten that continues after its call of FlattenVolume has ended.
 	StopFlatten = Order[VolumeRef]{"stop-flatten"}
 
 	CreateSnapshot = Effect[seedbed.SnapshotSpec, seedbed.SnapshotInfo]{"create-snapshot"}
@@ -20,19 +20,18 @@ var (
 	ReleaseVolume = Order[seedbed.VolumeAdoption]{"release-volume"}
 )
 
-// The effects on the trash. Operators ask for all but TrashVolume; the driver keeps
-// their calls apart.
+// The effects on the trash. Operators request all of them except TrashVolume; the driver serializes
+// their calls.
 var (
-	// TrashVolume moves a volume into its pool's trash. The result is nil when nothing
-	// is kept of it.
+	// TrashVolume moves a volume into its pool's trash. The result is nil if nothing is kept of it.
 	TrashVolume = Effect[VolumeRef, *seedbed.TrashItem]{"trash-volume"}
-	// Trash lists what is in the trash of every pool of the worker, and the volumes that
-	// came back from it. It fails when a pool does not answer.
+	// Trash lists what is in the trash of every pool of the worker, and the volumes that were
+	// restored from it. It fails if a pool does not answer.
 	Trash         = Query[None, []seedbed.TrashItem]{"trash"}
 	RestoreVolume = Query[TrashRef, seedbed.VolumeInfo]{"restore-volume"}
-	// DiscardVolume puts a restored volume back into the trash or, where the pool keeps
-	// none, removes it; the result is then nil. It gives ErrConflict for a volume that
-	// was not restored.
+	// DiscardVolume puts a restored volume back into the trash. If the pool has no trash, it
+	// removes the volume, and the result is nil. It returns ErrConflict for a volume that was not
+	// restored.
 	DiscardVolume = Query[ImageRef, *seedbed.TrashItem]{"discard-volume"}
 	PurgeVolume   = Query[TrashRef, None]{"purge-volume"}
 )

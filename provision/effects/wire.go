@@ -11,11 +11,11 @@ import (
 
 // Request is the body of every call.
 type Request struct {
-	// ID is the client's name for this one call; a cancel with it ends that call alone.
+	// ID is the client's name for this call; a cancel with this ID ends only this call.
 	ID string `json:"id,omitempty"`
-	// Call is set for effects, and not for what only reads.
+	// Call is set for effects, but not for queries.
 	Call seedbed.Call `json:"call,omitzero"`
-	// TimeoutMS is how long the call may take, in milliseconds. Zero is for watch alone.
+	// TimeoutMS is how long the call may take, in milliseconds. Only watch may set zero.
 	TimeoutMS int64           `json:"timeout_ms,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`
 }
@@ -39,18 +39,18 @@ type Failure struct {
 const CancelCall = "cancel"
 
 const (
-	// Keepalive is how often a line is sent at least.
+	// Keepalive is the longest time between two lines.
 	Keepalive = time.Second
-	// MaxTimeout is the longest that a call may ask for.
+	// MaxTimeout is the longest time that a call may ask for.
 	MaxTimeout = 24 * time.Hour
-	// MaxRequest and MaxResult bound what is read of a request and of a line with a
-	// result, in bytes.
+	// MaxRequest and MaxResult limit what is read of a request and of a line with a result, in
+	// bytes.
 	MaxRequest = 8 << 20
 	MaxResult  = 64 << 20
-	// MaxLine bounds every other line. The longest are those of output, whose text of
-	// seedbed.MaxOutputLine is six times as long when JSON escapes every byte.
+	// MaxLine limits every other line. The longest are those of output, whose text of
+	// seedbed.MaxOutputLine is six times as long if JSON escapes every byte.
 	MaxLine = 64 << 10
-	// maxMessage bounds an error's text, which JSON may make as much longer.
+	// maxMessage limits an error's text, which JSON may lengthen by the same factor.
 	maxMessage = 8 << 10
 	// MaxConsole is the most that is read of a console in one call.
 	MaxConsole = 16 * seedbed.MiB
@@ -59,8 +59,8 @@ const (
 // OfNoKind reports whether err has no kind that callers can match.
 func OfNoKind(err error) bool { return seedbed.KindName(err) == "internal" }
 
-// FailureLine answers a call that failed. When the call's context has ended, an error
-// of no kind stands for the context's cause.
+// FailureLine returns the answer to a call that failed. If the call's context has ended, the
+// context's cause replaces an error without a kind.
 func FailureLine(ctx context.Context, err error) Line {
 	if ctx.Err() != nil && OfNoKind(err) {
 		err = context.Cause(ctx)
@@ -68,7 +68,7 @@ func FailureLine(ctx context.Context, err error) Line {
 	return ErrorLine(seedbed.KindName(err), err)
 }
 
-// ErrorLine is a line with an error. A text that is too long for one is cut.
+// ErrorLine returns a line with an error. It cuts a text that is too long.
 func ErrorLine(kind string, err error) Line {
 	text := err.Error()
 	if len(text) > maxMessage {

@@ -12,11 +12,11 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Client asks the worker that answers on a unix socket, or on another host over
-// TLS, for effects. It implements effects.Worker. Its methods may be called at the same time.
+// Client requests effects from the worker that answers on a unix socket, or on another host over
+// TLS. It implements effects.Worker. Its methods may be called at the same time.
 //
-// Every method ends with its context: the worker is told to end the call, and the
-// method waits until it has, for a few seconds at most. A context without a deadline gets one.
+// Every method ends with its context: it tells the worker to end the call, and waits until that has
+// happened, for a few seconds at most. A context without a deadline gets one.
 type Client struct {
 	at      string // where the worker is, for messages: a path or a URL
 	dial    func(context.Context) (net.Conn, error)
@@ -25,42 +25,43 @@ type Client struct {
 	silence time.Duration
 }
 
-// The time that a call has when its context sets no deadline.
+// The time that a call has if its context has no deadline.
 const (
 	readTime   = 30 * time.Second
 	effectTime = 10 * time.Minute
 )
 
 const (
-	// deadlineGrace is how much longer than the worker the client waits, for the worker's own error.
+	// deadlineGrace is how much longer than the worker the client waits, to receive the worker's
+	// own error.
 	deadlineGrace = 2 * time.Second
-	// silenceTime is how long a worker that is alive can be silent.
+	// silenceTime is how long a live worker can be silent.
 	silenceTime = 10 * time.Second
-	// cancelTime is how long a cancel waits for the end of what it cancels.
+	// cancelTime is how long a cancel waits for the calls that it ends.
 	cancelTime = 5 * time.Second
 )
 
-// NewClient makes a client of the worker's socket at path. Nothing is connected yet.
+// NewClient makes a client of the worker's socket at path. It does not connect yet.
 func NewClient(path string) *Client {
 	return newClient(path, socketDialer(path))
 }
 
-// NewRemoteClient makes a client of the worker that serves control hosts at url, such
-// as https://hv2.example:7375, over TLS as conf says, which decides whether it is the
-// right one. Nothing is connected yet. Calls of a URL of another form give ErrInvalid.
+// NewRemoteClient makes a client of the worker that serves control hosts at url, such as
+// https://hv2.example:7375. conf decides whether the worker's TLS certificate is the right one. The
+// client does not connect yet. Its calls return ErrInvalid if url has another form.
 func NewRemoteClient(url string, conf *tls.Config) *Client {
 	return newClient(url, tlsDialer(url, conf))
 }
 
 func newClient(at string, dial func(context.Context) (net.Conn, error)) *Client {
 	return &Client{at: at, dial: dial, grace: deadlineGrace, silence: silenceTime, http: &http.Client{Transport: &http.Transport{
-		// A connection per call: one that was kept would break with the worker's restart.
+		// One connection per call: a kept connection would break when the worker restarts.
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
 
-// cancel ends the call of that ID, and returns when it has ended or after a few seconds.
+// cancel ends the call with that ID, and returns when it has ended or after a few seconds.
 func (c *Client) cancel(ctx context.Context, id string, call seedbed.Call) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer stop()
@@ -71,9 +72,9 @@ func (c *Client) cancel(ctx context.Context, id string, call seedbed.Call) error
 	return nil
 }
 
-// Supersede ends what the worker does for the call's job, and has it refuse what
-// comes under an earlier epoch: another worker goes on with the job. It returns
-// when all has ended, or ErrUnavailable after a few seconds.
+// Supersede ends what the worker does for the call's job, because another worker continues the job.
+// From then on the worker refuses earlier epochs of the job. Supersede returns when everything has
+// ended, or ErrUnavailable after a few seconds.
 func (c *Client) Supersede(ctx context.Context, call seedbed.Call) error {
 	return c.cancel(ctx, "", call)
 }

@@ -15,7 +15,7 @@ import (
 	"seedbed/internal/mtls"
 )
 
-// dialTime bounds the making of a connection, with all that the two sides prove to each other.
+// dialTime limits the time of making a connection, including authentication by both sides.
 const dialTime = 5 * time.Second
 
 // socketDialer connects to a unix socket.
@@ -54,8 +54,8 @@ func tlsDialer(at string, conf *tls.Config) func(context.Context) (net.Conn, err
 	}
 }
 
-// abort ends what goes on on a connection, at once: closing TLS in order would wait
-// for a peer that takes nothing.
+// abort ends all activity on a connection at once: closing TLS in order would wait for a peer that
+// reads nothing.
 func abort(conn net.Conn) {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()
@@ -66,7 +66,7 @@ func abort(conn net.Conn) {
 	}
 }
 
-// broken is the error of a connection that could not be made or did not last.
+// broken returns the error of a connection that could not be made or broke.
 func (c *Client) broken(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

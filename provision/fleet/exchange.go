@@ -24,7 +24,7 @@ type outcome struct {
 // fenced reports whether the call is made for a job.
 func fenced(x effects.Exchange) bool { return x.Call.Job != "" }
 
-// pass hands a line that is not the last to its listener.
+// pass passes a line that is not the last to its listener.
 func pass(to effects.Listener, l effects.Line) {
 	switch {
 	case l.Progress != nil && to.Progress != nil:
@@ -83,8 +83,8 @@ func (c *Client) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, e
 	return nil, o.err
 }
 
-// ended is the error of a context that has ended, also when its timer is a
-// moment later than the worker's answer.
+// ended returns the error of a context that has ended, even if its timer fires a moment after the
+// worker's answer.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -95,8 +95,8 @@ func ended(ctx context.Context) error {
 	return nil
 }
 
-// end ends a call whose context has ended: a worker whose time is over answers
-// by itself, and is told otherwise.
+// end ends a call whose context has ended. A worker whose time is over answers by itself; otherwise
+// end sends a cancel.
 func (c *Client) end(ctx context.Context, stop func(), done <-chan outcome, x effects.Exchange, req effects.Request) outcome {
 	wait := time.NewTimer(c.grace)
 	defer wait.Stop()
@@ -124,7 +124,7 @@ func (c *Client) end(ctx context.Context, stop func(), done <-chan outcome, x ef
 func request(ctx context.Context, x effects.Exchange) (effects.Request, error) {
 	req := effects.Request{ID: rand.Text(), Call: x.Call}
 	if deadline, ok := ctx.Deadline(); ok && !x.Endless {
-		left := time.Until(deadline) + time.Millisecond // rounded up: the worker is never the earlier
+		left := time.Until(deadline) + time.Millisecond // rounded up, so that the worker never times out first
 		req.TimeoutMS = min(max(1, left.Milliseconds()), effects.MaxTimeout.Milliseconds())
 	}
 	if x.Args != nil {
@@ -174,7 +174,7 @@ func (c *Client) send(ctx context.Context, effect string, req effects.Request, e
 			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is no worker, or has too much to do (HTTP status %s)", c.at, resp.Status)
 		}
 		switch {
-		case l.Result != nil: // before all else: such a line may be long
+		case l.Result != nil: // first, because such a line may be long
 			return l.Result, nil
 		case l.Error != nil:
 			return nil, seedbed.KindError(l.Error.Kind, l.Error.Message)

@@ -15,26 +15,26 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Directory is the record of the installation's hypervisors.
+// Directory is the record of the installation's nodes.
 type Directory interface {
 	Nodes(ctx context.Context) ([]seedbed.Node, error)
-	// NoteNode keeps what came of asking a node's worker: its report or, unless it
-	// is empty, the problem that kept it from answering.
+	// NoteNode records the result of asking a node's worker: its report or, unless it is empty, the
+	// problem that prevented an answer.
 	NoteNode(ctx context.Context, name string, r seedbed.NodeReport, problem string, at time.Time) error
 }
 
-// Config says which workers there are, and how they are reached.
+// Config lists the workers and says how they are reached.
 type Config struct {
 	Directory Directory
-	// Dial makes the client of a node's worker, or says what keeps it from being reached.
+	// Dial makes the client of a node's worker, or says why it cannot be reached.
 	Dial func(seedbed.Node) (*Client, error)
-	// Home is the node of this control host, which is preferred where several can do something.
+	// Home is the node of this control host, which is preferred if several nodes can do something.
 	Home string
 	Log  *slog.Logger
 }
 
-// Fleet is the workers of all hypervisors of an installation. Its methods may
-// be called at the same time.
+// Fleet holds the workers of all nodes of an installation. Its methods may be called at the same
+// time.
 type Fleet struct {
 	cfg   Config
 	every intervals
@@ -49,14 +49,14 @@ type dialled struct {
 	client *Client
 }
 
-// intervals are fixed waits.
+// intervals are fixed internal waits.
 type intervals struct {
-	look   time.Duration // between two looks at the directory
+	look   time.Duration // between two reads of the directory
 	report time.Duration // between two reports of a worker
 	ask    time.Duration // for one answer of one worker
 }
 
-// Open makes a Fleet that knows the nodes of this moment. Run keeps it up to date.
+// Open makes a Fleet with the nodes as of now. Run keeps it up to date.
 func Open(ctx context.Context, c Config) (*Fleet, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	f := &Fleet{cfg: c, known: map[string]dialled{}, every: intervals{look: time.Second, report: 15 * time.Second, ask: 10 * time.Second}}
@@ -85,15 +85,15 @@ func (f *Fleet) look(ctx context.Context) error {
 	return nil
 }
 
-// Nodes are the hypervisors by name, as of a second ago at most.
+// Nodes returns the nodes by name, as of at most a second ago.
 func (f *Fleet) Nodes() []seedbed.Node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.nodes)
 }
 
-// Of is the worker of a node. One that is not known or has no address gives a worker
-// whose calls all fail with ErrUnavailable, which says what is missing.
+// Of returns the worker of a node. For a node that is unknown or has no address, all calls of that
+// worker fail with ErrUnavailable and say what is missing.
 func (f *Fleet) Of(node string) effects.Worker { return f.client(node) }
 
 func (f *Fleet) client(node string) *Client {
@@ -114,18 +114,18 @@ func (f *Fleet) client(node string) *Client {
 	}
 	client, err := f.cfg.Dial(n)
 	if err != nil {
-		return absent(err) // asked again at the next call: what is missing may have come
+		return absent(err) // the next call tries again: what is missing may be there by then
 	}
 	f.known[node] = dialled{n.Worker, client}
 	return client
 }
 
-// absent is a client of no worker, whose calls all give err.
+// absent returns a client without a worker. All of its calls return err.
 func absent(err error) *Client {
 	return newClient("", func(context.Context) (net.Conn, error) { return nil, err })
 }
 
-// named is the node of that name, or the error of its absence.
+// named returns the node of that name, or an error if there is none.
 func (f *Fleet) named(node string) (seedbed.Node, error) {
 	for _, n := range f.Nodes() {
 		if n.Name == node {
@@ -135,7 +135,7 @@ func (f *Fleet) named(node string) (seedbed.Node, error) {
 	return seedbed.Node{}, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist: see seedbed node list", node)
 }
 
-// chosen are the nodes that are meant: the one that is named, or all.
+// chosen returns the node that is named or, if node is empty, all nodes.
 func (f *Fleet) chosen(node string) ([]seedbed.Node, error) {
 	if node == "" {
 		return f.Nodes(), nil
@@ -164,7 +164,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		for _, n := range f.Nodes() { // those that are new, or elsewhere, are asked at once
+		for _, n := range f.Nodes() { // nodes that are new, or at a new address, are asked at once
 			if !slices.ContainsFunc(before, func(b seedbed.Node) bool { return b.Name == n.Name && b.Worker == n.Worker }) {
 				group.Go(func() { f.reportOf(ctx, n.Name) })
 			}

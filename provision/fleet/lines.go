@@ -7,12 +7,12 @@ import (
 	"seedbed/provision/effects"
 )
 
-// resultPrefix is how a line with a result begins, and no other.
+// resultPrefix is how a line with a result begins; no other line begins so.
 var resultPrefix = []byte(`{"result":`)
 
-// bounded is bufio.ScanLines for the lines of an answer. A line that is not the result
-// ends it with bufio.ErrTooLong before more than effects.MaxLine of it is held: a worker may
-// have been taken over, and such lines come without number.
+// bounded is bufio.ScanLines for the lines of an answer. It returns bufio.ErrTooLong for a line
+// that is not the result before it buffers more than effects.MaxLine of it: a worker may be
+// compromised, and the number of such lines is not limited.
 func bounded(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	advance, token, err = bufio.ScanLines(data, atEOF)
 	held := len(token)

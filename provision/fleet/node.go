@@ -13,8 +13,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// each asks the workers of all those nodes at the same time; the answers are in
-// their order. It is an error when one does not answer, with the reason of each.
+// each asks the workers of all given nodes at the same time and returns the answers in the order of
+// the nodes. If one does not answer, it returns an error with the reasons of each that did not.
 func each[T any](ctx context.Context, f *Fleet, nodes []seedbed.Node, ask func(context.Context, effects.Worker) (T, error)) ([]T, error) {
 	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
 	var group sync.WaitGroup
@@ -39,15 +39,15 @@ func each[T any](ctx context.Context, f *Fleet, nodes []seedbed.Node, ask func(c
 	return answers, all
 }
 
-// list is the query as each asks it.
+// list returns the query in the form that each takes.
 func list[T any](q effects.Query[effects.None, T]) func(context.Context, effects.Worker) (T, error) {
 	return func(ctx context.Context, w effects.Worker) (T, error) { return q.Ask(ctx, w, effects.None{}) }
 }
 
-// onNode says whose error it is.
+// onNode adds the node to an error.
 func onNode(node string, err error) error { return fmt.Errorf("node %s: %w", node, err) }
 
-// alone says of a list that is not whole how to see a part of it.
+// alone adds to the error of an incomplete list how to see a part of it.
 func alone(err error, node string) error {
 	if err == nil || node != "" || !errors.Is(err, seedbed.ErrUnavailable) {
 		return err
@@ -55,23 +55,23 @@ func alone(err error, node string) error {
 	return fmt.Errorf("%w; name a node (--node NAME, ?node=NAME) to see what that one has", err)
 }
 
-// Inventory is everything on a node that carries Seedbed's tag: see effects.Inventory.
+// Inventory returns everything on a node that carries Seedbed's tag: see effects.Inventory.
 func (f *Fleet) Inventory(ctx context.Context, node string) (seedbed.Inventory, error) {
 	return effects.Inventory.Ask(ctx, f.Of(node), effects.None{})
 }
 
-// Console is the end of the console of a domain on that node: see effects.Console.
+// Console returns the end of the console of a domain on that node: see effects.Console.
 func (f *Fleet) Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
 	return effects.Console.Ask(ctx, f.Of(node), effects.ConsoleTail{ID: id, Tail: tail})
 }
 
-// Snapshots are the snapshots of a volume of an instance on that node, oldest first.
+// Snapshots returns the snapshots of a volume of an instance on that node, oldest first.
 func (f *Fleet) Snapshots(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
 	return effects.Snapshots.Ask(ctx, f.Of(node), effects.VolumeRef{Pool: pool, Name: volume, Instance: id})
 }
 
-// ForeignDomains are the domains that are nobody's instances, on that node or,
-// without one, on all; or an error, never a part of them.
+// ForeignDomains returns the domains that belong to no instance, on that node or, without one, on
+// all nodes; or an error, never a part of them.
 func (f *Fleet) ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error) {
 	nodes, err := f.chosen(node)
 	if err != nil {
@@ -84,11 +84,10 @@ func (f *Fleet) ForeignDomains(ctx context.Context, node string) ([]seedbed.Fore
 	return slices.Concat(answers...), nil
 }
 
-// Stranger tells whether a node has a domain of that name, which may be another's or
-// one of Seedbed's.
+// Stranger reports whether a node has a domain of that name, with or without Seedbed's tag.
 func (f *Fleet) Stranger(ctx context.Context, node, name string) (bool, error) {
 	switch _, err := f.ForeignDomain(ctx, node, name); {
-	case err == nil, errors.Is(err, seedbed.ErrConflict): // which carries the tag
+	case err == nil, errors.Is(err, seedbed.ErrConflict): // it exists and carries the tag
 		return true, nil
 	case errors.Is(err, seedbed.ErrNotFound):
 		return false, nil
@@ -97,9 +96,9 @@ func (f *Fleet) Stranger(ctx context.Context, node, name string) (bool, error) {
 	}
 }
 
-// ForeignDomain is the one of that name, with the pools of its disks. Without a
-// node it is looked for on all: ErrConflict when several have one, ErrNotFound
-// when none has, ErrUnavailable when it was not found and not all were asked.
+// ForeignDomain returns the domain of that name, with the pools of its disks. Without a node it
+// searches all nodes. Errors: ErrConflict if several have one, ErrNotFound if none has,
+// ErrUnavailable if it was not found and not all nodes answered.
 func (f *Fleet) ForeignDomain(ctx context.Context, node, name string) (seedbed.ForeignDomain, error) {
 	nodes, err := f.chosen(node)
 	if err != nil {
@@ -141,8 +140,7 @@ func (f *Fleet) ForeignDomain(ctx context.Context, node, name string) (seedbed.F
 	return seedbed.ForeignDomain{}, seedbed.Errorf(seedbed.ErrConflict, "domain %q is on %s: say which is meant (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
 }
 
-// Health asks every worker how it is. The checks are named by their node where
-// there are several.
+// Health returns the checks of every worker. Their names include the node if there are several.
 func (f *Fleet) Health(ctx context.Context) []seedbed.Check {
 	nodes := f.Nodes()
 	if len(nodes) == 0 {

@@ -10,9 +10,9 @@ import (
 	"seedbed/provision/effects"
 )
 
-// holders are the nodes that have a pool, those that answer and this control
-// host's first; one that has never said what it has may have it. shared tells
-// whether each of them sees what the others do.
+// holders returns the nodes that have a pool, those that answer and this control host's first. A
+// node that has never reported may have it, too. shared reports whether all of them see the same
+// pool.
 func (f *Fleet) holders(pool string) (all []seedbed.Node, shared bool) {
 	now, private := time.Now(), false
 	for _, n := range f.Nodes() {
@@ -32,16 +32,16 @@ func (f *Fleet) holders(pool string) (all []seedbed.Node, shared bool) {
 		return 0
 	}
 	slices.SortStableFunc(all, func(a, b seedbed.Node) int { return rank(a) - rank(b) })
-	return all, shared && !private // of those that disagree none is believed
+	return all, shared && !private // if nodes disagree, the pool is not shared
 }
 
-// noHolder is the error of a pool that no node has.
+// noHolder returns the error of a pool that no node has.
 func noHolder(pool string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "pool %q is on no node: see storage.pools of the nodes' configuration", pool)
 }
 
-// ReceiveUpload has a node take in a file: the one that the spec names or, without
-// one, the first that has the pool. See Client.ReceiveUpload.
+// ReceiveUpload has a node receive a file: the node that the spec names or, without one, the first
+// that has the pool. See Client.ReceiveUpload.
 func (f *Fleet) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
 	if spec.Node == "" {
 		all, _ := f.holders(spec.Pool)

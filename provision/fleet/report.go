@@ -10,7 +10,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// report asks all workers for their reports, again and again until ctx ends.
+// report asks all workers for their reports, repeatedly until ctx ends.
 func (f *Fleet) report(ctx context.Context) {
 	tick := time.NewTicker(f.every.report)
 	defer tick.Stop()
@@ -24,7 +24,7 @@ func (f *Fleet) report(ctx context.Context) {
 	}
 }
 
-// reportOnce asks each worker once, all at the same time, and notes what they say.
+// reportOnce asks each worker once, all at the same time, and records their answers.
 func (f *Fleet) reportOnce(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -44,18 +44,18 @@ func (f *Fleet) noteReport(ctx context.Context, node string) error {
 	defer cancel()
 	r, err := effects.Report.Ask(ask, f.Of(node), effects.None{})
 	if ctx.Err() != nil {
-		return nil // it is this process that ends
+		return nil // this process is ending
 	}
 	problem := ""
 	if err != nil {
 		problem = err.Error()
 	}
-	// What was found is noted even by one who is about to end.
+	// Record the result even if this process is about to end.
 	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.every.ask)
 	defer cancel()
 	err = f.cfg.Directory.NoteNode(write, node, r, problem, time.Now())
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return nil // removed meanwhile
+		return nil // removed in the meantime
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Trash is what was removed and is still there: on that node or, without one, on
-// all, and then of a pool that nodes share once; or an error, never a part of it.
+// Trash returns removed volumes that can still be restored: those on that node or, without one, on
+// all nodes, with those of a shared pool only once; or an error, never a part of them.
 func (f *Fleet) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error) {
 	nodes, err := f.chosen(node)
 	if err != nil {
@@ -25,7 +25,7 @@ func (f *Fleet) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, er
 		return nil, alone(err, node)
 	}
 	all := []seedbed.TrashItem{}
-	told := map[string]string{} // whose word is taken of a shared pool
+	told := map[string]string{} // the node whose list of a shared pool counts
 	for i, n := range nodes {
 		for _, item := range answers[i] {
 			if info, _ := n.Pool(item.Pool); info.Shared {
@@ -42,8 +42,8 @@ func (f *Fleet) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, er
 	return all, nil
 }
 
-// RestoreVolume makes what is in the trash of a pool a volume again, on that node or,
-// without one, on the one that has it: ErrConflict when several do. See Trash.
+// RestoreVolume makes an item in the trash of a pool a volume again, on that node or, without one,
+// on the node that has the item; ErrConflict if several do. See Trash.
 func (f *Fleet) RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error) {
 	node, err := f.keeper(ctx, node, pool, fmt.Sprintf("%q in the trash", id), func(t seedbed.TrashItem) bool { return t.ID == id })
 	if errors.Is(err, errNowhere) {
@@ -55,11 +55,11 @@ func (f *Fleet) RestoreVolume(ctx context.Context, node, pool, id string) (seedb
 	return effects.RestoreVolume.Ask(ctx, f.Of(node), effects.TrashRef{Pool: pool, ID: id})
 }
 
-// DiscardVolume puts a restored volume back into the trash, with the nodes of
-// RestoreVolume: see effects.DiscardVolume.
+// DiscardVolume puts a restored volume back into the trash. It chooses the node like RestoreVolume:
+// see effects.DiscardVolume.
 func (f *Fleet) DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error) {
 	node, err := f.keeper(ctx, node, pool, fmt.Sprintf("restored volume %q", name), func(t seedbed.TrashItem) bool { return t.State == seedbed.Restored && t.Name == name })
-	if errors.Is(err, errNowhere) { // the worker of any node says better why not
+	if errors.Is(err, errNowhere) { // the worker of any node gives a better reason
 		all, _ := f.holders(pool)
 		node, err = all[0].Name, nil
 	}
@@ -89,13 +89,12 @@ func (f *Fleet) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early b
 	return err
 }
 
-// errNowhere: every node that has the pool was asked.
+// errNowhere: every node that has the pool answered, and none has the item.
 var errNowhere = errors.New("on no node")
 
-// keeper is that node or, without one, the node whose trash has the item, which what
-// names: with the only node, with a shared pool and with an item on a node that
-// answers, others need not answer. ErrConflict when several nodes have such an item,
-// errNowhere when none has.
+// keeper returns node or, if that is empty, the node whose trash has the item, which what names. If
+// there is only one node, if the pool is shared, or if a node that answers has the item, the others
+// need not answer. Errors: ErrConflict if several nodes have such an item, errNowhere if none has.
 func (f *Fleet) keeper(ctx context.Context, node, pool, what string, is func(seedbed.TrashItem) bool) (string, error) {
 	if node != "" {
 		_, err := f.named(node)
@@ -127,7 +126,7 @@ func (f *Fleet) keeper(ctx context.Context, node, pool, what string, is func(see
 	return "", seedbed.Errorf(seedbed.ErrConflict, "%s of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", what, pool, strings.Join(on, " and "))
 }
 
-// keepers are those of nodes whose trash has such an item, and why others did not tell.
+// keepers returns the nodes whose trash has such an item, and why others did not answer.
 func (f *Fleet) keepers(ctx context.Context, nodes []seedbed.Node, pool string, is func(seedbed.TrashItem) bool) (on []string, silent error) {
 	type answer struct {
 		items []seedbed.TrashItem

@@ -15,10 +15,9 @@ import (
 	"seedbed/provision/effects"
 )
 
-// ReceiveUpload has the worker take in a file as body gives it: see worker.Spooler. It
-// may take as long as body does. An error of body's, which is returned as it
-// is, and the end of ctx, break the upload off, and nothing of it stays; body
-// is not read any more after the return.
+// ReceiveUpload sends the worker a file from body: see worker.Spooler. It may take as long as body
+// does. An error of body, which is returned unchanged, or the end of ctx interrupts the upload, and
+// the worker keeps nothing of it. body is not read after the return.
 func (c *Client) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (up seedbed.Upload, err error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
@@ -30,7 +29,7 @@ func (c *Client) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, bod
 	answered := make(chan outcome, 1)
 	go func() { answered <- c.uploadAnswer(ctx, conn) }()
 	o, err := c.upload(conn, spec, body, answered)
-	conn.Close() // ends the goroutine, if it is not yet
+	conn.Close() // ends the goroutine if it still runs
 	switch {
 	case ctx.Err() != nil:
 		return up, fmt.Errorf("%s: %w", effects.ReceiveUpload, context.Cause(ctx))
@@ -45,11 +44,11 @@ func (c *Client) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, bod
 	return up, nil
 }
 
-// uploadBlock is how much of an upload is passed on at once.
+// uploadBlock is how much of an upload is sent at once.
 const uploadBlock = 256 << 10
 
-// upload sends the request and waits for its answer, which may come before all
-// is sent: then the worker has refused the file.
+// upload sends the request and waits for its answer. If the answer comes before everything is sent,
+// the worker has refused the file.
 func (c *Client) upload(conn net.Conn, spec seedbed.UploadSpec, body io.Reader, answered <-chan outcome) (outcome, error) {
 	head, err := json.Marshal(spec)
 	if err != nil {
@@ -72,7 +71,7 @@ func (c *Client) upload(conn net.Conn, spec seedbed.UploadSpec, body io.Reader, 
 		}
 		if n > 0 {
 			if _, err := file.Write(buf[:n]); err != nil {
-				return <-answered, nil // the worker has closed, and said why
+				return <-answered, nil // the worker has closed the connection, and said why
 			}
 		}
 		if readErr == io.EOF {
@@ -83,12 +82,12 @@ func (c *Client) upload(conn net.Conn, spec seedbed.UploadSpec, body io.Reader, 
 		}
 	}
 	if errors.Join(file.End(), chunks.Close()) == nil {
-		_, _ = io.WriteString(conn, "\r\n") // what is wrong with the connection its reader finds
+		_, _ = io.WriteString(conn, "\r\n") // the reader finds any error of the connection
 	}
 	return <-answered, nil
 }
 
-// uploadAnswer reads the answer, or finds that the connection broke.
+// uploadAnswer reads the answer, or an error if the connection broke.
 func (c *Client) uploadAnswer(ctx context.Context, conn net.Conn) outcome {
 	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, effects.MaxLine)), nil)
 	if err != nil {

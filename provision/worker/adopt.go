@@ -8,36 +8,36 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Adopter takes disks that are there as volumes, and lets go of volumes.
+// Adopter makes existing disks volumes, and releases volumes.
 type Adopter interface {
-	// Locate tells whether the pool can take the disk, and what it would be: its
-	// pool, size and image. ErrNotFound when it is nowhere that the pool reaches,
-	// ErrInvalid or ErrConflict when it is there and cannot be taken.
+	// Locate returns what the disk would be as a volume: its pool, size and image. Errors:
+	// ErrNotFound if it is nowhere that the pool reaches, ErrInvalid or ErrConflict if it exists
+	// and cannot be adopted.
 	Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.ForeignDisk, error)
-	// AdoptVolume gives the disk the name and the tag of a volume, and returns it. One
-	// that was taken already is returned as it is. Errors are Locate's, ErrInUse while it
-	// is open, ErrConflict when the name is taken.
+	// AdoptVolume gives the disk the name and the tag of a volume, and returns it. A disk that is
+	// already adopted is returned unchanged. Errors are those of Locate, ErrInUse while the disk is
+	// open, ErrConflict if the name is taken.
 	AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error)
-	// ReleaseVolume takes the tag off a volume that is tagged with the instance: with
-	// a source it also goes back there. One that is not a volume is released already.
-	// ErrConflict for another's volume, or when the source is taken.
+	// ReleaseVolume removes the tag from a volume that is tagged with the instance. With a source
+	// it also moves the disk back there. A disk that is not a volume counts as released.
+	// ErrConflict for a volume of another instance, or if the source is taken.
 	ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) error
 }
 
-// DomainAdopter takes domains that are there as instances', and lets go of them.
+// DomainAdopter makes existing domains those of instances, and releases them.
 type DomainAdopter interface {
-	// ForeignDomains are all that do not carry the tag, without their disks and NICs.
+	// ForeignDomains returns all domains without the tag, and without their disks and NICs.
 	ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, error)
-	// ForeignDomain is one of them by its name, with what keeps it from being
-	// adopted; ErrNotFound, ErrConflict for one that is tagged.
+	// ForeignDomain returns one of them by its name, with the reasons why it cannot be adopted.
+	// Errors: ErrNotFound, ErrConflict for a tagged domain.
 	ForeignDomain(ctx context.Context, name string) (seedbed.ForeignDomain, error)
-	// AdoptDomain tags the domain, and points its disks and NICs to where they are
-	// from now on. One that is tagged already stays as it is. ErrNotFound, ErrInUse
-	// while it runs, ErrConflict when its name or its disks are not those of the adoption.
+	// AdoptDomain tags the domain, and points its disks and NICs to their new places. A domain that
+	// is already tagged is not changed. Errors: ErrNotFound, ErrInUse while the domain runs,
+	// ErrConflict if its name or its disks are not those of the adoption.
 	AdoptDomain(ctx context.Context, a seedbed.DomainAdoption) error
-	// ReleaseDomain takes the tag off. With sources the domain, which must be off,
-	// is what it was before; without, it stays as it is, and may run. One that is absent
-	// or not tagged is released already.
+	// ReleaseDomain removes the tag. With sources it restores what the domain was before; the
+	// domain must be off. Without sources the domain does not otherwise change, and may run. A
+	// domain that is absent or not tagged counts as released.
 	ReleaseDomain(ctx context.Context, a seedbed.DomainAdoption) error
 }
 
@@ -83,7 +83,7 @@ func (s *Server) handleForeign(h effects.Handlers) {
 	})
 }
 
-// foreign is a domain that could be adopted, with the pools that can take its disks.
+// foreign returns a domain that could be adopted, with the pools that can take its disks.
 func (s *Server) foreign(ctx context.Context, name string) (seedbed.ForeignDomain, error) {
 	d, err := s.hypervisor.ForeignDomain(ctx, name)
 	if err != nil {

@@ -8,51 +8,48 @@ import (
 
 // Cloner makes volumes.
 type Cloner interface {
-	// CloneVolume makes the volume that spec asks for, tagged with its instance
-	// and job, and returns it. A volume of that name with the same instance, image
-	// and size is returned as it is. Errors: ErrConflict when the name is taken by
-	// anything else, ErrNotFound without the image, ErrInvalid when the size is
-	// below the image's (or zero for a blank volume) or the name is not usable,
-	// ErrFull without room. Whatever the error, no half-made volume stays.
+	// CloneVolume makes the volume that spec asks for, tagged with its instance and job, and
+	// returns it. An existing volume with the same name, instance, image and size is returned
+	// unchanged. Errors: ErrConflict if anything else has the name, ErrNotFound without the image,
+	// ErrInvalid if the size is below the image's (or zero for a blank volume) or the name cannot
+	// be used, ErrFull without room. After an error no partly made volume is left.
 	CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error)
 }
 
 // Remover removes volumes.
 type Remover interface {
-	// RemoveVolume removes the volume of that name when it is tagged with id. One
-	// that is absent is removed already; one that is not tagged with id gives
-	// ErrConflict and is not touched.
+	// RemoveVolume removes the volume of that name if it is tagged with id. An absent volume counts
+	// as removed. A volume that is not tagged with id returns ErrConflict and is not touched.
 	RemoveVolume(ctx context.Context, name string, id seedbed.InstanceID) error
 }
 
 // ImageStore keeps the images that volumes are cloned from.
 type ImageStore interface {
-	// ImportImage makes an image from a file of this host, tagged with job. An
-	// image of that name with the same job is returned as it is. progress may be
-	// nil; it is called from one goroutine at a time, and never after the return.
-	// Errors: ErrNotFound without the file, ErrInvalid when the file is not a disk
-	// image that can be used or has another digest, ErrConflict when the name is
-	// taken, ErrFull without room. Whatever the error, no half-made image stays.
+	// ImportImage makes an image from a file of this host, tagged with job. An existing image with
+	// the same name and job is returned unchanged. progress may be nil; it is called from one
+	// goroutine at a time, and never after the return. Errors: ErrNotFound without the file,
+	// ErrInvalid if the file is not a usable disk image or has another digest, ErrConflict if the
+	// name is taken, ErrFull without room. After an error no partly made image is left.
 	ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error)
-	// RemoveImage removes the image of that name when it is tagged with job. One
-	// that is absent is removed already; one that is not tagged with job gives
-	// ErrConflict, one that has clones ErrInUse, and neither is touched.
+	// RemoveImage removes the image of that name if it is tagged with job. An absent image counts
+	// as removed. An image that is not tagged with job returns ErrConflict, one that has clones
+	// ErrInUse, and neither is touched.
 	RemoveImage(ctx context.Context, job seedbed.JobID, name string) error
 }
 
-// Lister says what is in a pool.
+// Lister lists the contents of a pool.
 type Lister interface {
-	// Volumes are all volumes that carry Seedbed's tag, or an error: never a part of them.
+	// Volumes returns all volumes that carry Seedbed's tag, or an error: never a part of them.
 	Volumes(ctx context.Context) ([]seedbed.VolumeInfo, error)
-	// Images are all images that carry Seedbed's tag, or an error: never a part of them.
+	// Images returns all images that carry Seedbed's tag, or an error: never a part of them.
 	Images(ctx context.Context) ([]seedbed.ImageInfo, error)
-	// Info is the room in the pool, and whether it is shared. What needs no answer
-	// of the storage is there even with an error.
+	// Info returns the room in the pool, and whether the pool is shared. Fields that do not depend
+	// on an answer of the storage are set even if there is an error.
 	Info(ctx context.Context) (seedbed.PoolInfo, error)
 }
 
-// Pool is everything that the worker asks of a storage driver. Its methods may
-// be called at the same time, and return soon after their context has ended.
+// Pool is everything that the worker needs of a storage driver. Its methods may be called at the
+// same time, and return soon after their context has ended.
 type Pool interface {
 	Cloner
 	Remover
@@ -67,68 +64,69 @@ type Pool interface {
 	Resizer
 }
 
-// Definer makes domains known to the hypervisor.
+// Definer defines domains at the hypervisor.
 type Definer interface {
-	// DefineDomain defines the domain that spec asks for, tagged with its job, and
-	// does not start it. A tagged domain with the same ID and name stays as it is. A domain
-	// with the same name and another ID, or the same ID and another name, or
-	// without the tag, gives ErrConflict and is not touched.
+	// DefineDomain defines the domain that spec asks for, tagged with its job. It does not start
+	// the domain. A tagged domain with the same ID and name is not changed. A domain with the same
+	// name and another ID, or the same ID and another name, or without the tag, returns ErrConflict
+	// and is not touched.
 	DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error
-	// UndefineDomain makes the hypervisor forget the domain and removes its console
-	// log. One that is absent is undefined already; one that runs gives ErrInUse,
-	// one without the tag ErrConflict, and neither is touched.
+	// UndefineDomain undefines the domain and removes its console log. An absent domain counts as
+	// undefined. A domain that runs returns ErrInUse, one without the tag ErrConflict, and neither
+	// is touched.
 	UndefineDomain(ctx context.Context, id seedbed.InstanceID) error
 }
 
 // Power switches domains on and off.
 type Power interface {
-	// StartDomain starts the domain; one that runs is started already. ErrNotFound
-	// when it is not defined, ErrConflict when it is not tagged.
+	// StartDomain starts the domain; a domain that runs is not changed. Errors: ErrNotFound if it
+	// is not defined, ErrConflict if it is not tagged.
 	StartDomain(ctx context.Context, id seedbed.InstanceID) error
-	// ShutdownDomain asks the domain's guest to shut down, and does not wait until
-	// it has: a guest may take its time, or not listen. It may be asked again. One
-	// that is off or absent is off already. ErrConflict when it is not tagged, ErrInUse
+	// ShutdownDomain asks the domain's guest to shut down. It does not wait until the guest has,
+	// because a guest may take its time, or ignore the request. It may be called again. A domain
+	// that is off or absent needs no request. Errors: ErrConflict if it is not tagged, ErrInUse
 	// while it is paused.
 	ShutdownDomain(ctx context.Context, id seedbed.InstanceID) error
-	// DestroyDomain switches the domain off at once; one that is off or absent is
-	// off already. ErrConflict when it is not tagged.
+	// DestroyDomain switches the domain off at once. A domain that is off or absent counts as
+	// switched off. ErrConflict if it is not tagged.
 	DestroyDomain(ctx context.Context, id seedbed.InstanceID) error
 }
 
-// Inspector says what domains there are.
+// Inspector reports the domains.
 type Inspector interface {
-	// DomainState is one tagged domain; ErrNotFound when there is none of that ID, or it is not tagged.
+	// DomainState returns one tagged domain; ErrNotFound if the domain with that ID does not exist
+	// or is not tagged.
 	DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error)
-	// Domains are all tagged domains, off ones included, or an error: never a part of them.
+	// Domains returns all tagged domains, including those that are off, or an error: never a part
+	// of them.
 	Domains(ctx context.Context) ([]seedbed.DomainInfo, error)
-	// Console is the end of the domain's serial console, at most tail bytes of it;
-	// empty for a domain that has written nothing, ErrNotFound for one that is not
-	// defined or not tagged.
+	// Console returns the end of the domain's serial console, at most tail bytes. It is empty for a
+	// domain that has written nothing. ErrNotFound for a domain that is not defined or not tagged.
 	Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
-	// Report is what the host has for guests, without its pools.
+	// Report returns what the host has for guests, without its pools.
 	Report(ctx context.Context) (seedbed.NodeReport, error)
 }
 
 // Watcher follows the domains.
 type Watcher interface {
-	// Watch calls event for every change of a tagged domain until ctx ends, and
-	// then returns the context's error. The first event is always a resync, sent when changes
-	// from then on are followed; another comes whenever changes may have been
-	// missed. event is called from one goroutine at a time and must not block.
+	// Watch calls event for every change of a tagged domain until ctx ends, and then returns the
+	// context's error. The first event is always a resync, sent once changes are being followed;
+	// another resync follows whenever changes may have been missed. event is called from one
+	// goroutine at a time and must not block.
 	Watch(ctx context.Context, event func(seedbed.DomainEvent)) error
 }
 
-// Checker looks at the health of what it drives.
+// Checker checks the health of what a driver controls.
 type Checker interface {
-	// Health is at least one check; it never fails as a whole.
+	// Health returns at least one check; it never fails as a whole.
 	Health(ctx context.Context) []seedbed.Check
 }
 
-// Hypervisor is everything that the worker asks of a hypervisor driver. Its
-// methods may be called at the same time, and return soon after their context
-// has ended. One that does not answer gives ErrUnavailable.
+// Hypervisor is everything that the worker needs of a hypervisor driver. Its methods may be called
+// at the same time, and return soon after their context has ended. If the hypervisor does not
+// answer, they return ErrUnavailable.
 //
-// One that is a Network, too, says which MAC addresses others use.
+// A Hypervisor that also implements Network reports the MAC addresses that others use.
 type Hypervisor interface {
 	Definer
 	Power
@@ -139,9 +137,9 @@ type Hypervisor interface {
 	DomainResizer
 }
 
-// Network knows who else is on the node's networks.
+// Network knows the other users of the node's networks.
 type Network interface {
-	// TakenMACs are the MAC addresses of domains without our tag and of neighbours,
-	// which may be our own instances'.
+	// TakenMACs returns the MAC addresses of domains without Seedbed's tag and of neighbours, which
+	// may be Seedbed's own instances.
 	TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error)
 }

@@ -9,14 +9,14 @@ import (
 	"seedbed"
 )
 
-// forgetAfter is how long the highest epoch of a job is kept once its last call has ended.
+// forgetAfter is how long the highest epoch of a job is kept after its last call has ended.
 const forgetAfter = 24 * time.Hour
 
-// sweepEvery is how often the forgotten are looked for.
+// sweepEvery is how often jobs that can be forgotten are searched for.
 const sweepEvery = time.Hour
 
-// fence keeps writers of an old epoch out. Per job it remembers the highest
-// epoch that it has seen, and lets one call run at a time.
+// fence refuses writers of an old epoch. For each job it remembers the highest epoch that it has
+// seen, and lets only one call run at a time.
 type fence struct {
 	now   func() time.Time
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type fence struct {
 	swept time.Time
 }
 
-// slot is one job. It stays as long as it has calls.
+// slot is one job's state. It is kept at least as long as the job has calls.
 type slot struct {
 	epoch   int64
 	used    time.Time
@@ -32,7 +32,7 @@ type slot struct {
 	calls   map[*entry]struct{} // running and waiting
 }
 
-// entry is one call, from when it comes until it has ended.
+// entry is one call, from its arrival until it has ended.
 type entry struct {
 	id     string
 	call   seedbed.Call
@@ -44,10 +44,10 @@ func newFence(now func() time.Time) *fence {
 	return &fence{now: now, jobs: map[seedbed.JobID]*slot{}, swept: now()}
 }
 
-// enter waits until the call may run, and returns the context that it runs
-// under; leave must be called when it has ended. A call of a higher epoch than
-// those of its job that run or wait ends them first. ErrStale for a lower epoch,
-// also one that becomes lower meanwhile; ErrUnavailable when the earlier call does not end in time.
+// enter waits until the call may run, and returns the context that it runs under. leave must be
+// called when the call has ended. A call of a higher epoch first ends the running and waiting calls
+// of its job. Errors: ErrStale for a lower epoch, even if it becomes lower during the wait;
+// ErrUnavailable if the earlier call does not end in time.
 func (f *fence) enter(ctx context.Context, id string, call seedbed.Call) (_ context.Context, leave func(), _ error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	e := &entry{id: id, call: call, cancel: cancel, done: make(chan struct{})}
@@ -88,7 +88,7 @@ func (f *fence) enter(ctx context.Context, id string, call seedbed.Call) (_ cont
 	}, nil
 }
 
-// end takes an entry out. The lock is held.
+// end removes an entry. The lock is held.
 func (f *fence) end(s *slot, e *entry) {
 	delete(s.calls, e)
 	s.used = f.now()
@@ -96,7 +96,7 @@ func (f *fence) end(s *slot, e *entry) {
 	close(e.done)
 }
 
-// slot is the job's, which is made if there is none. The lock is held.
+// slot returns the job's slot, and makes one if necessary. The lock is held.
 func (f *fence) slot(job seedbed.JobID) *slot {
 	s := f.jobs[job]
 	if s == nil {
@@ -107,9 +107,9 @@ func (f *fence) slot(job seedbed.JobID) *slot {
 	return s
 }
 
-// stop ends the call of that ID, and returns what is closed as it has ended.
-// Without an ID every call of the job up to the call's epoch is ended, and those
-// of earlier epochs are refused from then on.
+// stop ends the call with that ID, and returns a channel that is closed when the call has ended.
+// Without an ID it ends every call of the job up to the call's epoch, and earlier epochs are
+// refused from then on.
 func (f *fence) stop(id string, call seedbed.Call) ([]<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *fence) stop(id string, call seedbed.Call) ([]<-chan struct{}, error) {
 	return ends, nil
 }
 
-// sweep forgets jobs that were not used for long. The lock is held.
+// sweep removes jobs that have not been used for long. The lock is held.
 func (f *fence) sweep() {
 	now := f.now()
 	if now.Sub(f.swept) < sweepEvery {

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LostAfter is how long a worker may go on with a call whose client is cut off
-// from it without a word: then the connection is given up, and the call ended.
+// LostAfter is how long a worker may continue a call whose client has silently become unreachable.
+// It then gives up the connection and ends the call.
 const LostAfter = 15 * time.Second
 
-// giveUp has the kernel end a connection whose other side has acknowledged nothing
-// for LostAfter (tcp(7), TCP_USER_TIMEOUT). A line is written every second, so that there is
-// always something to acknowledge. Without it that takes a quarter of an hour. A
-// connection within the host needs none.
+// giveUp makes the kernel end a connection whose other side has acknowledged nothing for LostAfter
+// (tcp(7), TCP_USER_TIMEOUT). A line is written every second, so there is always something to
+// acknowledge. Without the option that takes a quarter of an hour. A connection within the host
+// does not need it.
 func giveUp(conn net.Conn) error {
 	for {
 		inner, ok := conn.(interface{ NetConn() net.Conn })

@@ -11,7 +11,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// effects is the table of everything that a client can ask for.
+// effects returns the table of everything that a client can request.
 func (s *Server) effects() effects.Handlers {
 	h := effects.Handlers{}
 	s.handleDomains(h)
@@ -44,8 +44,8 @@ func (s *Server) pool(name string) (Pool, error) {
 
 func (s *Server) poolNames() []string { return slices.Sorted(maps.Keys(s.pools)) }
 
-// inventory asks the hypervisor and every pool. What could be had is in it; one
-// that did not answer makes it incomplete.
+// inventory asks the hypervisor and every pool. It contains what they returned; a driver that did
+// not answer makes it incomplete.
 func (s *Server) inventory(ctx context.Context) seedbed.Inventory {
 	inv := seedbed.Inventory{Node: s.node}
 	var problems []string
@@ -60,7 +60,7 @@ func (s *Server) inventory(ctx context.Context) seedbed.Inventory {
 	if h, ok := s.hypervisor.(Network); ok {
 		taken, err := h.TakenMACs(ctx)
 		inv.Taken = taken
-		if err != nil { // what is ours is known all the same
+		if err != nil { // Seedbed's own domains are still known
 			s.log.Warn("look who uses which MAC address", "err", err)
 		}
 	}
@@ -75,11 +75,11 @@ func (s *Server) inventory(ctx context.Context) seedbed.Inventory {
 	return inv
 }
 
-// lowRoom is the free space below which a pool that has no check of its own is not well.
+// lowRoom is the free space below which a pool without a check of its own is reported as low.
 const lowRoom = 1 * seedbed.GiB
 
-// Health is every driver's own checks, those of the hooks' scripts, the room in the pools that have none, and
-// those of the configuration.
+// Health returns every driver's own checks, those of the hooks' scripts, the room in the pools
+// without checks, and those of the configuration.
 func (s *Server) Health(ctx context.Context) []seedbed.Check {
 	checks := s.hypervisor.Health(ctx)
 	if s.checks != nil {

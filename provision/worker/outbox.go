@@ -13,16 +13,16 @@ import (
 // maxQueue is how many events wait for a slow client.
 const maxQueue = 4096
 
-// outbox holds what a running call has to say until the stream takes it. It
-// never blocks the driver: of progress only the latest is kept, events that
-// nobody takes become one resync, and of the lines of output a note is left.
+// outbox holds the lines of a running call until the stream takes them. It never blocks the driver:
+// it keeps only the latest progress. When it is full, it replaces the waiting events by one resync,
+// and drops further lines of output, which a note then counts.
 type outbox struct {
 	mu     sync.Mutex
 	latest *seedbed.Progress
 	events []seedbed.DomainEvent
 	lines  []seedbed.OutputLine
-	lost   int           // lines that found no room
-	wake   chan struct{} // has room for one
+	lost   int           // lines that did not fit
+	wake   chan struct{} // has a capacity of one
 }
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
@@ -45,7 +45,7 @@ func (o *outbox) event(e seedbed.DomainEvent) {
 	o.ring()
 }
 
-// output keeps a line that a script or command has put out.
+// output adds a line that a script or command has printed.
 func (o *outbox) output(l seedbed.OutputLine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,7 +64,7 @@ func (o *outbox) ring() {
 	}
 }
 
-// take empties the box.
+// take empties the outbox and returns its lines.
 func (o *outbox) take() []effects.Line {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +86,7 @@ func (o *outbox) take() []effects.Line {
 	return lines
 }
 
-// encode is lines as NDJSON; without lines, a blank line.
+// encode returns lines as NDJSON; without lines, a blank line.
 func encode(lines ...effects.Line) ([]byte, error) {
 	if len(lines) == 0 {
 		return []byte("\n"), nil

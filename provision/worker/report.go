@@ -8,12 +8,11 @@ import (
 	"seedbed"
 )
 
-// poolTime is how long a pool may take to say what room it has before the
-// report goes without that.
+// poolTime is how long a pool may take to report its room before the report omits it.
 const poolTime = 5 * time.Second
 
-// report is what the hypervisor and the pools say. A pool that does not answer is
-// in it without its room: the node has it even so.
+// report returns the reports of the hypervisor and the pools. A pool that does not answer is
+// included without its room, because the node has it nevertheless.
 func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	r, err := s.hypervisor.Report(ctx)
 	if err != nil {

@@ -7,33 +7,31 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Resizer makes volumes larger.
+// Resizer enlarges volumes.
 type Resizer interface {
-	// Volume is one volume; ErrNotFound without it, ErrConflict when it is not tagged with id.
+	// Volume returns one volume; ErrNotFound without it, ErrConflict if it is not tagged with id.
 	Volume(ctx context.Context, name string, id seedbed.InstanceID) (seedbed.VolumeInfo, error)
-	// ResizeVolume makes sure that the volume has that size, and returns it. It may
-	// have been given the size by the domain that has it open (DomainResizer); from
-	// then on a clone that asks for any size that it had is answered with it. Errors
-	// are Volume's, ErrInvalid when it would become smaller, ErrInUse where the driver
-	// cannot do it while the volume is open, ErrFull without room.
+	// ResizeVolume makes sure that the volume has that size, and returns it. The domain that has it
+	// open may already have given it the size (DomainResizer). From then on CloneVolume accepts any
+	// size that the volume has had. Errors are those of Volume, ErrInvalid if the volume would
+	// become smaller, ErrInUse if the driver cannot resize an open volume, ErrFull without room.
 	ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error)
 }
 
 // DomainResizer changes the size of domains.
 type DomainResizer interface {
-	// ResizeDisk gives the disk of a domain that runs that size, and tells its guest.
-	// A domain that is off or absent, or has not that disk, has nothing to be told.
-	// ErrConflict when it is not tagged, ErrInvalid when the disk is larger already.
+	// ResizeDisk gives the disk of a running domain that size, and tells its guest. It does nothing
+	// for a domain that is off, absent or without that disk. Errors: ErrConflict if the domain is
+	// not tagged, ErrInvalid if the disk is already larger.
 	ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.Disk, size seedbed.Bytes) error
-	// ResizeDomain gives a domain that is off so many vcpus and so much memory; what
-	// is zero stays, and so does all else of it. One that has that size already stays
-	// as it is, and may run. ErrNotFound, ErrInUse while it runs, ErrConflict when it
-	// is not tagged.
+	// ResizeDomain sets the vCPUs and memory of a domain that is off. Zero leaves a value
+	// unchanged, and nothing else changes. A domain that already has that size is not changed, and
+	// may run. Errors: ErrNotFound, ErrInUse while it runs, ErrConflict if it is not tagged.
 	ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error
 }
 
-// resize makes a volume larger. Whoever has it open goes first, and the pool then
-// makes sure of it and writes it down.
+// resize enlarges a volume. A domain that has it open resizes it first; the pool then makes sure of
+// the size and records it.
 func (s *Server) resize(ctx context.Context, a effects.VolumeSize) (seedbed.VolumeInfo, error) {
 	pool, err := s.owned(a.Pool, a.Instance)
 	if err == nil {

@@ -46,7 +46,7 @@ func (s *Server) handleScripts(h effects.Handlers) {
 	effects.RunHook.Handle(h, s.runHook)
 }
 
-// runHook runs a script of the administrator's, on this node whatever the run says.
+// runHook runs an administrator's script, on this node whichever node run names.
 func (s *Server) runHook(ctx context.Context, c seedbed.Call, run seedbed.HookRun, to effects.Listener) (seedbed.HookResult, error) {
 	if s.hooks == nil {
 		return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the worker on node %s runs no hook scripts", s.node)
@@ -79,7 +79,7 @@ func (s *Server) checkTurn(t seedbed.ScriptTurn) error {
 	return nil
 }
 
-// scriptHost is what this host has for scripts.
+// scriptHost returns what this host has for scripts.
 func (s *Server) scriptHost(ctx context.Context, tools []string) (seedbed.ScriptHost, error) {
 	if s.scripts == nil {
 		return seedbed.ScriptHost{}, s.noScripts()

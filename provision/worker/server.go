@@ -17,7 +17,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Config is what a server needs.
+// Config configures a server.
 type Config struct {
 	// Node is the name of this host.
 	Node string
@@ -25,21 +25,21 @@ type Config struct {
 	Pools map[string]Pool
 	// Hypervisor runs the domains.
 	Hypervisor Hypervisor
-	// Scripts runs provisioning scripts; nil for a worker that runs none.
+	// Scripts runs provisioning scripts; nil if the worker runs none.
 	Scripts Scripts
-	// Hooks runs scripts beside stages; nil for a worker that runs none.
+	// Hooks runs scripts before and after stages; nil if the worker runs none.
 	Hooks Hooks
 	// Checks are added to those of the drivers; nil adds none.
 	Checks func(context.Context) []seedbed.Check
 	Log    *slog.Logger
-	// Keepalive is how often a line is sent at least. Default effects.Keepalive.
+	// Keepalive is the longest time between two lines. Default effects.Keepalive.
 	Keepalive time.Duration
-	// Grace is how long a driver may take to notice that its context has ended before the
+	// Grace is how long a driver may take to notice that its context has ended. After that the
 	// client is answered without it. Default 1 s.
 	Grace time.Duration
 }
 
-// Server carries out the effects.Handlers that clients ask for, with the drivers.
+// Server carries out the effects that clients request, with the drivers.
 type Server struct {
 	node       string
 	pools      map[string]Pool
@@ -58,18 +58,18 @@ type Server struct {
 const (
 	// lateGrace is the default of Config.Grace.
 	lateGrace = time.Second
-	// stopTime bounds the end of Serve.
+	// stopTime limits the end of Serve.
 	stopTime = 10 * time.Second
-	// requestTime bounds the reading of one request, and writeTime the writing of one line.
+	// requestTime limits the reading of one request, and writeTime the writing of one line.
 	requestTime = 10 * time.Second
 	writeTime   = 10 * time.Second
-	// cancelTime is how long a cancel waits for the end of what it cancels.
+	// cancelTime is how long a cancel waits for the calls that it ends.
 	cancelTime = 5 * time.Second
-	// maxCalls bounds the calls at the same time.
+	// maxCalls limits the calls at the same time.
 	maxCalls = 512
 )
 
-// New makes a server that has not started.
+// New makes a server. It does nothing before Serve.
 func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, hooks: c.Hooks, checks: c.Checks, log: c.Log,
@@ -79,10 +79,10 @@ func New(c Config) *Server {
 	return s
 }
 
-// Serve answers on the listeners until ctx ends; then it ends the running calls, whose
-// clients get ErrUnavailable, waits for them, and returns nil. It closes the listeners. Who may
-// connect is their business. An error means that one of them broke, which ends the others,
-// or that a driver's call did not end within 10 s. It is called once.
+// Serve answers on the listeners until ctx ends. It then ends the running calls, whose clients get
+// ErrUnavailable, waits for them, and returns nil. It closes the listeners, which must decide who
+// may connect. An error means that a listener broke, which ends the others, or that a driver's call
+// did not end within 10 s. Serve must be called only once.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -102,7 +102,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return errors.Join(append(problems, s.wait(last))...)
 }
 
-// listen answers on one listener until ctx ends or it breaks; then it tells the calls to stop.
+// listen answers on one listener until ctx ends or the listener breaks; then it tells the calls to
+// stop.
 func (s *Server) listen(ctx context.Context, app *fiber.App, ln net.Listener, stop func()) error {
 	served := make(chan error, 1)
 	go func() {
@@ -116,7 +117,7 @@ func (s *Server) listen(ctx context.Context, app *fiber.App, ln net.Listener, st
 	case <-ctx.Done():
 	}
 	stop()
-	// The listener is closed here too: Shutdown does not know one that is not served yet.
+	// Close the listener here, too: Shutdown does not know a listener that is not served yet.
 	for _, e := range []error{ln.Close(), <-served} {
 		if e != nil && !errors.Is(e, net.ErrClosed) {
 			err = errors.Join(err, e)
@@ -160,7 +161,7 @@ func (s *Server) app(base context.Context) *fiber.App {
 		if err != nil {
 			return err
 		}
-		var req effects.Request // holds copies only: the decoder makes them
+		var req effects.Request // holds only copies: the decoder makes them
 		if err := json.Unmarshal(body, &req); err != nil {
 			return fiber.NewError(fiber.StatusBadRequest, "the call is not readable: "+err.Error())
 		}
@@ -206,7 +207,7 @@ func refuse(c *fiber.Ctx, err error) error {
 	return c.Status(status).Send(b)
 }
 
-// cancel ends calls, and answers when they have ended, with their number.
+// cancel ends calls. It answers with their number when they have ended.
 func (s *Server) cancel(base context.Context, c *fiber.Ctx, req effects.Request) error {
 	if req.ID == "" {
 		if err := seedbed.CheckName("job", string(req.Call.Job)); err != nil {

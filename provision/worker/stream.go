@@ -18,7 +18,7 @@ import (
 
 const contentType = "application/x-ndjson"
 
-// errGone ends a call whose client has left.
+// errGone ends a call whose client has disconnected.
 var errGone = errors.New("the client has gone")
 
 // outcome is how a call ended.
@@ -52,8 +52,8 @@ func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effec
 	return nil
 }
 
-// stream runs the call and writes its lines, until it has ended, its client
-// has gone, or its driver does not notice that it should end.
+// stream runs the call and writes its lines, until the call has ended, the client has disconnected,
+// or the driver does not react to the end of its context.
 func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *lineWriter, name string, e effects.Handler, req effects.Request) {
 	out, done := newOutbox(), make(chan outcome, 1)
 	s.calls.Go(func() {
@@ -85,7 +85,7 @@ func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *
 			}
 			err = w.write()
 		case o := <-done:
-			// A client that has gone does not read this either.
+			// A client that has disconnected does not read this either.
 			_ = w.write(append(out.take(), finalLine(ctx, o))...)
 			return
 		case <-overdue:
@@ -104,7 +104,7 @@ func finalLine(ctx context.Context, o outcome) effects.Line {
 	return effects.Line{Result: o.result}
 }
 
-// run carries the call out. A panic of a driver is an error of the call.
+// run carries out the call. It turns a panic of a driver into an error of the call.
 func (s *Server) run(ctx context.Context, e effects.Handler, req effects.Request, out *outbox) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -122,13 +122,13 @@ func (s *Server) run(ctx context.Context, e effects.Handler, req effects.Request
 	}
 	result, err := e.Run(ctx, req.Call, req.Args, effects.Listener{Progress: out.progress, Event: out.event, Output: out.output})
 	if err != nil && ctx.Err() != nil && effects.OfNoKind(err) {
-		err = context.Cause(ctx) // the fence's: a newer epoch, or a cancel
+		err = context.Cause(ctx) // from the fence: a newer epoch, or a cancel
 	}
 	return outcome{result: result, err: err}
 }
 
-// lineWriter writes lines through fasthttp's pipe, each with a deadline for
-// the connection beneath it.
+// lineWriter writes lines through fasthttp's pipe, each with a deadline for the connection beneath
+// it.
 type lineWriter struct {
 	w    *bufio.Writer
 	conn net.Conn

@@ -7,8 +7,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// handleTrash adds the effects on the trash. Operators ask for all but the first, and not
-// jobs, so they are not fenced: each names what it wants, and the driver keeps them apart.
+// handleTrash adds the effects on the trash. Operators request all of them except the first, so
+// those are not fenced: each names its item, and the driver serializes them.
 func (s *Server) handleTrash(h effects.Handlers) {
 	effects.TrashVolume.Handle(h, func(
 		ctx context.Context, _ seedbed.Call, a effects.VolumeRef, _ effects.Listener,
@@ -39,7 +39,7 @@ func (s *Server) handleTrash(h effects.Handlers) {
 	})
 }
 
-// bin is the pool whose trash is meant.
+// bin returns the pool whose trash is meant.
 func (s *Server) bin(a effects.TrashRef) (Pool, error) {
 	p, err := s.pool(a.Pool)
 	if err == nil {
@@ -48,7 +48,7 @@ func (s *Server) bin(a effects.TrashRef) (Pool, error) {
 	return p, err
 }
 
-// removed is what is in the trash of every pool, and what came back from it.
+// removed returns what is in the trash of every pool, and what was restored from it.
 func (s *Server) removed(ctx context.Context) ([]seedbed.TrashItem, error) {
 	var all []seedbed.TrashItem
 	for _, name := range s.poolNames() {
@@ -70,7 +70,8 @@ func (s *Server) removed(ctx context.Context) ([]seedbed.TrashItem, error) {
 	return all, nil
 }
 
-// discard puts a restored volume back into the trash. It gives ErrConflict for one that never was there.
+// discard puts a restored volume back into the trash. It returns ErrConflict for a volume that
+// never was in the trash.
 func (s *Server) discard(ctx context.Context, pool, name string) (*seedbed.TrashItem, error) {
 	p, err := s.pool(pool)
 	if err != nil {

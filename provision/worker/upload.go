@@ -17,25 +17,25 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Spooler takes in files that are uploaded, for imports to come.
+// Spooler receives uploaded files for later imports.
 type Spooler interface {
-	// ReceiveUpload writes what body gives into a file of the pool's own and tells
-	// what it is. Whatever the error, nothing of it stays. Errors: ErrInvalid for a file that
-	// has another size or digest than spec says or cannot be imported, ErrExists for an
-	// ID that is taken, ErrFull without room, else what body returned.
+	// ReceiveUpload writes body to a file of the pool's own and returns what the file contains.
+	// After an error nothing of it is left. Errors: ErrInvalid for a file that cannot be imported
+	// or whose size or digest is not that of spec, ErrExists for an ID that is taken, ErrFull
+	// without room, and otherwise the error that body returned.
 	ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error)
-	// DropUpload removes such a file; one that is absent is removed already.
+	// DropUpload removes such a file; an absent file counts as removed.
 	DropUpload(ctx context.Context, id string) error
 }
 
 const (
-	// uploadIdle is how long an upload may stand still.
+	// uploadIdle is how long an upload may make no progress.
 	uploadIdle = time.Minute
-	// maxUploadHead bounds the line before the file, in bytes.
+	// maxUploadHead limits the line before the file, in bytes.
 	maxUploadHead = 4 << 10
 )
 
-// callBody reads the request of a call that has no file after it.
+// callBody reads the request of a call without a file.
 func callBody(c *fiber.Ctx) ([]byte, error) {
 	raw, err := httpserve.ReadBody(c.Context(), effects.MaxRequest)
 	if p, ok := errors.AsType[httpserve.Problem](err); ok {
@@ -44,8 +44,8 @@ func callBody(c *fiber.Ctx) ([]byte, error) {
 	return raw, err
 }
 
-// receive takes in a file. It is read in the handler, since the library lets go
-// of a request's body when that returns.
+// receive receives a file. It reads the file in the handler, because the library releases a
+// request's body when the handler returns.
 func (s *Server) receive(base context.Context, c *fiber.Ctx) error {
 	s.calls.Add(1)
 	defer s.calls.Done()
@@ -83,7 +83,7 @@ func (s *Server) receive(base context.Context, c *fiber.Ctx) error {
 	return c.Send(b)
 }
 
-// takeIn has the pool take in the file. A panic of its driver is an error of the call.
+// takeIn has the pool receive the file. It turns a panic of the driver into an error of the call.
 func (s *Server) takeIn(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (up seedbed.Upload, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -98,7 +98,7 @@ func (s *Server) takeIn(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 	return pool.ReceiveUpload(ctx, spec, body)
 }
 
-// patient reads from a connection as long as something comes.
+// patient reads from a connection as long as data keeps arriving.
 type patient struct {
 	ctx  context.Context
 	from io.Reader

@@ -99,7 +99,7 @@ func (s *Server) handleImages(h effects.Handlers) {
 	})
 }
 
-// owned is the pool of an instance's volume.
+// owned returns the pool of an instance's volume.
 func (s *Server) owned(pool string, id seedbed.InstanceID) (Pool, error) {
 	p, err := s.pool(pool)
 	if err == nil {

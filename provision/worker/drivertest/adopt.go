@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// at is the volume, ours or not, whose disk has that source. The lock is held.
+// at returns the volume, tagged or not, whose disk has that source. The lock is held.
 func (p *Pool) at(source string) (volume, bool) {
 	for _, v := range p.volumes {
 		if source == "/memory/"+v.Name+".qcow2" {
@@ -96,7 +96,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 	})
 }
 
-// foreign is a domain that is not ours as others see it.
+// asForeign returns a domain without the tag as callers see it.
 func (d *domain) asForeign(id seedbed.InstanceID) seedbed.ForeignDomain {
 	return seedbed.ForeignDomain{ID: id, Name: d.spec.Name, State: d.state, VCPUs: d.spec.VCPUs, Memory: d.spec.Memory,
 		Disks: []seedbed.ForeignDisk{}, NICs: []seedbed.ForeignNIC{}, Problems: []string{}}
@@ -194,7 +194,7 @@ func sources(disks []seedbed.Disk) []string {
 	return all
 }
 
-// AddForeignMachine defines a domain that does not carry Seedbed's tag, with that disk and MAC.
+// AddForeignMachine defines a domain without Seedbed's tag, with that disk and MAC.
 func (h *Hypervisor) AddForeignMachine(id seedbed.InstanceID, name, disk string, mac seedbed.MAC, bridge string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"seedbed/provision/worker"
 )
 
-// testAdopt lets go of a volume, whose disk is a stranger's from then on, and takes
-// it for another instance, and back.
+// testAdopt releases a volume, whose disk is then foreign, adopts it for another instance, and
+// releases it again.
 func testAdopt(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx := t.Context()
 	_, spec, info := cloned(t, p)
@@ -69,7 +69,7 @@ func testAdoptRefused(t *testing.T, d PoolDriver, p worker.Pool) {
 	}
 }
 
-// testAdoptDomain takes a domain of others, and lets go of it.
+// testAdoptDomain adopts a foreign domain, and releases it.
 func testAdoptDomain(t *testing.T, d HypervisorDriver) {
 	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
 	id, name := spec.ID, spec.Name

@@ -1,7 +1,6 @@
-// Package drivertest holds the contract of the worker's drivers: the suites
-// TestPool and TestHypervisor, which every driver runs in its own tests, and
-// the in-memory drivers Pool and Hypervisor, which pass them and serve the
-// tests of what stands above the worker.
+// Package drivertest holds the contract of the worker's drivers: the suites TestPool and
+// TestHypervisor, which every driver runs in its own tests. It also has the in-memory drivers Pool
+// and Hypervisor, which pass them and serve the tests of the layers above the worker.
 package drivertest
 
 import (

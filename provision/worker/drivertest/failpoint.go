@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Point is where a failpoint stands.
+// Point says when a failpoint is called.
 type Point string
 
 // The points of an effect.
@@ -16,18 +16,18 @@ const (
 	After Point = "after"
 )
 
-// Failpoint is called before and after each effect of an in-memory driver, by
-// the name of its method, such as "CloneVolume". What it returns, the effect
-// returns; it may block until ctx ends. It is not called for what only reads.
+// Failpoint is called before and after each effect of an in-memory driver, with the name of its
+// method, such as "CloneVolume". The effect returns the error that it returns; it may block until
+// ctx ends. It is not called for methods that only read.
 type Failpoint func(ctx context.Context, effect string, point Point) error
 
-// failpoints is the part that both in-memory drivers have in common.
+// failpoints is the part that both in-memory drivers share.
 type failpoints struct {
 	mu   sync.Mutex
 	hook Failpoint
 }
 
-// Fail sets the failpoint; nil takes it away.
+// Fail sets the failpoint; nil removes it.
 func (f *failpoints) Fail(hook Failpoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 // formatCases are the cases of TestPool for drivers that keep real disks.
 var formatCases = []poolCase{{"upload of every format", testUploadFormats}}
 
-// diskFile is a file that is uploaded, and the disk that is in it.
+// diskFile is a file to upload, and the disk that it contains.
 type diskFile struct {
 	name, format string
 	file, disk   []byte
 	firmware     seedbed.Firmware
 }
 
-// diskFiles are the bootable disk in every format that can be uploaded, but for raw.
+// diskFiles returns the bootable disk in every format that can be uploaded, except raw.
 func diskFiles(t *testing.T) []diskFile {
 	t.Helper()
 	path, _ := BootableFile(t)
@@ -52,7 +52,7 @@ func diskFiles(t *testing.T) []diskFile {
 	}
 }
 
-// testUploadFormats: whatever a disk was uploaded in, a volume of it has the disk's bytes.
+// testUploadFormats checks that a volume has the disk's bytes, whatever the format of the upload.
 func testUploadFormats(t *testing.T, _ PoolDriver, p worker.Pool) {
 	for _, c := range diskFiles(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func testUploadFormats(t *testing.T, _ PoolDriver, p worker.Pool) {
 	}
 }
 
-// contentOfClone is what a new volume of the image "base" holds, read through its device.
+// contentOfClone returns the content of a new volume of the image "base", read through its device.
 func contentOfClone(t *testing.T, p worker.Pool) []byte {
 	t.Helper()
 	ctx, v := t.Context(), clone(0)

@@ -7,14 +7,13 @@ import (
 	"seedbed"
 )
 
-// Held is something of a volume that a worker has open for a job: a mapping, or
-// a mount.
+// Held is a mapping or a mount of a volume that a worker has open for a job.
 type Held struct {
 	Job    seedbed.JobID
 	Volume string
 }
 
-// Mappings are the volumes that are mapped, of all instances.
+// Mappings returns the mapped volumes of all instances.
 func (p *Pool) Mappings() (all []Held) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -26,7 +25,7 @@ func (p *Pool) Mappings() (all []Held) {
 	return all
 }
 
-// Mounts are the file systems that scripts have mounted.
+// Mounts returns the file systems that scripts have mounted.
 func (s *Scripts) Mounts() (all []Held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,15 +37,14 @@ func (s *Scripts) Mounts() (all []Held) {
 	return all
 }
 
-// Sessions are the jobs whose scripts run.
+// Sessions returns the jobs whose scripts run.
 func (s *Scripts) Sessions() []seedbed.JobID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.sessions))
 }
 
-// hold maps a volume for a script, as its worker does by itself, or mounts one
-// that is mapped.
+// hold maps a volume for a script, as the worker does by itself, or mounts a mapped one.
 func (s *Scripts) hold(in *scriptSession, verb, volume string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +66,7 @@ func (s *Scripts) hold(in *scriptSession, verb, volume string) error {
 	return s.Pool.mapFor(in.job, volume, in.start.Instance)
 }
 
-// end closes a session: mounts go first, then mappings. The lock is held.
+// end closes a session: first it unmounts, then it unmaps. The lock is held.
 func (s *Scripts) end(job seedbed.JobID) {
 	in, there := s.sessions[job]
 	if !there {
@@ -81,8 +79,8 @@ func (s *Scripts) end(job seedbed.JobID) {
 	}
 }
 
-// mapFor is MapVolume without failpoints: what a worker does for a script is no
-// effect that an engine asks for.
+// mapFor is MapVolume without failpoints: what a worker does for a script is not an effect that an
+// engine requests.
 func (p *Pool) mapFor(job seedbed.JobID, name string, id seedbed.InstanceID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +106,8 @@ func (p *Pool) unmapFor(job seedbed.JobID, name string) {
 	}
 }
 
-// Foreign is a domain that does not carry Seedbed's tag, with its state; false
-// where there is none of that ID. It reads, whatever the hypervisor answers.
+// Foreign returns a domain without Seedbed's tag, with its state; false if there is none with that
+// ID. It works even if the hypervisor is set down.
 func (h *Hypervisor) Foreign(id seedbed.InstanceID) (seedbed.DomainSpec, seedbed.DomainState, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +118,7 @@ func (h *Hypervisor) Foreign(id seedbed.InstanceID) (seedbed.DomainSpec, seedbed
 	return d.spec, d.state, true
 }
 
-// All are the domains that carry Seedbed's tag, whatever the hypervisor answers.
+// All returns the domains that carry Seedbed's tag, even if the hypervisor is set down.
 func (h *Hypervisor) All() (all []seedbed.DomainInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// Hypervisor is a worker.Hypervisor in memory. It outlives the servers that
-// use it, as libvirt does.
+// Hypervisor is a worker.Hypervisor in memory. It outlives the servers that use it, as libvirt
+// does.
 type Hypervisor struct {
 	failpoints
 	mu       sync.Mutex
@@ -34,12 +34,12 @@ type watcher struct {
 	wake  chan struct{}
 }
 
-// NewHypervisor makes one without domains.
+// NewHypervisor makes a hypervisor without domains.
 func NewHypervisor() *Hypervisor {
 	return &Hypervisor{domains: map[seedbed.InstanceID]*domain{}, watchers: map[*watcher]struct{}{}}
 }
 
-// SetDown makes every call fail with err, as with a libvirtd that does not answer; nil ends that.
+// SetDown makes every call fail with err, as if libvirtd did not answer; nil ends that.
 func (h *Hypervisor) SetDown(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,8 +60,8 @@ func (h *Hypervisor) Forget(id seedbed.InstanceID) {
 	h.drop(id)
 }
 
-// SetState puts a domain into a state and sends event, as when a guest
-// powers itself off (DomainOff, "shutdown") or crashes.
+// SetState puts a domain into a state and sends event, as when a guest powers itself off
+// (DomainOff, "shutdown") or crashes.
 func (h *Hypervisor) SetState(id seedbed.InstanceID, state seedbed.DomainState, event string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *Hypervisor) SetState(id seedbed.InstanceID, state seedbed.DomainState, 
 	}
 }
 
-// SetDeaf has a domain's guest not listen when it is asked to shut down; others do so at once.
+// SetDeaf makes a domain's guest ignore requests to shut down; other guests shut down at once.
 func (h *Hypervisor) SetDeaf(id seedbed.InstanceID, deaf bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *Hypervisor) Write(id seedbed.InstanceID, text string) {
 	}
 }
 
-// Spec is the spec that the domain was defined with.
+// Spec returns the spec that the domain was defined with.
 func (h *Hypervisor) Spec(id seedbed.InstanceID) (seedbed.DomainSpec, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +100,7 @@ func (h *Hypervisor) Spec(id seedbed.InstanceID) (seedbed.DomainSpec, bool) {
 	return d.spec, true
 }
 
-// effect runs f under the lock, between the failpoints, when the hypervisor answers.
+// effect runs f under the lock, between the failpoints, unless the hypervisor is set down.
 func (h *Hypervisor) effect(ctx context.Context, name string, f func() error) error {
 	return h.around(ctx, name, func() error {
 		h.mu.Lock()
@@ -248,7 +248,7 @@ func (h *Hypervisor) Health(context.Context) []seedbed.Check {
 	return []seedbed.Check{c}
 }
 
-// look finds a tagged domain for what only reads.
+// look finds a tagged domain for a method that only reads.
 func (h *Hypervisor) look(ctx context.Context, id seedbed.InstanceID) (*domain, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func (h *Hypervisor) look(ctx context.Context, id seedbed.InstanceID) (*domain, 
 	return d, nil
 }
 
-// ours finds a domain to change: nil when it is absent, ErrConflict when it is not tagged.
+// ours finds a domain to change: nil if it is absent, ErrConflict if it is not tagged.
 func (h *Hypervisor) ours(id seedbed.InstanceID) (*domain, error) {
 	d, ok := h.domains[id]
 	if ok && d.foreign {

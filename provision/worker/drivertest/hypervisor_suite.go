@@ -12,14 +12,15 @@ import (
 	"seedbed/provision/worker"
 )
 
-// HypervisorDriver is what TestHypervisor has to know of the driver under test.
+// HypervisorDriver describes the driver under test to TestHypervisor.
 type HypervisorDriver struct {
-	// Open opens the driver, and closes it with t.
+	// Open opens the driver, and closes it at the end of t.
 	Open func(t *testing.T) worker.Hypervisor
-	// Spec is a domain that the driver can define and start, with an ID and a name
-	// of its own at each call. What it makes goes with t, even when t has failed.
+	// Spec returns a domain that the driver can define and start, with a new ID and name at each
+	// call. What Spec makes is removed at the end of t, even if t has failed.
 	Spec func(t *testing.T) seedbed.DomainSpec
-	// Foreign defines a domain of that ID and name that does not carry Seedbed's tag, and undefines it with t.
+	// Foreign defines a domain of that ID and name that does not carry Seedbed's tag, and undefines
+	// it at the end of t.
 	Foreign func(t *testing.T, id seedbed.InstanceID, name string)
 }
 
@@ -28,8 +29,8 @@ const (
 	console  = 4 * seedbed.KiB
 )
 
-// TestHypervisor is the contract of worker.Hypervisor: every driver and the
-// in-memory fake pass it. Domains of others are left alone.
+// TestHypervisor is the contract of worker.Hypervisor: every driver and the in-memory fake pass it.
+// It does not touch foreign domains.
 func TestHypervisor(t *testing.T, d HypervisorDriver) {
 	for _, c := range []struct {
 		name string
@@ -166,8 +167,8 @@ func testUndefineRunning(t *testing.T, d HypervisorDriver) {
 	}
 }
 
-// testShutdown holds that asking is not doing: the domain runs on or is off, as
-// its guest will have it, and can be asked again and destroyed either way.
+// testShutdown checks that asking does not depend on the guest: the domain may run on or be off,
+// and can be asked again and destroyed in both cases.
 func testShutdown(t *testing.T, d HypervisorDriver) {
 	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
 	ok(t, "define", h.DefineDomain(ctx, spec))

@@ -8,13 +8,13 @@ import (
 	"seedbed"
 )
 
-// mapped is the device of a volume in memory, and whose it is.
+// mapped is the device of a volume in memory, and its job.
 type mapped struct {
 	job    seedbed.JobID
 	device string
 }
 
-// MapVolume implements worker.Mapper; the device is the path of nothing.
+// MapVolume implements worker.Mapper. The device is a path that does not exist.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
 	device := ""
 	err := p.effect(ctx, "MapVolume", func() error {

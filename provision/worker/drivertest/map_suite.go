@@ -22,7 +22,7 @@ var mapCases = []poolCase{
 	{"map and unmap, ended context", testEndedMap},
 }
 
-// mappedVolumes holds the names of an instance's mapped volumes.
+// mappedVolumes checks the names of an instance's mapped volumes.
 func mappedVolumes(t *testing.T, p worker.Mapper, id seedbed.InstanceID, want ...string) {
 	t.Helper()
 	if d := diff.Diff(want, p.MappedVolumes(id)); d != "" {
@@ -30,7 +30,7 @@ func mappedVolumes(t *testing.T, p worker.Mapper, id seedbed.InstanceID, want ..
 	}
 }
 
-// onDevice does something with a device, and waits until it is on the volume.
+// onDevice calls do with a device, and waits until the result is on the volume.
 func onDevice(t *testing.T, device string, do func(*os.File) error) {
 	t.Helper()
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
@@ -63,7 +63,7 @@ func testMap(t *testing.T, d PoolDriver, p worker.Pool) {
 			if _, err := f.ReadAt(was, 1<<20); err != nil || string(was) != "seedbed " {
 				t.Errorf("the image's data: %q, %v", was, err)
 			}
-			_, err := f.WriteAt(text, 6<<20) // beyond the image, in what the volume was grown by
+			_, err := f.WriteAt(text, 6<<20) // beyond the image, in the space that the volume has in addition
 			return err
 		})
 	}

@@ -15,9 +15,9 @@ import (
 	"seedbed"
 )
 
-// Pool is a worker.Pool in memory. It outlives the servers that use it, as
-// a directory does. An image for it is any file of at least 512 bytes that ends
-// its first sector with the boot signature 55 AA, as BootableFile writes it.
+// Pool is a worker.Pool in memory. It outlives the servers that use it, as a directory does. An
+// image for it is any file of at least 512 bytes that ends its first sector with the boot signature
+// 55 AA, as BootableFile writes it.
 type Pool struct {
 	failpoints
 	name    string
@@ -28,7 +28,7 @@ type Pool struct {
 	volumes map[string]volume
 	keep    time.Duration
 	trash   []trashed
-	trashed int // how many ever were
+	trashed int // how many were ever trashed
 	uploads map[string][]byte
 }
 
@@ -36,7 +36,7 @@ type volume struct {
 	seedbed.VolumeInfo
 	image     string
 	flat      bool
-	made      seedbed.Bytes // the size that it was made with, once it has grown
+	made      seedbed.Bytes // the size that it was made with, if it has grown since
 	snapshots []seedbed.SnapshotInfo
 	mapped    *mapped
 }
@@ -48,12 +48,12 @@ type trashed struct {
 
 const poolSize = 1 * seedbed.TiB
 
-// NewPool makes an empty one named "default".
+// NewPool makes an empty pool named "default".
 func NewPool() *Pool {
 	return &Pool{name: "default", images: map[string]seedbed.ImageInfo{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
 }
 
-// SetFull makes whatever needs room fail with ErrFull, until it is set back.
+// SetFull makes every method that needs room fail with ErrFull, until it is reset.
 func (p *Pool) SetFull(full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

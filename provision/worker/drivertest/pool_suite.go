@@ -17,19 +17,19 @@ import (
 	"seedbed/provision/worker"
 )
 
-// PoolDriver is what TestPool has to know of the driver under test.
+// PoolDriver describes the driver under test to TestPool.
 type PoolDriver struct {
-	// Open makes an empty pool and opens it, and closes and deletes it with t.
+	// Open makes and opens an empty pool, and closes and deletes it at the end of t.
 	Open func(t *testing.T) worker.Pool
-	// Keep is Open for a pool that keeps removed volumes in its trash for that long.
+	// Keep is like Open, for a pool that keeps removed volumes in its trash for that long.
 	Keep func(t *testing.T, d time.Duration) worker.Pool
-	// Foreign puts a volume that does not carry Seedbed's tag into the pool, and
-	// returns what tells whether it is still there, unchanged.
+	// Foreign puts a volume that does not carry Seedbed's tag into the pool. untouched reports
+	// whether the volume still exists, unchanged.
 	Foreign func(t *testing.T, p worker.Pool, name string) (untouched func() bool)
-	// Leftovers counts unfinished things in the pool; nil when the driver can have none.
+	// Leftovers counts unfinished things in the pool; nil if the driver cannot have any.
 	Leftovers func(t *testing.T, p worker.Pool) int
-	// Devices tells that the pool keeps real disks, of images in every format, and
-	// that mapped volumes are real block devices, to be read and written.
+	// Devices is set if the pool keeps real disks, of images in every format, and mapped volumes
+	// are real block devices that can be read and written.
 	Devices bool
 }
 
@@ -42,8 +42,8 @@ type poolCase struct {
 // BootableSize is the size of the disk that BootableFile writes.
 const BootableSize = 4 * seedbed.MiB
 
-// BootableFile writes a raw disk image of BootableSize with a boot signature
-// into a directory of t's, and returns its path and its SHA-256 digest.
+// BootableFile writes a raw disk image of BootableSize with a boot signature into a temporary
+// directory of t, and returns its path and its SHA-256 digest.
 func BootableFile(t testing.TB) (path, sum string) {
 	t.Helper()
 	disk := make([]byte, BootableSize)
@@ -62,8 +62,7 @@ func file(t testing.TB, name string, data []byte) string {
 	return path
 }
 
-// TestPool is the contract of worker.Pool: every driver and the in-memory fake
-// pass it.
+// TestPool is the contract of worker.Pool: every driver and the in-memory fake pass it.
 func TestPool(t *testing.T, d PoolDriver) {
 	cases := slices.Concat([]poolCase{
 		{"import", testImport},
@@ -97,7 +96,7 @@ func TestPool(t *testing.T, d PoolDriver) {
 	}
 }
 
-// imported is a pool's image "base" and the job that imported it.
+// imported imports the image "base" into a pool, and returns the job that imported it.
 func imported(t *testing.T, p worker.Pool) seedbed.JobID {
 	t.Helper()
 	job := seedbed.NewJobID()

@@ -7,7 +7,7 @@ import (
 	"seedbed"
 )
 
-// testReport counts the domains that run, and holds what the numbers can be at all.
+// testReport checks the number of running domains, and that the other numbers are plausible.
 func testReport(t *testing.T, d HypervisorDriver) {
 	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
 	running := func() int {

@@ -51,7 +51,7 @@ func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.Instanc
 	return info, nil
 }
 
-// had tells whether the volume has that size, or had it before it grew.
+// had reports whether the volume has that size, or had it before it grew.
 func (v *volume) had(size seedbed.Bytes) bool {
 	return size == v.Size || v.made != 0 && size >= v.made && size < v.Size
 }
@@ -98,7 +98,8 @@ func (h *Hypervisor) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vc
 	})
 }
 
-// Told is the size that a running domain's guest was told of its disk; zero when it was not.
+// Told returns the size that a running domain's guest was told of its disk; zero if it was not
+// told.
 func (h *Hypervisor) Told(id seedbed.InstanceID, disk string) seedbed.Bytes {
 	h.mu.Lock()
 	defer h.mu.Unlock()

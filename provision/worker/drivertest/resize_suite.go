@@ -8,8 +8,8 @@ import (
 	"seedbed/provision/worker"
 )
 
-// testResize holds that a volume grows, keeps what it is, and is answered for
-// under any size that it had.
+// testResize checks that a volume grows, keeps its properties, and is returned for any size that it
+// had.
 func testResize(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx := t.Context()
 	_, v, info := cloned(t, p)
@@ -40,7 +40,7 @@ func testResize(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ok(t, "remove", p.RemoveVolume(ctx, v.Name, v.Instance))
 }
 
-// testResizeSnapshot holds that a volume with snapshots grows as well.
+// testResizeSnapshot checks that a volume with snapshots grows as well.
 func testResizeSnapshot(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx := t.Context()
 	_, v, info := cloned(t, p)
@@ -89,8 +89,8 @@ func testResizeRefused(t *testing.T, d PoolDriver, p worker.Pool) {
 	}
 }
 
-// testResizeDomain holds that a domain that is off takes another size and starts
-// with it, and that one that runs does not, but for its disks.
+// testResizeDomain checks that a domain that is off takes another size and starts with it, and that
+// only the disks of a running domain can be resized.
 func testResizeDomain(t *testing.T, d HypervisorDriver) {
 	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
 	is(t, "resize what is absent", h.ResizeDomain(ctx, spec.ID, 2, 0), seedbed.ErrNotFound)

@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// Scripts is a worker.Scripts in memory. A script for it has a line for each thing
-// that a step does, such as
+// Scripts is a worker.Scripts in memory. A script for it has one line for each action of a step,
+// such as
 //
 //	setup: log hello
 //	create: xml <domain/>
@@ -21,14 +21,14 @@ import (
 //	install: fail no mirror
 //	cleanup: print done
 //
-// and the step "load" for what happens as it is loaded. "hang" waits until the
-// turn is cut off, and "die" ends the script's process. What a script has mapped
-// and mounted goes with its session.
+// The step "load" runs when the script is loaded. "hang" waits until the turn is interrupted, and
+// "die" ends the script's process. The end of a session unmounts and unmaps what its script has
+// mounted and mapped.
 type Scripts struct {
 	failpoints
 	// Missing are the programs that the host lacks.
 	Missing []string
-	// Pool is where volumes are mapped; nil where none is.
+	// Pool is where volumes are mapped; nil if none are.
 	Pool     *Pool
 	mu       sync.Mutex
 	sessions map[seedbed.JobID]*scriptSession
@@ -44,29 +44,29 @@ type scriptSession struct {
 	xml     string
 	calls   int64
 	dead    bool
-	ended   bool     // it is closed, and takes nothing more
+	ended   bool     // it is closed, and accepts nothing more
 	mapped  []string // volumes
 	mounted []string // file systems, of mapped volumes
 }
 
-// NewScripts makes one without sessions.
+// NewScripts makes a Scripts without sessions.
 func NewScripts() *Scripts { return &Scripts{sessions: map[seedbed.JobID]*scriptSession{}} }
 
-// Starts are what the sessions began with, in their order.
+// Starts returns what the sessions were started with, in order.
 func (s *Scripts) Starts() []seedbed.ScriptStart {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]seedbed.ScriptStart{}, s.starts...)
 }
 
-// Live is how many sessions there are.
+// Live returns the number of sessions.
 func (s *Scripts) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Lose ends all sessions, as the worker's restart does.
+// Lose ends all sessions, as a restart of the worker does.
 func (s *Scripts) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Scripts) run(ctx context.Context, call seedbed.Call, turn seedbed.Scrip
 	return s.goOn(ctx, session, output)
 }
 
-// begin has the session do what its script says of a step.
+// begin makes the session do what its script says for a step.
 func (s *scriptSession) begin(step string) {
 	s.step, s.left, s.xml = step, nil, ""
 	for line := range strings.Lines(s.start.Text) {
@@ -183,7 +183,7 @@ func (s *Scripts) goOn(ctx context.Context, in *scriptSession, output func(seedb
 	return seedbed.ScriptResult{XML: in.xml}, nil
 }
 
-// fill puts the instance's name and ID in their places.
+// fill replaces NAME and UUID by the instance's name and ID.
 func (s *scriptSession) fill(text string) string {
 	return strings.NewReplacer("NAME", s.start.Name, "UUID", string(s.start.Instance)).Replace(text)
 }

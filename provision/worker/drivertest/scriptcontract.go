@@ -10,16 +10,16 @@ import (
 	"seedbed/provision/worker"
 )
 
-// ScriptTexts are scripts in the language of the driver that is tested.
+// ScriptTexts are scripts in the language of the driver under test.
 type ScriptTexts struct {
-	// Good logs "hello" in setup, returns "<domain/>" from create, adds the volume
-	// web1_sda of 1G to pool default in prepare, and prints "installed" in install.
+	// Good logs "hello" in setup, returns "<domain/>" from create, adds the volume web1_sda of 1G
+	// to pool default in prepare, and prints "installed" in install.
 	Good string
-	// Bad raises with the message "no luck" in install.
+	// Bad raises an error with the message "no luck" in install.
 	Bad string
 	// Broken cannot be loaded.
 	Broken string
-	// Endless does not come to the end of its setup.
+	// Endless never ends its setup.
 	Endless string
 }
 

@@ -54,14 +54,14 @@ func (p *Pool) DropUpload(ctx context.Context, id string) error {
 	})
 }
 
-// Uploads is how many files wait for their import.
+// Uploads returns how many files wait for their import.
 func (p *Pool) Uploads() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.uploads)
 }
 
-// uploaded is the disk that an uploaded file holds; the lock is held.
+// uploaded returns the disk that an uploaded file holds; the lock is held.
 func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
 	data, ok := p.uploads[spec.Upload]
 	if !ok {
@@ -76,13 +76,13 @@ func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
 	}
 	for _, d := range a.Disks {
 		if d.File == spec.Member || spec.Member == "" && len(a.Disks) == 1 {
-			return make([]byte, max(d.Size, 512)), nil // what is in it nobody asks
+			return make([]byte, max(d.Size, 512)), nil // its content does not matter
 		}
 	}
 	return nil, seedbed.Errorf(seedbed.ErrInvalid, "the OVA has no disk %q alone", spec.Member)
 }
 
-// fromUpload completes what is said of an image with what its upload says; the lock is held.
+// fromUpload completes the information about an image with that about its upload; the lock is held.
 func (p *Pool) fromUpload(spec seedbed.ImageSpec, info *seedbed.ImageInfo) {
 	data, ok := p.uploads[spec.Upload]
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"seedbed/provision/worker"
 )
 
-// uploadCases are the cases of TestPool that take in files.
+// uploadCases are the cases of TestPool that upload files.
 var uploadCases = []poolCase{
 	{"upload", testUpload},
 	{"upload of an OVA", testUploadOVA},

@@ -16,7 +16,7 @@ func (p *Pool) SetTrash(keep time.Duration) {
 	p.keep = keep
 }
 
-// own finds an instance's volume; nil when there is none. The lock is held.
+// own finds an instance's volume; nil if it does not exist. The lock is held.
 func (p *Pool) own(name string, id seedbed.InstanceID) (*volume, error) {
 	v, ok := p.volumes[name]
 	if !ok {
@@ -28,7 +28,7 @@ func (p *Pool) own(name string, id seedbed.InstanceID) (*volume, error) {
 	return &v, nil
 }
 
-// must is own for a volume that has to be there.
+// must is own for a volume that must exist.
 func (p *Pool) must(name string, id seedbed.InstanceID) (*volume, error) {
 	v, err := p.own(name, id)
 	if err == nil && v == nil {

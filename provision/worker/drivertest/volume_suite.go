@@ -12,7 +12,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 )
 
-// volumeCases are the cases of TestPool that work on volumes that are there.
+// volumeCases are the cases of TestPool that work on existing volumes.
 var volumeCases = []poolCase{
 	{"snapshot", testSnapshot},
 	{"snapshot refused", testSnapshotRefused},
@@ -31,7 +31,7 @@ var volumeCases = []poolCase{
 	{"volume effects, ended context", testEndedVolume},
 }
 
-// cloned is a pool's image "base" and a volume of it.
+// cloned makes a pool's image "base" and a volume of it.
 func cloned(t *testing.T, p worker.Pool) (image seedbed.JobID, spec seedbed.VolumeSpec, info seedbed.VolumeInfo) {
 	t.Helper()
 	image, spec = imported(t, p), clone(8*seedbed.MiB)
@@ -44,7 +44,7 @@ func snapshotOf(v seedbed.VolumeSpec, name string) seedbed.SnapshotSpec {
 	return seedbed.SnapshotSpec{Volume: v.Name, Instance: v.Instance, Name: name}
 }
 
-// snapshots holds the names of a volume's snapshots.
+// snapshots checks the names of a volume's snapshots.
 func snapshots(t *testing.T, p worker.Pool, v seedbed.VolumeSpec, want ...string) {
 	t.Helper()
 	all, err := p.Snapshots(t.Context(), v.Name, v.Instance)
@@ -157,7 +157,7 @@ func testFlatten(t *testing.T, _ PoolDriver, p worker.Pool) {
 		ok(t, "stop what does not go on", p.StopFlatten(ctx, v.Name, v.Instance))
 	}
 	ok(t, "remove the image", p.RemoveImage(ctx, image, "base"))
-	// Its job may repeat the clone, and who knows of the flatten asks for a blank one.
+	// Its job may repeat the clone. A caller that knows of the flatten asks for a blank volume.
 	v.Image = ""
 	if same, err := p.CloneVolume(ctx, seedbed.NewJobID(), v); err != nil || same != got {
 		t.Errorf("adopt: %+v, %v", same, err)
@@ -203,7 +203,7 @@ func testNoTrash(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ok(t, "remove the image", p.RemoveImage(ctx, image, "base"))
 }
 
-// trashHas holds the names of what is in the trash.
+// trashHas checks the names of what is in the trash.
 func trashHas(t *testing.T, p worker.Trash, want ...string) {
 	t.Helper()
 	all, err := p.Trash(t.Context())

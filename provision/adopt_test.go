@@ -9,7 +9,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// foreign is the domain of that name as a worker describes it.
+// foreign returns the domain of that name as a worker describes it.
 func (l *lab) foreign(name string) seedbed.ForeignDomain {
 	l.t.Helper()
 	f, err := l.hv.ForeignDomain(l.t.Context(), name)
@@ -22,7 +22,7 @@ func (l *lab) foreign(name string) seedbed.ForeignDomain {
 	return f
 }
 
-// An instance is let go of while it runs, and taken back once it is off: nothing
+// TestForgetAndAdopt forgets an instance while it runs, and adopts it again once it is off. Nothing
 // of it is lost.
 func TestForgetAndAdopt(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestForgetAndAdopt(t *testing.T) {
 	}
 	_, err = l.intake.Adopt(ctx, l.foreignOf(spec), seedbed.AdoptRequest{})
 	l.want("adopt it again", err, seedbed.ErrExists)
-	// It is an instance as any.
+	// It is an instance like any other.
 	l.runUntil(l.asked("start", "web1"), seedbed.JobSucceeded)
 	l.runUntil(l.asked("remove", "web1"), seedbed.JobSucceeded)
 	if all, err := l.pool.Volumes(ctx); err != nil || len(all) != 0 {
@@ -62,7 +62,7 @@ func TestForgetAndAdopt(t *testing.T) {
 	}
 }
 
-// foreignOf is a domain as it would be described if it were nobody's.
+// foreignOf describes a domain as if it belonged to no instance.
 func (l *lab) foreignOf(spec seedbed.DomainSpec) seedbed.ForeignDomain {
 	f := seedbed.ForeignDomain{ID: spec.ID, Name: spec.Name, Node: testNode, VCPUs: spec.VCPUs, Memory: spec.Memory}
 	for _, n := range spec.NICs {
@@ -76,7 +76,7 @@ func (l *lab) asked(action, name string) seedbed.JobID {
 	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{Action: action, Name: name}, nil))
 }
 
-// An adoption that fails leaves the domain and its disks as they were.
+// TestAdoptUndone checks that a failed adoption leaves the domain and its disks as they were.
 func TestAdoptUndone(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []string{"AdoptVolume", "AdoptDomain"} {

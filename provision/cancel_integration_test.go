@@ -13,9 +13,8 @@ import (
 	"seedbed"
 )
 
-// TestCancelInACopy holds that an import which is cancelled in the middle of a
-// long copy ends within 2 s, with the real engine, worker and pool, and that
-// nothing of it is left.
+// TestCancelInACopy checks that an import that is cancelled during a long copy ends within 2 s,
+// with the real engine, worker and pool, and leaves nothing behind.
 func TestCancelInACopy(t *testing.T) {
 	t.Parallel()
 	w := newWired(t)

@@ -13,16 +13,16 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// cancelled is a job that is cancelled when it comes to a moment of a stage, and
-// waits there until that is seen.
+// cancelled is a job that is cancelled at a moment of a stage, and waits there until the cancel is
+// seen.
 type cancelled struct {
 	id      seedbed.JobID
 	refused error // of the request
 	began   atomic.Int64
 }
 
-// cancelAt starts an engine as in production that is told to cancel the job. tell
-// is called at each effect and commit of the way back.
+// cancelAt starts an engine with production intervals that is told to cancel the job. tell is
+// called at each effect and commit of the undo.
 func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
 	l.t.Helper()
 	c := &cancelled{id: id}
@@ -39,7 +39,8 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 			if stage != s.name || c.began.Load() > 0 {
 				return nil
 			}
-			// What is published is not applied until it is undone: the stage would end before the cancel is seen.
+			// The guest plane applies nothing until the undo: otherwise the stage would end before
+			// the cancel is seen.
 			if slices.Contains([]string{"publish", "refresh"}, now.effect) && (reached(now) || reached(moment{now.effect, drivertest.After})) {
 				l.deaf.Store(true)
 			}
@@ -48,7 +49,7 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 			}
 			c.refused = l.db.CancelJob(context.Background(), id)
 			c.began.Store(time.Now().UnixNano())
-			if s.final || ctx.Done() == nil { // of a write, which is not cut off
+			if s.final || ctx.Done() == nil { // of a write, which is not interrupted
 				return nil
 			}
 			<-ctx.Done()
@@ -59,9 +60,9 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 	return p, c
 }
 
-// TestCancelMatrix cancels a job in every stage of every plan that can be
-// cancelled: within 2 s it is undone, and nothing of it is left. Once more changes
-// nothing, and after its end it is refused.
+// TestCancelMatrix cancels a job in every stage of every plan that can be cancelled. Within 2 s it
+// is undone, and nothing of it is left. A second cancel changes nothing, and after the job's end it
+// is refused.
 func TestCancelMatrix(t *testing.T) {
 	t.Parallel()
 	for _, c := range matrix() {
@@ -102,8 +103,8 @@ func TestCancelMatrix(t *testing.T) {
 	}
 }
 
-// TestCancelAtTheLastMoment cancels a job while the stage from which there is no way
-// back is about to be begun, and has that seen before it is refused.
+// TestCancelAtTheLastMoment cancels a job just before it begins the stage that cannot be undone.
+// The engine sees the cancel before it is refused.
 func TestCancelAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	for _, c := range matrix() {
@@ -121,7 +122,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 				p.store.fail(func(write, of string, at drivertest.Point) error {
 					if write == "step" && of == last.name && at == drivertest.Before && began.CompareAndSwap(0, time.Now().UnixNano()) {
 						l.ok(l.db.CancelJob(context.Background(), a.id))
-						time.Sleep(10 * p.engine.intervals.cancelPoll) // by then it is seen
+						time.Sleep(10 * p.engine.intervals.cancelPoll) // by then the cancel is seen
 					}
 					return nil
 				})
@@ -138,7 +139,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// lastCancelled is the last stage of a plan in which its job can be cancelled.
+// lastCancelled returns the last stage of a plan in which its job can be cancelled.
 func lastCancelled(plan []stage) (s stage) {
 	for _, s = range slices.Backward(plan) {
 		if !s.final {
@@ -148,10 +149,10 @@ func lastCancelled(plan []stage) (s stage) {
 	return s
 }
 
-// TestKillWhileUndoing kills a process in the undo of every stage of every plan
-// that has one, before its first effect, after each and after its commit, and holds
-// that another goes on with it, until everything is as it was. The job was
-// cancelled in its last stage, after that had its effect.
+// TestKillWhileUndoing kills a process in the undo of every stage of every plan that has one:
+// before its first effect, after each and after its commit. It checks that another process
+// continues the undo until everything is as it was. The job was cancelled in its last stage, after
+// the effect of that stage.
 func TestKillWhileUndoing(t *testing.T) {
 	t.Parallel()
 	for _, c := range matrix() {
@@ -168,7 +169,7 @@ func TestKillWhileUndoing(t *testing.T) {
 					switch {
 					case slices.Contains(waits, last.name):
 						return now.effect == telling
-					case slices.Contains(changes, now.effect) && last.name != "publish": // and then comes what it is about
+					case slices.Contains(changes, now.effect) && last.name != "publish": // what the stage is about follows
 						return false
 					}
 					return now.at == drivertest.After && now.effect != commit

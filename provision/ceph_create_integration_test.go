@@ -16,14 +16,13 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// TestCephStopsWhileMaking holds what becomes of a create while the cluster
-// answers nothing: a short time is waited for and costs nothing else, and after a
-// long one the job is undone as soon as that goes.
+// TestCephStopsWhileMaking checks what happens to a create while the cluster does not answer. A
+// short time only delays it. After a long time the job is undone as soon as the cluster answers.
 func TestCephStopsWhileMaking(t *testing.T) {
 	c := engines.Ceph(t)
 	for _, test := range []struct {
 		name  string
-		stage time.Duration // that the volumes have
+		stage time.Duration // time limit of the volumes stage
 		ends  seedbed.JobState
 	}{{"short", time.Minute, seedbed.JobSucceeded}, {"long", 2 * time.Second, seedbed.JobRolledBack}} {
 		t.Run(test.name, func(t *testing.T) {
@@ -60,7 +59,8 @@ func TestCephStopsWhileMaking(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// What a call that was given up has begun, under a name that no volume has, the pool's sweep takes.
+			// The pool's sweep removes what an abandoned call has begun under a name that no volume
+			// has.
 			all := volumes(t, c, name)
 			if want == 0 && slices.ContainsFunc(all, func(image string) bool { return !strings.Contains(image, "building") }) {
 				t.Errorf("left: %v", all)

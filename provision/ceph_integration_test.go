@@ -21,7 +21,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// onCeph is a lab whose engine asks a real worker over its socket, which has the
+// onCeph returns a lab whose engine uses a real worker over its socket. The worker has the
 // cluster's pool of that name.
 func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 	t.Helper()
@@ -52,7 +52,7 @@ func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 	return l.withProfile(seedbed.ReadyStarted)
 }
 
-// volumes are the RBD images in an onCeph pool of that name, but for its image's.
+// volumes returns the RBD images in an onCeph pool of that name, except the profile's image.
 func volumes(t *testing.T, c *engines.CephCluster, pool string) (all []string) {
 	t.Helper()
 	for _, name := range strings.Fields(c.RBD(t, "ls", pool)) {
@@ -63,14 +63,14 @@ func volumes(t *testing.T, c *engines.CephCluster, pool string) (all []string) {
 	return all
 }
 
-// TestCephStopsWhileUndoing holds what becomes of a rollback while the cluster
-// answers nothing: a short time is waited for, and after a long one the job says
-// what is left, which the cleanup has taken away once the cluster answers.
+// TestCephStopsWhileUndoing checks what happens to a rollback while the cluster does not answer. A
+// short time only delays it. After a long time the job reports what is left, and the cleanup
+// removes that once the cluster answers.
 func TestCephStopsWhileUndoing(t *testing.T) {
 	c := engines.Ceph(t)
 	for _, test := range []struct {
 		name string
-		undo time.Duration // that a stage has
+		undo time.Duration // time limit of a stage's undo
 		ends seedbed.JobState
 	}{{"short", time.Minute, seedbed.JobRolledBack}, {"long", 2 * time.Second, seedbed.JobIncomplete}} {
 		t.Run(test.name, func(t *testing.T) {

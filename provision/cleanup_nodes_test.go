@@ -13,13 +13,14 @@ import (
 	"seedbed/provision/cleanup"
 )
 
-// TestCleanupNodes: a node that cannot be relied on is passed over with all its
-// instances, and the others are cleaned.
+// TestCleanupNodes checks that a node without a reliable inventory is skipped with all its
+// instances, and that the others are cleaned.
 func TestCleanupNodes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// act makes the world: a1 of testNode and b1 to b4 of the other run, and all are missed but a1.
+		// act sets the scene: a1 of testNode and b1 to b4 of the other node run, and all except a1
+		// are missed.
 		act     func(t *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance)
 		opt     cleanup.Options
 		refused string
@@ -86,7 +87,7 @@ func TestCleanupNodes(t *testing.T) {
 				of[name] = inst
 			}
 			p.stop()
-			for _, node := range []string{testNode, otherNode} { // all are missed for an hour already
+			for _, node := range []string{testNode, otherNode} { // all have been missed for an hour
 				l.ok(l.db.NotePresence(t.Context(), node, nil, time.Now().Add(-time.Hour)))
 			}
 			if tt.act != nil {
@@ -129,7 +130,7 @@ func TestCleanupNodes(t *testing.T) {
 	}
 }
 
-// bins are the trash of two nodes, of which one pool is theirs together.
+// bins are the trash of two nodes, which share one pool.
 type bins struct {
 	away   string
 	purged []string
@@ -154,8 +155,8 @@ func (b *bins) PurgeVolume(_ context.Context, item seedbed.TrashItem, early bool
 	return nil
 }
 
-// TestTrashOfNodes: what nodes share is purged once, and that of a node whose
-// trash cannot be listed waits.
+// TestTrashOfNodes checks that what nodes share is purged once, and that the trash of a node that
+// cannot be listed is left.
 func TestTrashOfNodes(t *testing.T) {
 	t.Parallel()
 	l, f := onTwo(t, true)

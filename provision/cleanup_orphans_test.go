@@ -14,7 +14,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// broken are effects that fail until they are mended, each before it has done anything.
+// broken makes effects fail, each before it has done anything, until mend is called.
 func (l *lab) broken(effects ...string) (mend func()) {
 	hook := func(_ context.Context, name string, at drivertest.Point) error {
 		if at == drivertest.Before && slices.Contains(effects, name) {
@@ -30,7 +30,7 @@ func (l *lab) broken(effects ...string) (mend func()) {
 	}
 }
 
-// orphans are what is left behind, as text.
+// orphans returns what is left behind, as text.
 func (l *lab) orphans() (all []string) {
 	l.t.Helper()
 	list, err := l.db.Orphans(l.t.Context())
@@ -41,7 +41,7 @@ func (l *lab) orphans() (all []string) {
 	return all
 }
 
-// cleanAfter runs the cleanup as if so much time had passed, and tells what it did of orphans.
+// cleanAfter runs the cleanup as if d had passed, and returns what it did about orphans.
 func (l *lab) cleanAfter(d time.Duration, dry bool) (undone []string) {
 	l.t.Helper()
 	later := func() time.Time { return time.Now().Add(d) }
@@ -55,8 +55,8 @@ func (l *lab) cleanAfter(d time.Duration, dry bool) (undone []string) {
 	return undone
 }
 
-// TestOrphans holds that what a job could not take back is known, and that the
-// cleanup has it taken back once that is possible; then nothing is left.
+// TestOrphans checks that what a job could not undo is recorded, that the cleanup has it undone
+// once that is possible, and that nothing is left then.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestOrphans(t *testing.T) {
 			}
 			l.runUntil(id, seedbed.JobIncomplete) // it has touched nothing
 
-			// Once more in vain: the next time is later.
+			// Another failure makes the next wait longer.
 			if d := cmp.Diff(want, l.cleanAfter(11*time.Minute, false)); d != "" {
 				t.Fatalf("undone (-want +got):\n%s", d)
 			}
@@ -128,7 +128,7 @@ func sorted(all []string) []string {
 	return all
 }
 
-// TestOrphanIsAnothers holds that what stands where something was left is not touched.
+// TestOrphanIsAnothers checks that a foreign resource in the place of an orphan is not touched.
 func TestOrphanIsAnothers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -148,8 +148,8 @@ func TestOrphanIsAnothers(t *testing.T) {
 	l.want("the stranger's volume", l.pool.RemoveVolume(t.Context(), volume, inst.ID), seedbed.ErrConflict)
 }
 
-// TestOrphansOfAnInstanceInUse holds that of a machine that is in use nothing is
-// taken away by itself, but for disks that never were, and that all of it goes with the machine.
+// TestOrphansOfAnInstanceInUse checks that the cleanup removes nothing of an instance that is in
+// use, except disks that never were in use, and that everything is removed with the instance.
 func TestOrphansOfAnInstanceInUse(t *testing.T) {
 	t.Parallel()
 	t.Run("rebuild", func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestOrphansOfAnInstanceInUse(t *testing.T) {
 		if got := l.orphans(); got != nil {
 			t.Errorf("left behind: %q", got)
 		}
-		l.nothing("web1") // the former disks neither
+		l.nothing("web1") // nor are the former disks left
 	})
 	t.Run("new disks", func(t *testing.T) {
 		t.Parallel()
@@ -218,7 +218,7 @@ func TestOrphansOfAnInstanceInUse(t *testing.T) {
 	})
 }
 
-// failOnce fails an effect the first time.
+// failOnce makes an effect fail the first time.
 func failOnce(effect string) func(context.Context, string, drivertest.Point) error {
 	failed := false
 	return func(_ context.Context, name string, at drivertest.Point) error {

@@ -13,8 +13,8 @@ import (
 	"seedbed/provision/cleanup"
 )
 
-// What was sent to endpoints is forgotten after its time and what is pending is
-// not; and the endpoints are told of a run that took something away.
+// TestCleanupOutgoing checks that old deliveries to endpoints are removed, but not pending ones,
+// and that the endpoints are told of a run that removed something.
 func TestCleanupOutgoing(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, testdb.Open(t)) // another endpoint would have deliveries of its own

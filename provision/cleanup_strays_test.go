@@ -25,8 +25,9 @@ func (w sighted) Inventory(ctx context.Context, node string) (seedbed.Inventory,
 	return inv, err
 }
 
-// What carries our tag and is of nothing that is known is told once two runs have
-// seen it, and stays; what is of an instance or image, or has no tag, is not told.
+// TestStrays checks that what carries Seedbed's tag but belongs to nothing in the database is
+// reported after two runs have seen it, and stays. What belongs to an instance or image, or has no
+// tag, is not reported.
 func TestStrays(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -59,7 +60,7 @@ func TestStrays(t *testing.T) {
 	if d := cmp.Diff(want, told(false)); d != "" {
 		t.Errorf("told (-want +got):\n%s", d)
 	}
-	l.host.partial.Store(true) // of a node that is not seen whole nothing new is known
+	l.host.partial.Store(true) // an incomplete inventory reports nothing new
 	if d := cmp.Diff(want, told(false)); d != "" {
 		t.Errorf("told by a node that cannot be relied on (-want +got):\n%s", d)
 	}

@@ -21,8 +21,8 @@ func TestCleanup(t *testing.T) {
 	tests := []struct {
 		name      string
 		instances int
-		prepare   func(*lab, []seedbed.Instance) // before the run that counts
-		missed    bool                           // a run had noted what is missing longer than the grace ago
+		prepare   func(*lab, []seedbed.Instance) // before the run under test
+		missed    bool                           // a run before the grace period recorded what is missing
 		opt       cleanup.Options
 		refused   string
 		items     []string
@@ -123,7 +123,7 @@ func forget(which ...int) func(*lab, []seedbed.Instance) {
 	}
 }
 
-// running makes instances vm0, vm1, … that run.
+// running makes running instances vm0, vm1, ….
 func (l *lab) running(n int) (all []seedbed.Instance) {
 	l.t.Helper()
 	p := l.start()
@@ -155,7 +155,7 @@ func (l *lab) cleaner(grace time.Duration) *cleanup.Cleaner {
 	return cleanup.New(cleanup.Config{Grace: grace}, l.db, alone{l.host})
 }
 
-// note has an earlier cleanup, an hour ago, note what is missing.
+// note has an earlier cleanup, an hour ago, record what is missing.
 func (l *lab) note() {
 	l.t.Helper()
 	inv, err := l.host.Inventory(l.t.Context())
@@ -167,8 +167,7 @@ func (l *lab) note() {
 	l.ok(l.db.NotePresence(l.t.Context(), testNode, present, time.Now().Add(-time.Hour)))
 }
 
-// oldRecords leaves an old delivery, two expired leases and old access records
-// beside fresh ones.
+// oldRecords adds an old delivery, two expired leases and old access records to recent ones.
 func (l *lab) oldRecords(all []seedbed.Instance) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -180,7 +179,7 @@ func (l *lab) oldRecords(all []seedbed.Instance) {
 		receipt, err := l.intake.Submit(ctx, seedbed.Request{Action: "create", Name: fmt.Sprintf("hooked%d", i), Profile: "small"},
 			&seedbed.Delivery{Hook: "ci", ID: fmt.Sprint("msg_", i), Received: at})
 		l.ok(err)
-		l.ok(l.db.CancelJob(ctx, receipt.Job)) // only an ended job's delivery is forgotten
+		l.ok(l.db.CancelJob(ctx, receipt.Job)) // only an ended job's delivery is removed
 		l.runUntil(receipt.Job, seedbed.JobRolledBack)
 	}
 	events := []seedbed.GuestEvent{
@@ -199,7 +198,7 @@ func (l *lab) oldRecords(all []seedbed.Instance) {
 	l.ok(l.db.AddGuestEvents(ctx, testNode, "old", events))
 }
 
-// state is all that a cleanup could change.
+// state returns everything that a cleanup could change.
 func (l *lab) state() []any {
 	l.t.Helper()
 	ctx := l.t.Context()

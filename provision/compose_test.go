@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// withProvisioner adds what a provisioner profile "web" is made of: two NICs
-// with a MAC template, a clone and a blank disk, and user-data.
+// withProvisioner adds the parts of a provisioner profile "web": two NICs with a MAC template, a
+// clone and a blank disk, and user-data.
 func (l *lab) withProvisioner() *lab {
 	l.t.Helper()
 	return l.withProfile(seedbed.ReadyStarted).withTemplates()
@@ -53,7 +53,7 @@ func (l *lab) compose(name string, start bool) seedbed.JobID {
 	return receipt.Job
 }
 
-// asPVC asks for an instance as PVC's clients do.
+// asPVC requests an instance as PVC's clients do.
 func (l *lab) asPVC(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error) {
 	req.Action, req.Arguments = seedbed.DoCreate, append([]string{}, req.Arguments...)
 	return l.intake.Submit(ctx, req, nil)
@@ -108,7 +108,8 @@ func TestCompositionHeld(t *testing.T) {
 	}
 }
 
-// A guest whose profile has no user-data is served an empty document, as PVC's are.
+// TestCompositionWithoutUserData checks that a guest whose profile has no user-data is served an
+// empty document, as in PVC.
 func TestCompositionWithoutUserData(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()

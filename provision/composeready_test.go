@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// TestComposedReport: a machine of a provisioner profile whose job ends when the
-// guest reports in is told where to, as one of a profile is.
+// TestComposedReport checks that the guest of a provisioner profile whose job ends when the guest
+// reports in is told the address for that, as with any other profile.
 func TestComposedReport(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -22,7 +22,7 @@ func TestComposedReport(t *testing.T) {
 		if got := bytes.Contains(inst.UserData, []byte("phone_home")); got != want || want == (inst.ReportToken == "") {
 			t.Errorf("ready %s: user-data %q, with a token: %v", ready, inst.UserData, inst.ReportToken != "")
 		}
-		docs, err := l.intake.documentsOf(t.Context(), inst) // as made anew when the profile is changed
+		docs, err := l.intake.documentsOf(t.Context(), inst) // as rebuilt when the profile is changed
 		l.ok(err)
 		if !bytes.Equal(docs.UserData, inst.UserData) {
 			t.Errorf("ready %s: made anew it is %q, not %q", ready, docs.UserData, inst.UserData)

@@ -8,7 +8,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// copying has the profile's disks copied.
+// copying makes the profile's disks be copied.
 func (l *lab) copying() *lab {
 	l.t.Helper()
 	_, err := l.db.CreateSystemTemplate(l.t.Context(), seedbed.SystemTemplate{Name: "copied", VCPUs: 1, Memory: 256 * seedbed.MiB, DiskCopy: true})
@@ -18,7 +18,7 @@ func (l *lab) copying() *lab {
 	return l
 }
 
-// standsAlone holds that the instance runs, and needs no image.
+// standsAlone checks that the instance runs, and does not need its image.
 func (l *lab) standsAlone() {
 	l.t.Helper()
 	l.up("web1")
@@ -29,7 +29,8 @@ func (l *lab) standsAlone() {
 	}
 }
 
-// A disk that is copied needs its image no more from the first moment on, after a rebuild as well.
+// TestCopiedDisks checks that a copied disk does not need its image from the first moment on, even
+// after a rebuild.
 func TestCopiedDisks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted).copying()
@@ -49,7 +50,7 @@ func TestCopiedDisks(t *testing.T) {
 	}
 }
 
-// A copy that fails is stopped, and its volume goes.
+// TestCopyFails checks that a failed copy is stopped, and that its volume is removed.
 func TestCopyFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted).copying()

@@ -12,8 +12,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// killAt kills p the first time that it comes to that point: an effect of a
-// driver, or a write of the store, optionally of one stage.
+// killAt kills p when it first reaches that point: an effect of a driver, or a write of the store,
+// optionally only in one stage.
 func (l *lab) killAt(p *process, what, stage string, point drivertest.Point) (reached *atomic.Bool) {
 	reached = new(atomic.Bool)
 	strike := func(name, of string, at drivertest.Point) error {
@@ -32,7 +32,7 @@ func (l *lab) killAt(p *process, what, stage string, point drivertest.Point) (re
 
 type deathPoint struct{ what, stage string }
 
-// die runs a job in a process that dies at the point, and then in another until it has ended.
+// die runs a job in a process that dies at the point, and then in another until the job has ended.
 func (l *lab) die(id seedbed.JobID, at deathPoint, point drivertest.Point, want seedbed.JobState) {
 	l.t.Helper()
 	var reached *atomic.Bool
@@ -52,7 +52,7 @@ func (l *lab) died(id seedbed.JobID, reached *atomic.Bool) {
 
 var points = []drivertest.Point{drivertest.Before, drivertest.After}
 
-// TestKillBetweenStages is for what the matrix leaves out: the beginning and the end of a job.
+// TestKillBetweenStages covers what the matrix omits: the beginning and the end of a job.
 func TestKillBetweenStages(t *testing.T) {
 	t.Parallel()
 	for _, at := range []deathPoint{{"claim", ""}, {"step", ""}, {"finish", ""}} {
@@ -67,8 +67,8 @@ func TestKillBetweenStages(t *testing.T) {
 	}
 }
 
-// TestKillAroundUndoing is for what the matrix leaves out of the way back: where it
-// begins, and the end of the job.
+// TestKillAroundUndoing covers what the matrix omits of an undo: its beginning, and the end of the
+// job.
 func TestKillAroundUndoing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []deathPoint{{"undo", ""}, {"finish", ""}} {
@@ -85,7 +85,7 @@ func TestKillAroundUndoing(t *testing.T) {
 	}
 }
 
-// TestCrashLoop holds that a stage which takes the process down is not started for ever.
+// TestCrashLoop checks that a stage that crashes the process is not started forever.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -106,8 +106,8 @@ func TestCrashLoop(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestZombie stops a process in the middle of an effect for longer than its
-// lease: another takes over, and the first writes nothing once it goes on.
+// TestZombie stops a process during an effect for longer than its lease. Another process takes
+// over, and the first writes nothing after it resumes.
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"CloneVolume", "DefineDomain", "StartDomain"} {
@@ -153,8 +153,8 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// TestLease holds that a stage may last longer than the lease, and that its
-// context ends before the lease does when that cannot be renewed.
+// TestLease checks that a stage may last longer than the lease, and that its context ends before
+// the lease does if the lease cannot be renewed.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -209,10 +209,10 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// softStop stops an engine three times in the middle of an effect that takes long.
+// softStop stops an engine three times during a long effect.
 func softStop(t *testing.T, stage, effect string) {
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
-	l.lease = time.Hour // so one that is not released would be seen
+	l.lease = time.Hour // so that a job that is not released would be noticed
 	id := l.create("web1")
 	for range 3 {
 		reached := make(chan struct{})
@@ -256,8 +256,8 @@ func softStop(t *testing.T, stage, effect string) {
 	l.up("web1")
 }
 
-// TestCancel is for what the matrix leaves out: a job that nobody has begun, and an
-// effect that has happened and whose answer is lost.
+// TestCancel covers what the matrix omits: a job that has not begun, and an effect that has
+// happened but whose answer is lost.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	t.Run("queued", func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestDocuments(t *testing.T) {
 	tests := []struct {
 		name         string
 		s            sources
-		user, vendor []readPart // one without a type is not MIME
+		user, vendor []readPart // a part without a type is not MIME
 	}{
 		{"nothing", sources{ready: seedbed.ReadyMetadata}, nil, nil},
 		{"user-data as it is", sources{user: []byte("\x1f\x8bgzip")}, []readPart{{"", "\x1f\x8bgzip"}}, nil},
@@ -118,8 +118,8 @@ func TestCheckProfile(t *testing.T) {
 	}
 }
 
-// TestTemplateAtCreate holds that templates see the address that the database
-// gave, and the params of the request.
+// TestTemplateAtCreate checks that templates see the address that the database has assigned, and
+// the parameters of the request.
 func TestTemplateAtCreate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)

@@ -73,8 +73,8 @@ func TestImport(t *testing.T) {
 	l.ok(err) // the name is free again
 }
 
-// TestPermanentFailure fails every effect of a create job, before and after it
-// has happened: all is undone and every claim is free.
+// TestPermanentFailure makes every effect of a create job fail, before and after it has happened.
+// Everything must be undone and every claim released.
 func TestPermanentFailure(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []string{"CloneVolume", "DefineDomain", "publish", "StartDomain"} {
@@ -105,7 +105,7 @@ func TestPermanentFailure(t *testing.T) {
 	}
 }
 
-// failEffect has the drivers fail one effect.
+// failEffect makes one effect of the drivers fail.
 func (l *lab) failEffect(effect string, point drivertest.Point, err error) {
 	hook := func(_ context.Context, name string, at drivertest.Point) error {
 		if name == effect && at == point {
@@ -117,7 +117,7 @@ func (l *lab) failEffect(effect string, point drivertest.Point, err error) {
 	l.hv.Fail(hook)
 }
 
-// TestForeign holds that what stands in the way and is not ours stays untouched.
+// TestForeign checks that foreign resources that are in the way are not touched.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	t.Run("volume", func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestGuestGoesAway(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyReport)
 			l.mute.Store(true)
-			l.tune = func(_ *Config, p *intervals) { p.domain = time.Hour } // the event must do
+			l.tune = func(_ *Config, p *intervals) { p.domain = time.Hour } // the event must suffice
 			id := l.create("web1")
 			p := l.start()
 			l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until the guest reports in") })
@@ -240,8 +240,8 @@ func TestGuestGoesAway(t *testing.T) {
 	}
 }
 
-// TestGuestDiesAtOnce holds that a guest which is gone as soon as it was started
-// fails the job, also where nothing of it is awaited.
+// TestGuestDiesAtOnce checks that a guest that is gone right after its start fails the job, even if
+// the job does not wait for the guest.
 func TestGuestDiesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, state := range []seedbed.DomainState{seedbed.DomainOff, seedbed.DomainCrashed} {
@@ -286,7 +286,7 @@ func TestPanic(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestRemoveFailure holds that a removal tries again, then fails, and can be asked for again.
+// TestRemoveFailure checks that a removal is retried, then fails, and can be requested again.
 func TestRemoveFailure(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

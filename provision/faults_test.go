@@ -14,8 +14,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// What a job is made from may change and go while it runs: it is made from what
-// there was when it was accepted.
+// TestDefinitionsChangeMeanwhile checks that a job uses what existed when it was accepted, even if
+// that changes or is removed while the job runs.
 func TestDefinitionsChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	t.Run("profile", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 	})
 }
 
-// midway has do happen before the first effect of a job.
+// midway makes do run before the first effect of a job.
 func (l *lab) midway(do func(context.Context)) {
 	done := false
 	l.pool.Fail(func(ctx context.Context, _ string, at drivertest.Point) error {
@@ -73,8 +73,8 @@ func (l *lab) midway(do func(context.Context)) {
 	})
 }
 
-// deafHost is a worker whose events are lost, but for the first, which says that
-// some may have been.
+// deafHost is a worker whose events are lost, except the first, which says that some may have been
+// missed.
 type deafHost struct{ *host }
 
 func (h deafHost) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, error) {
@@ -88,7 +88,7 @@ func (h deafHost) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, 
 	return h.host.Do(ctx, x)
 }
 
-// What no event tells of is found by the next look at all domains.
+// TestLostEvents checks that a resync finds what no event reported.
 func TestLostEvents(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
@@ -108,7 +108,7 @@ func TestLostEvents(t *testing.T) {
 			return err == nil && i.State == now.want
 		})
 	}
-	// And so does a job see that its guest went off.
+	// A job also notices that its guest went off.
 	l.mute.Store(true)
 	id := l.create("web2")
 	l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until") })
@@ -121,7 +121,8 @@ func TestLostEvents(t *testing.T) {
 	p.stop()
 }
 
-// What a rollback had to leave goes with the instance, and nothing is left then.
+// TestWhatARollbackLeft checks that what a rollback had to leave is removed with the instance, and
+// that nothing is left then.
 func TestWhatARollbackLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -147,8 +148,7 @@ func TestWhatARollbackLeft(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestCancelWhileUndoing holds that a cancel of a job that is undone already
-// changes nothing.
+// TestCancelWhileUndoing checks that cancelling a job that is already being undone changes nothing.
 func TestCancelWhileUndoing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -173,7 +173,8 @@ func TestCancelWhileUndoing(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestTwoWorkers holds that of two who look for work at the same time one has each job.
+// TestTwoWorkers checks that if two engines look for work at the same time, each job runs in only
+// one.
 func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -192,8 +193,7 @@ func TestTwoWorkers(t *testing.T) {
 	l.invariants(jobs...)
 }
 
-// TestDatabaseFull holds that jobs stand still while nothing can be written, and
-// go on when it can.
+// TestDatabaseFull checks that jobs stop while nothing can be written, and continue when it can.
 func TestDatabaseFull(t *testing.T) {
 	t.Parallel()
 	for _, s := range (&task{job: &seedbed.Job{Kind: seedbed.JobCreate}}).createPlan() {
@@ -226,7 +226,7 @@ func TestDatabaseFull(t *testing.T) {
 	}
 }
 
-// TestPoolFull holds that a pool without room is a clean failure.
+// TestPoolFull checks that a pool without room causes a clean failure.
 func TestPoolFull(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"create", "create scripted", "import", "rebuild", "rebuild scripted"} {
@@ -242,9 +242,8 @@ func TestPoolFull(t *testing.T) {
 	}
 }
 
-// TestHypervisorRestarts holds that a hypervisor which goes in the middle of an
-// effect, and is away for a while, costs nothing but time: what it did before it
-// went is found again.
+// TestHypervisorRestarts checks that a hypervisor that disappears during an effect, and is away for
+// a while, only costs time: what it did before is found again.
 func TestHypervisorRestarts(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []string{"DefineDomain", "StartDomain", "DestroyDomain", "UndefineDomain"} {

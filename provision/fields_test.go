@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// FuzzFields holds that no expressions of a profile break their reader, and that
-// whatever passes the look for cycles is evaluated or refused.
+// FuzzFields checks that no expressions of a profile break the parser, and that fields without a
+// cycle are evaluated or refused.
 func FuzzFields(f *testing.F) {
 	f.Add("$(param.n * 2)", "${profile.vcpus}GiB", "$(system.memory / 2)")
 	f.Add("1", "$(profile.disk)", "$(profile.memory)")

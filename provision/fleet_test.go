@@ -10,7 +10,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// alone is a worker as the cleanup sees that of an only host.
+// alone is a worker as the cleanup sees that of a single node.
 type alone struct {
 	worker effects.Worker
 }
@@ -30,7 +30,7 @@ func (a alone) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bo
 	return err
 }
 
-// Supersede is what a worker's fence does.
+// Supersede does what a worker's fence does.
 func (h *host) Supersede(_ context.Context, call seedbed.Call) error {
 	if err := h.fence(call); err != nil {
 		return err
@@ -41,16 +41,16 @@ func (h *host) Supersede(_ context.Context, call seedbed.Call) error {
 	return nil
 }
 
-// nodes are several hypervisors, each with libvirt and pools of its own but for
-// those that they share. One that is away answers nothing.
+// nodes are several nodes, each with its own libvirt and its own or shared pools. A node that is
+// away answers nothing.
 type nodes struct {
 	mu    sync.Mutex
 	list  []seedbed.Node
 	hosts map[string]*host
 }
 
-// newNodes makes nodes of those names, and of testNode, whose worker is first; each
-// has the pool "default" for its own or, shared, with all others.
+// newNodes makes nodes with those names, and testNode, whose worker is first. Each has its own pool
+// "default" or, if shared, all have one pool.
 func newNodes(first *host, shared bool, names ...string) *nodes {
 	f := &nodes{hosts: map[string]*host{testNode: first}}
 	first.node = testNode
@@ -69,7 +69,7 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 	return f
 }
 
-// setAway has a node answer no more, for as long already; or again.
+// setAway makes a node stop answering, as if it had done so since that time ago, or answer again.
 func (f *nodes) setAway(name string, is bool, since time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *nodes) setAway(name string, is bool, since time.Duration) {
 	}
 }
 
-// drop takes a node out of the installation.
+// drop removes a node from the installation.
 func (f *nodes) drop(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -47,7 +47,7 @@ func TestRenderer(t *testing.T) {
 		t.Error(d)
 	}
 
-	// A signature is kept while it is this key's of the same document.
+	// A signature is kept while it is this key's signature of the same document.
 	old := got
 	old.Signature = nil
 	if again := r.Of(inst, old); cmp.Diff(got.Signature, again.Signature) != "" {
@@ -76,8 +76,8 @@ func TestRenderer(t *testing.T) {
 	}
 }
 
-// TestToldOfPower holds that a guest is told before it is switched off, and of
-// nothing any more once it starts again or could not be switched off.
+// TestToldOfPower checks that a guest is told before it is switched off, and that this is withdrawn
+// when it starts again or could not be switched off.
 func TestToldOfPower(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -119,8 +119,8 @@ func TestToldOfPower(t *testing.T) {
 	}
 }
 
-// TestToldOfItsEnd holds that the guest's record says shutdown before the
-// domain is switched off, and that a deaf guest plane holds nothing up.
+// TestToldOfItsEnd checks that the guest's record says shutdown before the domain is switched off,
+// and that a guest plane that does not answer delays nothing.
 func TestToldOfItsEnd(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

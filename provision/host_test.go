@@ -16,26 +16,26 @@ import (
 	"seedbed/store"
 )
 
-// host is a worker that calls the drivers directly, with the fence that the
-// real one has: a call under an epoch below the highest seen is refused.
+// host is a worker that calls the drivers directly, with the same fence as the real one: it refuses
+// a call under an epoch below the highest seen.
 type host struct {
 	pool    *drivertest.Pool
 	hv      *drivertest.Hypervisor
 	scripts *drivertest.Scripts
-	// hooked runs scripts of hooks; nil where there are none.
+	// hooked runs scripts of hooks; nil if there are none.
 	hooked func(context.Context, seedbed.HookRun, func(seedbed.OutputLine)) (seedbed.HookResult, error)
-	// node is testNode where it is empty.
+	// node is the node's name; empty means testNode.
 	node string
-	// silent has it answer nothing.
+	// silent makes it answer nothing.
 	silent atomic.Bool
-	// inventories and watchers are how many were taken, and are open.
+	// inventories counts the inventories taken, and watchers the open watches.
 	inventories, watchers atomic.Int64
 	// partial makes inventories incomplete.
 	partial atomic.Bool
 
 	mu     sync.Mutex
 	epochs map[seedbed.JobID]int64
-	// superseded are the calls that it was told others go on with.
+	// superseded are the calls for which it was told that others continue the job.
 	superseded []seedbed.Call
 }
 
@@ -161,7 +161,7 @@ func (h *host) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error
 	go func() {
 		defer close(ended)
 		for h.answers() == nil && ctx.Err() == nil {
-			sleep(ctx, 5*time.Millisecond) // between two looks
+			sleep(ctx, 5*time.Millisecond) // between two polls
 		}
 		stop()
 	}()
@@ -171,18 +171,18 @@ func (h *host) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error
 	return cmp.Or(h.answers(), err)
 }
 
-// mortal is the store as one process sees it: once that is killed nothing is
-// written any more. Failpoints stand before and after each write.
+// mortal is the store as one process sees it: once the process is killed nothing is written any
+// more. There are failpoints before and after each write.
 type mortal struct {
 	*store.DB
 	dead   atomic.Bool
 	frozen atomic.Pointer[chan struct{}] // writes wait for it, as a stopped process does
 
-	// ledger notes what was written; nil notes nothing.
+	// ledger records what was written; nil records nothing.
 	ledger *ledger
 	// inHand is the stage that was begun last.
 	inHand atomic.Pointer[string]
-	// undoing is the stage that is undone next, once that has begun.
+	// undoing is the stage that is undone next, once the undo has begun.
 	undoing atomic.Pointer[string]
 
 	mu   sync.Mutex
@@ -241,7 +241,7 @@ func (m *mortal) ClaimNext(ctx context.Context, c seedbed.Claiming) (job *seedbe
 	return job, err
 }
 
-// lapse ends the leases of a process that was killed, as time would.
+// lapse ends the leases of a killed process, as time would.
 func (m *mortal) lapse() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,7 +249,7 @@ func (m *mortal) lapse() {
 		return
 	}
 	for _, ref := range m.held {
-		_, _ = m.DB.RenewLease(context.Background(), ref, time.Millisecond) // it may be another's by now
+		_, _ = m.DB.RenewLease(context.Background(), ref, time.Millisecond) // it may belong to another process by now
 	}
 	m.held = nil
 }
@@ -295,14 +295,14 @@ func (m *mortal) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem 
 	return m.around("undone", stage, func() error { return m.back(ctx, ref, m.DB.Undone(ctx, ref, stage, problem, left...)) })
 }
 
-// back is taken for a write of the way back: it notes which stage comes next.
+// back wraps a write of an undo: it records which stage comes next.
 func (m *mortal) back(ctx context.Context, ref seedbed.JobRef, err error) error {
 	if err := m.taken(ref, err); err != nil {
 		return err
 	}
 	journal, err := m.DB.Stages(ctx, ref.ID)
 	if err != nil {
-		return nil // the write was taken all the same
+		return nil // the write was accepted nevertheless
 	}
 	next := ""
 	for _, row := range journal {

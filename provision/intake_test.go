@@ -209,8 +209,8 @@ func TestSubmitRefused(t *testing.T) {
 	}
 }
 
-// TestRepeatedDelivery holds that a sender which tries again gets the first
-// answer, even when what it asks for would be refused by now.
+// TestRepeatedDelivery checks that a sender that retries gets the first answer, even if its request
+// would now be refused.
 func TestRepeatedDelivery(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -244,7 +244,7 @@ func TestRepeatedDelivery(t *testing.T) {
 	}
 }
 
-// asked is a store that counts how often one delivery was asked for.
+// asked is a store that counts how often one delivery was looked up.
 type asked struct {
 	IntakeStore
 	deliveries int
@@ -255,8 +255,8 @@ func (s *asked) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery
 	return s.IntakeStore.Delivery(ctx, hook, id)
 }
 
-// TestRepeatedDeliveryIsLookedUp holds that a delivery is found by its ID,
-// however many came after it.
+// TestRepeatedDeliveryIsLookedUp checks that a delivery is found by its ID, however many came after
+// it.
 func TestRepeatedDeliveryIsLookedUp(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

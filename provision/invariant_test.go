@@ -10,31 +10,32 @@ import (
 	"seedbed"
 )
 
-// What is to be so after every fault, of jobs that have ended and of those that
-// wait for somebody to go on with them:
+// The invariants that must hold after every fault, for jobs that have ended and for those that wait
+// for an engine to continue them:
 //
 //	I1 each acknowledged request has exactly one job
-//	I2 it has ended, or goes on within its lease, or waits for who goes on with it
+//	I2 it has ended, or goes on within its lease, or waits for an engine to continue it
 //	I3 no older epoch has written after a newer one
 //	I4 no name, MAC, address, volume or image is held twice
-//	I5 what carries our tag belongs to an instance or image that is there, or its job says that it is left behind;
-//	   scripts, mappings and mounts belong to a job that has not ended, and leases to a NIC
-//	I6 what does not is as it was
+//	I5 what carries Seedbed's tag belongs to an existing instance or image, or its job says that it
+//	   is left behind; scripts, mappings and mounts belong to a job that has not ended, and leases
+//	   to a NIC
+//	I6 what does not carry it is unchanged
 //	I7 its history has no gap, and one end
-//	I8 nobody is served another's data
-//	I9 every event waits for its endpoint, once and in order
+//	I8 no guest is served another guest's data
+//	I9 every event is queued for its endpoint, once and in order
 //
-// Every lab looks at them whenever runUntil has seen a job end, and at the end of
-// its test.
+// Every lab checks them whenever runUntil has seen a job end, and at the end of its test.
 
-// watch is what a lab has to know for that.
+// watch is what a lab needs to check the invariants.
 type watch struct {
 	on     bool
 	ledger ledger
-	// stored lists what a real pool has, in place of the lab's own; nil where that is used.
+	// stored lists the contents of a real pool that replaces the lab's own; nil if the lab's is
+	// used.
 	stored lister
-	// excused are the invariants that a test breaks on purpose, with why; broken
-	// those of them that did not hold.
+	// excused maps the invariants that a test breaks on purpose to the reason. broken are those of
+	// them that did not hold.
 	excused map[string]string
 	broken  map[string]bool
 }
@@ -49,8 +50,8 @@ const (
 	strangerDomain = seedbed.InstanceID("5e5e5e5e-0000-4000-8000-000000000001")
 )
 
-// watched puts strangers into a lab, that nobody may touch, and an endpoint that is
-// told everything, and has the invariants looked at once its test is over.
+// watched adds foreign resources that must not be touched, and an endpoint for all events, and
+// makes the lab check the invariants at the end of its test.
 func (l *lab) watched() {
 	l.t.Helper()
 	l.watch.on = true
@@ -62,7 +63,7 @@ func (l *lab) watched() {
 	l.t.Cleanup(l.lastLook)
 }
 
-// lastLook looks at the invariants when nothing runs any more.
+// lastLook checks the invariants when nothing runs any more.
 func (l *lab) lastLook() {
 	if l.t.Failed() || !l.watch.on {
 		return
@@ -75,15 +76,14 @@ func (l *lab) lastLook() {
 	}
 }
 
-// lookedAtLast has the last look be now, where what it reads goes with the test.
+// lookedAtLast makes the last check happen now, because what it reads is removed with the test.
 func (l *lab) lookedAtLast() {
 	l.t.Helper()
 	l.lastLook()
 	l.watch.on = false
 }
 
-// excuse is for a test that breaks an invariant on purpose, and says why. It has
-// to break it.
+// excuse declares that a test breaks an invariant on purpose, and says why. The test must break it.
 func (l *lab) excuse(number, why string) {
 	if l.watch.excused == nil {
 		l.watch.excused, l.watch.broken = map[string]string{}, map[string]bool{}
@@ -91,7 +91,7 @@ func (l *lab) excuse(number, why string) {
 	l.watch.excused[number] = why
 }
 
-// violated notes that an invariant does not hold.
+// violated records that an invariant does not hold.
 func (l *lab) violated(number, format string, args ...any) {
 	l.t.Helper()
 	if _, excused := l.watch.excused[number]; excused {
@@ -101,7 +101,7 @@ func (l *lab) violated(number, format string, args ...any) {
 	l.t.Errorf(number+": "+format, args...)
 }
 
-// invariants looks at all of them, and for the jobs of requests that were acknowledged.
+// invariants checks all of them, including those about the jobs of acknowledged requests.
 func (l *lab) invariants(acknowledged ...seedbed.JobID) {
 	l.t.Helper()
 	if l.watch.on {
@@ -109,13 +109,13 @@ func (l *lab) invariants(acknowledged ...seedbed.JobID) {
 	}
 }
 
-// seen is what the database had when the invariants were looked at.
+// seen is the database's content when the invariants were checked.
 type seen struct {
 	ctx       context.Context
 	jobs      map[seedbed.JobID]seedbed.Job
 	instances map[seedbed.InstanceID]seedbed.Instance
-	// left are the instances, and images the images, of which a job says that
-	// something is left behind.
+	// left and images are the instances and the images for which a job reports that something is
+	// left behind.
 	left   map[seedbed.InstanceID]bool
 	images map[string]bool
 	// volumes are those of instances, and of both sides of rebuilds.
@@ -124,8 +124,8 @@ type seen struct {
 
 func placeOf(id seedbed.InstanceID, volume string) string { return string(id) + " " + volume }
 
-// look looks at the invariants. last is set once nothing runs any more: then
-// nobody has a job either.
+// look checks the invariants. last is set once nothing runs any more: then no process may hold a
+// job.
 func (l *lab) look(last bool, acknowledged ...seedbed.JobID) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), 20*time.Second)
@@ -134,7 +134,7 @@ func (l *lab) look(last bool, acknowledged ...seedbed.JobID) {
 		left: map[seedbed.InstanceID]bool{}, images: map[string]bool{}, volumes: map[string]bool{}}
 	all, err := steady(ctx, func() ([]seedbed.Job, error) { return l.db.ListJobs(ctx, seedbed.JobQuery{}) })
 	l.ok(err)
-	busy := false // somebody is at work
+	busy := false // whether a job is running
 	begun, ends := map[seedbed.JobID]int{}, map[seedbed.JobID]int{}
 	for _, j := range slices.Backward(all) { // the newest is first
 		s.jobs[j.ID] = j
@@ -165,7 +165,7 @@ func (l *lab) look(last bool, acknowledged ...seedbed.JobID) {
 	l.outbox(ctx, all, begun, ends)
 }
 
-// checkHistory is I7 for one job. It gives how many beginnings and ends its history tells of.
+// checkHistory checks I7 for one job. It returns how many beginnings and ends its history has.
 func (l *lab) checkHistory(ctx context.Context, j seedbed.Job) (begun, ends int) {
 	l.t.Helper()
 	events, err := steady(ctx, func() ([]seedbed.Event, error) { return l.db.Events(ctx, j.ID, 0, 0) })
@@ -196,8 +196,7 @@ func (l *lab) historyOf(events []seedbed.Event) string {
 	return b.String()
 }
 
-// outbox checks I9: of each job one event that it was accepted, or taken up again,
-// and one of each end.
+// outbox checks I9: each job has one event for its acceptance or each retry, and one for each end.
 func (l *lab) outbox(ctx context.Context, jobs []seedbed.Job, begun, ends map[seedbed.JobID]int) {
 	l.t.Helper()
 	const most = 1000
@@ -220,14 +219,14 @@ func (l *lab) outbox(ctx context.Context, jobs []seedbed.Job, begun, ends map[se
 	}
 	for _, j := range jobs {
 		accepted, ended := count["accepted "+string(j.ID)], count["ended "+string(j.ID)]
-		missing := len(all) < most && (accepted < 1 || ended != ends[j.ID]) // a cleanup goes on with what nobody has asked for again
+		missing := len(all) < most && (accepted < 1 || ended != ends[j.ID]) // a cleanup continues a job without a new request
 		if over := j.State.Terminal(); over && (missing || accepted > begun[j.ID] || ended > ends[j.ID]) {
 			l.violated("I9", "%s job %s was accepted %d times of %d, and ended %d times of %d", j.Kind, j.ID, accepted, begun[j.ID], ended, ends[j.ID])
 		}
 	}
 }
 
-// TestExcuse holds that an invariant which is broken on purpose is one that does not hold.
+// TestExcuse checks that an invariant that is broken on purpose is one that does not hold.
 func TestExcuse(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

@@ -11,25 +11,25 @@ import (
 	"seedbed/internal/testdb"
 )
 
-// jobCase is one plan that a job may have: what there is before, how the job is
-// asked for, and what is so in the end.
+// jobCase is one plan that a job may have: its preconditions, how the job is requested, and the
+// expected result.
 type jobCase struct {
 	name string
-	// job has the kind and, of the input, what the plan goes by.
+	// job has the kind and those parts of the input that the plan depends on.
 	job seedbed.Job
 	ask func(l *lab) caseJob
 }
 
-// caseJob is a job that was asked for.
+// caseJob is a job that was requested.
 type caseJob struct {
 	id seedbed.JobID
-	// done checks what is so once it has succeeded, and undone once it was undone.
+	// done checks the result if the job has succeeded, and undone if it was undone.
 	done, undone func()
 }
 
 func (c jobCase) plan() []stage { return planOf(&c.job) }
 
-// begin prepares what the case needs, and asks for its job.
+// begin prepares what the case needs, and requests its job.
 func (c jobCase) begin(l *lab) caseJob {
 	l.t.Helper()
 	a := c.ask(l)
@@ -41,9 +41,8 @@ func (c jobCase) begin(l *lab) caseJob {
 	return a
 }
 
-// matrix are the cases of the matrices: all of them, and where the tests run again
-// on PostgreSQL, where a database of its own is most of a test's time, the first of
-// each plan.
+// matrix returns the cases of the matrices: all of them or, if the tests run on PostgreSQL, the
+// first of each plan, because a new database there takes most of a test's time.
 func matrix() (cases []jobCase) {
 	there := map[string]bool{}
 	for _, c := range jobCases {
@@ -56,7 +55,7 @@ func matrix() (cases []jobCase) {
 	return cases
 }
 
-// caseOf is a case by its name.
+// caseOf returns a case by its name.
 func caseOf(name string) jobCase {
 	return jobCases[slices.IndexFunc(jobCases, func(c jobCase) bool { return c.name == name })]
 }
@@ -73,7 +72,7 @@ func (l *lab) submit(action string) seedbed.JobID {
 	return l.ask(action, map[string]any{"force": true})
 }
 
-// composed asks for web1 by a provisioner profile, which becomes ready as the lab says.
+// composed requests web1 with a provisioner profile. It becomes ready as the lab says.
 func (l *lab) composed(profile string) seedbed.JobID {
 	l.t.Helper()
 	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{
@@ -81,7 +80,7 @@ func (l *lab) composed(profile string) seedbed.JobID {
 	}, nil))
 }
 
-// composedMade is web1 by the profile "web", which runs.
+// composedMade returns a running web1 of the profile "web".
 func (l *lab) composedMade() seedbed.Instance {
 	l.t.Helper()
 	l.runUntil(l.composed("web"), seedbed.JobSucceeded)
@@ -95,8 +94,8 @@ func (l *lab) byName(name string) seedbed.Instance {
 	return inst
 }
 
-// asItWas holds that the instance has all that it had, its disks included, and
-// runs from them.
+// asItWas checks that the instance has everything that it had, including its disks, and runs from
+// them.
 func (l *lab) asItWas(was seedbed.Instance) {
 	l.t.Helper()
 	now, there := l.composedVolumes(was.Name)
@@ -110,8 +109,8 @@ func (l *lab) asItWas(was seedbed.Instance) {
 	l.runsFrom(now)
 }
 
-// composedRebuilt holds that an instance of a provisioner profile has other disks,
-// as many as before, and all else that it had.
+// composedRebuilt checks that an instance of a provisioner profile has new disks, as many as
+// before, and is otherwise unchanged.
 func (l *lab) composedRebuilt(was seedbed.Instance) {
 	l.t.Helper()
 	now, there := l.composedVolumes(was.Name)
@@ -124,7 +123,7 @@ func (l *lab) composedRebuilt(was seedbed.Instance) {
 	l.runsFrom(now)
 }
 
-// released holds that what was taken under management is nobody's, as before.
+// released checks that what was adopted belongs to no instance, as before.
 func (l *lab) released(was seedbed.ForeignDomain) {
 	l.t.Helper()
 	now := l.foreign(was.Name)
@@ -140,7 +139,7 @@ func (l *lab) importOther() seedbed.JobID {
 	return l.job(l.intake.Import(l.t.Context(), "other", "default", seedbed.ImportSpec{Path: l.imageFile()}))
 }
 
-// hasImage holds that the pool and the database have the image, or that neither has.
+// hasImage checks that the pool and the database both have the image, or that neither has.
 func (l *lab) hasImage(name string, want bool) {
 	l.t.Helper()
 	images, err := l.pool.Images(l.t.Context())
@@ -154,7 +153,7 @@ func (l *lab) hasImage(name string, want bool) {
 	}
 }
 
-// flattened holds that the instance is off, and that its disk is a clone of that image.
+// flattened checks that the instance is off, and that its disk is a clone of that image.
 func (l *lab) flattened(inst seedbed.Instance, image string) {
 	l.t.Helper()
 	now, err := l.db.Instance(l.t.Context(), inst.ID)
@@ -165,7 +164,7 @@ func (l *lab) flattened(inst seedbed.Instance, image string) {
 	l.domain(inst.ID, seedbed.DomainOff)
 }
 
-// withBoth is a script that shows itself an image, and maps and mounts a disk.
+// withBoth returns a script that maps an image, and maps and mounts a disk.
 func withBoth() string { return steps("install: map_volume default debian") }
 
 var (
@@ -276,7 +275,7 @@ var (
 	}
 )
 
-// defined holds that the instance's domain is there, whatever its state.
+// defined checks that the instance's domain exists, whatever its state.
 func (l *lab) defined(inst seedbed.Instance) {
 	l.t.Helper()
 	if spec, there := l.hv.Spec(inst.ID); !there || len(spec.Disks) != 1 {

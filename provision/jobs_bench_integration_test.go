@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// noops is how many stages a job has, each of which says one thing.
+	// noops is how many stages a job has, each of which records one event.
 	noops = 10
-	// writes is how many transactions a job needs at least: its claim, and the end of each stage.
+	// writes is the minimum number of transactions of a job: its claim, and the end of each stage.
 	writes = noops + 1
 	// atOnce is how many jobs run at the same time, and how many clients commit bare rows.
 	atOnce = 16
@@ -42,8 +42,8 @@ func noopPlan(t *task) []stage {
 	return plan
 }
 
-// BenchmarkJobs gives jobs/s of ten stages that do nothing, with their events,
-// beside bare commits/s of one row, in turns. An iteration is one turn of both.
+// BenchmarkJobs measures jobs/s of ten stages that do nothing, with their events, and in turn bare
+// commits/s of one row. An iteration is one turn of both.
 func BenchmarkJobs(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -118,7 +118,7 @@ func each(times int, do func() error) error {
 	return first
 }
 
-// runJobs queues jobs, and gives the time that an engine takes for them from its start.
+// runJobs queues jobs, and returns the time that an engine takes for them from its start.
 func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
@@ -147,7 +147,7 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 	return took
 }
 
-// idle is a worker of which nothing is asked, on a node with nothing.
+// idle is a worker that is never called, on a node with nothing.
 type idle struct{ effects.Worker }
 
 func (idle) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, error) {
@@ -158,7 +158,7 @@ func (idle) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, error)
 	return nil, ctx.Err()
 }
 
-// counter is a store that tells when so many jobs have succeeded.
+// counter is a store that signals when a number of jobs have succeeded.
 type counter struct {
 	*store.DB
 	mu    sync.Mutex

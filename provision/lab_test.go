@@ -22,8 +22,8 @@ import (
 
 const testNode = "node1"
 
-// lab is a whole installation in one process: the real store, drivers in
-// memory, a guest plane and guests that behave unless told otherwise.
+// lab is a complete installation in one process: the real store, drivers in memory, a guest plane
+// and guests that behave unless told otherwise.
 type lab struct {
 	t      *testing.T
 	db     *store.DB
@@ -31,34 +31,34 @@ type lab struct {
 	hv     *drivertest.Hypervisor
 	host   *host
 	intake *Intake
-	// deaf stops the guest plane from applying, mute the guests from fetching and
-	// reporting, and static from asking for leases.
+	// deaf stops the guest plane from applying, mute the guests from fetching and reporting, and
+	// static from requesting leases.
 	deaf, mute, static atomic.Bool
-	// lease is the engines' lease: long enough for a busy machine. That of a process
-	// which was killed ends when it is stopped.
+	// lease is the engines' lease: long enough for a busy computer. The lease of a killed process
+	// ends when the process is stopped.
 	lease time.Duration
 	// patience is how long eventually waits.
 	patience time.Duration
-	// worker is asked in place of host, unless it is nil.
+	// worker replaces host, unless it is nil.
 	worker effects.Worker
-	// fleet is asked in place of both, unless it is nil.
+	// fleet replaces both, unless it is nil.
 	fleet Fleet
-	// ready is what withProfile has its guests wait for.
+	// ready is what withProfile makes its jobs wait for.
 	ready seedbed.Ready
-	// watch is what the invariants go by.
+	// watch is the data for checking the invariants.
 	watch watch
 	// tune changes the engines that are started from then on.
 	tune func(*Config, *intervals)
 }
 
-// newLab is a lab whose invariants are looked at whenever a job has ended, and at
-// the end of the test.
+// newLab makes a lab whose invariants are checked whenever a job has ended, and at the end of the
+// test.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	return newLabOn(t, testdb.Open(t))
 }
 
-// newLabOn is newLab on a store that is open; it closes it.
+// newLabOn is newLab on an open store, which it closes.
 func newLabOn(t *testing.T, db *store.DB) *lab {
 	t.Helper()
 	l := newBareLab(t, db)
@@ -66,7 +66,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 	return l
 }
 
-// newBareLab is newLabOn without strangers, and with no look at the invariants.
+// newBareLab is newLabOn without foreign resources, and without checks of the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
 	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *intervals) {}}
@@ -120,8 +120,8 @@ func (l *lab) ok(err error) {
 	}
 }
 
-// plane is the guest plane and the guests: it applies what is published, and
-// the guests of running domains fetch their user-data and report in.
+// plane simulates the guest plane and the guests: it applies what is published, and the guests of
+// running domains fetch their user-data and report in.
 func (l *lab) plane(stop <-chan struct{}) {
 	ctx := context.Background()
 	var seq, applied int64
@@ -164,12 +164,12 @@ func (l *lab) plane(stop <-chan struct{}) {
 	}
 }
 
-// process is one running engine that can be killed as SIGKILL does.
+// process is one running engine that can be killed as if by SIGKILL.
 type process struct {
 	engine *Engine
 	store  *mortal
 	stop   func() // the soft stop; waits for the end
-	kill   func() // nothing of it is written any more
+	kill   func() // it writes nothing any more
 }
 
 // start runs an engine; arm is called before it does anything.
@@ -238,7 +238,7 @@ func (l *lab) eventually(what string, cond func() bool) {
 	}
 }
 
-// soon waits until cond holds, and tells whether it came to that.
+// soon waits until cond holds, and reports whether it did.
 func (l *lab) soon(cond func() bool) bool {
 	for deadline := time.Now().Add(l.patience); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -248,7 +248,7 @@ func (l *lab) soon(cond func() bool) bool {
 	return true
 }
 
-// runUntil runs an engine until the job is in that state, and looks at the invariants.
+// runUntil runs an engine until the job is in that state, and checks the invariants.
 func (l *lab) runUntil(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	l.t.Helper()
 	p := l.start()
@@ -267,14 +267,14 @@ func (l *lab) history(id seedbed.JobID) string {
 	return b.String()
 }
 
-// steady reads again while the database is away, as it is for a moment after a crash.
+// steady repeats a read while the database is away, as it is for a moment after a crash.
 func steady[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	for {
 		v, err := read()
 		if !errors.Is(err, seedbed.ErrUnavailable) || ctx.Err() != nil {
 			return v, err
 		}
-		sleep(ctx, 5*time.Millisecond) // between two looks
+		sleep(ctx, 5*time.Millisecond) // between two polls
 	}
 }
 
@@ -306,14 +306,14 @@ func (l *lab) stageStates(id seedbed.JobID, want map[string]seedbed.StageState) 
 	}
 }
 
-// up checks that the instance is there exactly once, whole and running.
+// up checks that the instance exists exactly once, complete and running.
 func (l *lab) up(name string) {
 	l.t.Helper()
 	l.whole(name, seedbed.InstanceRunning)
 }
 
-// whole checks that the instance is in that state and there exactly once: with
-// its volume, its running domain, and served by the guest plane.
+// whole checks that the instance is in that state and exists exactly once: with its volume, its
+// running domain, and served by the guest plane.
 func (l *lab) whole(name string, state seedbed.InstanceState) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -344,8 +344,8 @@ func (l *lab) whole(name string, state seedbed.InstanceState) {
 	}
 }
 
-// nothing checks that the instance and all that was its own are gone, and that
-// its name and address are free.
+// nothing checks that the instance and everything of its own are gone, and that its name and
+// address are free.
 func (l *lab) nothing(name string) {
 	l.t.Helper()
 	ctx := l.t.Context()

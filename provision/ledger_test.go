@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// ledger is what all processes of a lab have written, by job: the epochs of the
-// writes that were taken, in their order.
+// ledger is what all processes of a lab have written, by job: the epochs of the accepted writes, in
+// order.
 type ledger struct {
 	mu     sync.Mutex
 	epochs map[seedbed.JobID][]int64
@@ -26,7 +26,7 @@ func (d *ledger) note(ref seedbed.JobRef) {
 	d.epochs[ref.ID] = append(d.epochs[ref.ID], ref.Epoch)
 }
 
-// check is I3.
+// check checks I3.
 func (d *ledger) check(l *lab) {
 	l.t.Helper()
 	d.mu.Lock()
@@ -38,7 +38,7 @@ func (d *ledger) check(l *lab) {
 	}
 }
 
-// taken notes the epoch of a write that was taken.
+// taken records the epoch of an accepted write.
 func (m *mortal) taken(ref seedbed.JobRef, err error) error {
 	if err == nil {
 		m.ledger.note(ref)

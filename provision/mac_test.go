@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// MACs follow each other, start elsewhere after one that was taken, and are all of
-// the range that NewMAC draws from, whatever they start at.
+// TestMACs checks that MACs are consecutive, start elsewhere after one that was taken, and all lie
+// in the range of NewMAC, wherever they start.
 func TestMACs(t *testing.T) {
 	t.Parallel()
 	var m macs

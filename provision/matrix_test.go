@@ -19,10 +19,10 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// patientLease is one that does not end on a busy machine.
+// patientLease is a lease that does not end on a busy computer.
 const patientLease = 15 * time.Second
 
-// moment is where in a stage a process is: at one of its effects, or at its commit.
+// moment is a point of a process in a stage: at one of its effects, or at its commit.
 type moment struct {
 	effect string
 	at     drivertest.Point
@@ -30,18 +30,18 @@ type moment struct {
 
 const (
 	commit = "the commit"
-	// telling is what a stage writes that only waits for somebody.
+	// telling is the write of a stage that only waits.
 	telling = "the event"
 )
 
-// atFirst is before whatever comes first.
+// atFirst is before the first effect, whatever it is.
 var atFirst = moment{"its effect", drivertest.Before}
 
 func (m moment) String() string { return string(m.at) + " " + m.effect }
 
-// momentsOf are those at which a process dies in a stage with those effects: before
-// the first of them, after each, and after the commit. A stage without any ends
-// before and after its commit alone.
+// momentsOf returns the moments at which a process dies in a stage with those effects: before the
+// first of them, after each, and after the commit. In a stage without effects that is only before
+// and after its commit.
 func momentsOf(effects []string) []moment {
 	all := []moment{atFirst}
 	for _, e := range effects {
@@ -50,14 +50,14 @@ func momentsOf(effects []string) []moment {
 	return append(all, moment{commit, drivertest.After})
 }
 
-// changes are the writes by which a stage has its effect, where no driver has it.
+// changes are the writes that are a stage's effect, if it has none on a driver.
 var changes = []string{"publish", "retract", "exchange", "refresh", "add-volume", "drop-volume", "domain"}
 
-// waits are the stages that only wait for somebody.
+// waits are the stages that only wait.
 var waits = []string{"ready", "finish"}
 
-// atEach calls tell at each effect and commit of a process, with the stage that it
-// is done or, back, undone in. tell may end the process, or wait until ctx ends.
+// atEach calls tell at each effect and commit of a process, with the stage that is being done or,
+// with back, undone. tell may end the process, or wait until ctx ends.
 func (l *lab) atEach(p *process, tell func(ctx context.Context, back bool, stage string, m moment) error) {
 	now := func() (back bool, stage string) {
 		if s := p.store.undoing.Load(); s != nil {
@@ -91,19 +91,19 @@ func (l *lab) atEach(p *process, tell func(ctx context.Context, back bool, stage
 	l.host.scripts.Fail(driver)
 }
 
-// unarmed takes all failpoints of drivers away.
+// unarmed removes all failpoints of drivers.
 func (l *lab) unarmed() {
 	l.pool.Fail(nil)
 	l.hv.Fail(nil)
 	l.host.scripts.Fail(nil)
 }
 
-// reaches tells whether a process that is at now has come to m, in the same stage.
+// reaches reports whether a process that is at now has reached m in the same stage.
 func (m moment) reaches(now moment) bool {
 	return m == now || m == atFirst && now.at == drivertest.Before
 }
 
-// effects are those of each stage, in the order in which they come first.
+// rehearsal maps each stage to its effects, in the order in which they first occur.
 type rehearsal struct {
 	mu sync.Mutex
 	of map[string][]string
@@ -119,10 +119,10 @@ func (e *rehearsal) note(stage string, m moment) {
 	if m.effect != commit && m.at == drivertest.Before && !slices.Contains(all, m.effect) {
 		all = append(all, m.effect)
 	}
-	e.of[stage] = all // also of one that has none
+	e.of[stage] = all // also for a stage without effects
 }
 
-// rehearse runs a case, and gives the effects of each of its stages.
+// rehearse runs a case, and returns the effects of each of its stages.
 func (c jobCase) rehearse(t *testing.T) map[string][]string {
 	var found rehearsal
 	t.Run("rehearsal", func(t *testing.T) {
@@ -144,9 +144,9 @@ func (c jobCase) rehearse(t *testing.T) map[string][]string {
 	return found.of
 }
 
-// TestKillMatrix kills a process in every stage of every plan, before its first
-// effect, after each and after its commit, and holds that another brings the job
-// to its end, with nothing lost, doubled or left behind.
+// TestKillMatrix kills a process in every stage of every plan: before its first effect, after each
+// and after its commit. It checks that another process completes the job, with nothing lost, done
+// twice or left behind.
 func TestKillMatrix(t *testing.T) {
 	t.Parallel()
 	for _, c := range matrix() {
@@ -181,13 +181,13 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
-// planInputs are the inputs of jobs of which plans may go by a part.
+// planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
 	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
 	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.ImageRemoval{},
 }
 
-// inputs are all that the switches of an input can be set to.
+// inputs returns all combinations of the switches of an input.
 func inputs(of any) (all []json.RawMessage) {
 	v := reflect.New(reflect.TypeOf(of)).Elem()
 	var switches []reflect.Value
@@ -205,8 +205,8 @@ func inputs(of any) (all []json.RawMessage) {
 	return all
 }
 
-// TestMatrixIsWhole holds that every plan that a job of any kind can have, by any
-// input, is a case's; and that every kind that there is has a plan.
+// TestMatrixIsWhole checks that every plan of a job of any kind, with any input, has a case, and
+// that every kind has a plan.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
 	if d := cmp.Diff(seedbed.JobKinds(), plannable()); d != "" {

@@ -56,12 +56,12 @@ func (h *hosts) ChangeMembers(_ context.Context, joined []seedbed.Member, left [
 	return nil
 }
 
-// after lets time pass with those hosts there.
+// after lets time pass with those hosts present.
 func (h *hosts) after(d time.Duration, down bool, present ...string) {
 	h.mu.Lock()
 	h.present, h.down = present, down
 	h.mu.Unlock()
-	time.Sleep(d) // of the test's bubble: no time passes
+	time.Sleep(d) // in the test's bubble: no real time passes
 	synctest.Wait()
 }
 
@@ -76,8 +76,8 @@ func TestMembership(t *testing.T) {
 		h.after(20*time.Second, false, "a")   // b restarts
 		h.after(time.Minute, false, "a", "b") // old has left
 		h.after(20*time.Second, false, "a")   // b is gone,
-		h.after(time.Hour, true)              // then nobody can be seen,
-		h.after(20*time.Second, false, "a")   // and b is gone for 20 s only
+		h.after(time.Hour, true)              // then no one can be seen,
+		h.after(20*time.Second, false, "a")   // and b is gone for only 20 s
 		h.after(time.Minute, false, "a", "b") // when it comes back
 		h.after(time.Minute, false, "b", "c") // a is replaced
 		h.after(time.Minute, false, "a", "b", "c")

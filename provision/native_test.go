@@ -17,7 +17,7 @@ const templateHead = "## template: seedbed\n"
 
 func defaultOf(s string) *seedbed.ParamText { t := seedbed.ParamText(s); return &t }
 
-// sized is a profile whose size, name of its image and documents depend on params.
+// sized returns a profile whose size, image name and documents depend on parameters.
 func sized() seedbed.Profile {
 	return seedbed.Profile{
 		Name: "sized", Network: "default", Ready: seedbed.ReadyStarted,
@@ -135,7 +135,8 @@ func TestCheckProfileParams(t *testing.T) {
 	}
 }
 
-// A native profile of templates alone makes a machine of several NICs and disks.
+// TestNativeTemplates checks that a native profile that only has templates makes an instance with
+// several NICs and disks.
 func TestNativeTemplates(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
@@ -166,7 +167,7 @@ func TestNativeTemplates(t *testing.T) {
 	if _, err := submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web3"}); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "protected") {
 		t.Errorf("rebuilt unconfirmed: %v", err)
 	}
-	// What the profile says itself counts before the templates, and a request before both.
+	// The profile's own values override the templates, and a request overrides both.
 	own := p
 	own.Name, own.Image, own.VCPUs, own.Network, own.Hold = "own", "debian", 3, "default", true
 	own.Expressions = map[string]string{"memory": "${param.big ? system.memory * 4 : system.memory * 2}", "disk": "$(storage.size * 4)"}
@@ -199,8 +200,8 @@ func TestNativeTemplates(t *testing.T) {
 	}
 }
 
-// User-data that follows its profile is served anew after a change, and what
-// cannot be made leaves it as it was.
+// TestFollower checks that user-data that follows its profile is served again after a change, and
+// that a change that cannot be applied leaves it as it was.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -260,7 +261,7 @@ func TestFollower(t *testing.T) {
 	if served != 1 {
 		t.Errorf("served %d times", served)
 	}
-	// One that its params do not fit any more.
+	// The parameters do not suit this version.
 	change(func(p *seedbed.Profile) { p.UserData = []byte(templateHead + "third ${param.motd}") })
 	if n := once(); n != 1 || data("web1") != "second web1 db hunter22" {
 		t.Errorf("%d: %q", n, data("web1"))
@@ -277,8 +278,8 @@ func TestFollower(t *testing.T) {
 	l.ok(<-ended)
 }
 
-// The user-data of a profile with a script follows its document, and its script's
-// arguments hold expressions once it declares params.
+// TestComposedParams checks that the user-data of a profile with a script follows its document, and
+// that its script's arguments hold expressions if it declares parameters.
 func TestComposedParams(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()

@@ -14,7 +14,7 @@ import (
 	"seedbed"
 )
 
-// noted are nodes as a database tells of them.
+// noted are nodes as a database lists them.
 type noted struct {
 	nodes []seedbed.Node
 	use   []seedbed.NodeUse
@@ -25,7 +25,8 @@ func (h *noted) Nodes(context.Context) ([]seedbed.Node, error) { return h.nodes,
 
 func (h *noted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return h.use, h.err }
 
-// Every node has its gauges; one that never reported only those that are known without.
+// TestNodeMetrics checks that every node has its gauges; a node that never reported only has those
+// that need no report.
 func TestNodeMetrics(t *testing.T) {
 	t.Parallel()
 	h := &noted{

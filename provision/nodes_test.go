@@ -16,11 +16,11 @@ import (
 
 const (
 	otherNode = "node2"
-	// long is how long a node must have been away for others to do what it did.
+	// long is how long a node must have been away before others act for it.
 	long = 2 * seedbed.NodeSilence
 )
 
-// onTwo makes a lab of two nodes, which have their pool together or each for its own.
+// onTwo makes a lab of two nodes, which share their pool or have separate ones.
 func onTwo(t *testing.T, shared bool) (*lab, *nodes) {
 	t.Helper()
 	l := newLab(t)
@@ -55,7 +55,7 @@ func onTwo(t *testing.T, shared bool) (*lab, *nodes) {
 	return l, f
 }
 
-// importing starts the import of an image on a node, and importOn ends it.
+// importing starts the import of an image on a node, and importOn completes it.
 func (l *lab) importing(name, node, sum string) seedbed.JobID {
 	l.t.Helper()
 	receipt, err := l.intake.Import(l.t.Context(), name, "default", seedbed.ImportSpec{Path: l.imageFile(), SHA256: sum, Node: node})
@@ -68,7 +68,7 @@ func (l *lab) importOn(name, node, sum string, want seedbed.JobState) seedbed.Jo
 	return l.runUntil(l.importing(name, node, sum), want)
 }
 
-// createOn asks for an instance on a node, of an image that it has.
+// createOn requests an instance on a node, of an image that it has.
 func (l *lab) createOn(name, node string) seedbed.JobID {
 	l.t.Helper()
 	req := seedbed.Request{Action: "create", Name: name, Profile: "small", Node: node}
@@ -96,7 +96,7 @@ func (l *lab) runsOn(name, node string) seedbed.Instance {
 	return inst
 }
 
-// has tells what each node has of an instance.
+// has returns what each node has of an instance.
 func (f *nodes) has(t *testing.T, id seedbed.InstanceID) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -131,7 +131,7 @@ func TestInstanceOnItsNode(t *testing.T) {
 			want := map[seedbed.InstanceID]map[string]string{
 				one.ID: {testNode: "domain running, volume"}, two.ID: {otherNode: "domain running, volume"},
 			}
-			if shared { // as each sees it
+			if shared { // as each node sees it
 				want[one.ID][otherNode], want[two.ID][testNode] = "volume", "volume"
 			}
 			for id, has := range want {
@@ -150,8 +150,8 @@ func TestInstanceOnItsNode(t *testing.T) {
 	}
 }
 
-// TestFollowNodes: an instance is as the domain on its own node is, and a node
-// that comes or comes back is followed.
+// TestFollowNodes checks that an instance follows the domain on its own node, and that a node that
+// is new or comes back is followed.
 func TestFollowNodes(t *testing.T) {
 	t.Parallel()
 	l, f := onTwo(t, false)
@@ -171,7 +171,7 @@ func TestFollowNodes(t *testing.T) {
 	there.hv.SetState(inst.ID, seedbed.DomainRunning, "started")
 	becomes(seedbed.InstanceRunning)
 
-	// A domain of its ID that was left on another node says nothing.
+	// A domain with its ID that was left on another node says nothing.
 	l.ok(here.hv.DefineDomain(t.Context(), seedbed.DomainSpec{ID: inst.ID, Name: "two"}))
 	l.eventually("several inventories there", func() bool { return here.inventories.Load() > 3 })
 	now, err := l.db.Instance(t.Context(), inst.ID)
@@ -188,8 +188,8 @@ func TestFollowNodes(t *testing.T) {
 	l.eventually("not followed", func() bool { return there.watchers.Load() == 0 })
 }
 
-// TestNodeAway: what has to be done on a node waits for it, as long as its stage
-// or its undo may take (reference case 56).
+// TestNodeAway checks that what must be done on a node waits for it, as long as its stage or its
+// undo may take (reference case 56).
 func TestNodeAway(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
@@ -197,7 +197,7 @@ func TestNodeAway(t *testing.T) {
 		c.StageTimeout = map[string]time.Duration{"define": limit}
 		p.undo = limit
 	}
-	// away has the node go once the volumes are there.
+	// away makes the node disappear once the volumes exist.
 	away := func(f *nodes, p *process, then func()) {
 		p.store.fail(func(write, stage string, at drivertest.Point) error {
 			if write == "step" && stage == "volumes" && at == drivertest.After {
@@ -218,7 +218,7 @@ func TestNodeAway(t *testing.T) {
 	})
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()
-		l, f := onTwo(t, true) // even so: a domain may run on what is in the pool
+		l, f := onTwo(t, true) // a shared pool makes no difference: a domain may run on its volumes
 		l.tune = short
 		id := l.createOn("two", otherNode)
 		inst, err := l.db.InstanceByName(t.Context(), "two")
@@ -255,8 +255,8 @@ func TestNodeAway(t *testing.T) {
 	})
 }
 
-// TestPoolElsewhere: what is done to a pool alone is done by another node that
-// shares it, once its own has been away for long enough.
+// TestPoolElsewhere checks that another node that shares a pool does what concerns only the pool,
+// after the job's own node has been away for long enough.
 func TestPoolElsewhere(t *testing.T) {
 	t.Parallel()
 	_, sum := drivertest.BootableFile(t)
@@ -318,8 +318,8 @@ func TestPoolElsewhere(t *testing.T) {
 	})
 }
 
-// TestSupersede: before a worker goes on with a job that somebody may be at already,
-// all others that share the pool are told, and refuse its earlier epochs from then on.
+// TestSupersede checks that before a worker continues a job that another may work on, all others
+// that share the pool are told, and refuse its earlier epochs from then on.
 func TestSupersede(t *testing.T) {
 	t.Parallel()
 	_, sum := drivertest.BootableFile(t)
@@ -347,7 +347,7 @@ func TestSupersede(t *testing.T) {
 	l.runUntil(id, seedbed.JobSucceeded)
 	f.setAway(otherNode, false, 0)
 
-	// The job that was moved, as whoever had it before still knows it.
+	// The moved job, as its former holder still knows it.
 	late := seedbed.Call{Job: id, Epoch: before.Epoch, Stage: "import"}
 	_, err = here.ImportImage(ctx, late, seedbed.ImageSpec{Name: "moved"}, nil)
 	l.want("the worker that went on", err, seedbed.ErrStale)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the commands of an effect put out is kept as the output of the stage that
-// asks for it, forwards and backwards.
+// TestCommandOutput checks that the output of an effect's commands is stored as the output of its
+// stage, in both directions.
 func TestCommandOutput(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

@@ -43,7 +43,7 @@ func (l *lab) importOVA(name string) seedbed.JobID {
 	return l.job(l.intake.ImportOVA(l.t.Context(), name, "default_ova", l.uploaded(data)))
 }
 
-// ovaIs holds that all of an OVA image is there, or nothing of it.
+// ovaIs checks that everything of an OVA image exists, or nothing of it.
 func (l *lab) ovaIs(name string, want bool) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -106,7 +106,7 @@ func TestOVAComesAndGoes(t *testing.T) {
 		t.Errorf("image %+v", image)
 	}
 
-	// Its profile makes clones of its disks, and then what its storage template adds.
+	// Its profile makes clones of its disks, and then the disks that its storage template adds.
 	_, err = l.db.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.Storage, p.NetworkTemplate = "root", "lan"; return nil })
 	l.ok(err)
 	l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: "vm1", Profile: "vm"})), seedbed.JobSucceeded)
@@ -132,7 +132,7 @@ func TestOVAComesAndGoes(t *testing.T) {
 	l.ovaIs("vm", true)
 }
 
-// failSecond has the second import fail.
+// failSecond makes the second import fail.
 func (l *lab) failSecond(err error) {
 	var imports atomic.Int32
 	l.pool.Fail(func(_ context.Context, name string, at drivertest.Point) error {
@@ -154,8 +154,7 @@ func TestOVAIsUndone(t *testing.T) {
 	l.ovaIs("vm", false)
 }
 
-// TestKillWhileUndoingOVA is for what the matrix leaves out: a disk in whose place
-// stands another's image.
+// TestKillWhileUndoingOVA covers what the matrix omits: a disk whose name a foreign image has.
 func TestKillWhileUndoingOVA(t *testing.T) {
 	t.Parallel()
 	for _, at := range []deathPoint{{"RemoveImage", ""}, {"undone", "import"}} {
@@ -167,7 +166,7 @@ func TestKillWhileUndoingOVA(t *testing.T) {
 				stranger := seedbed.NewJobID()
 				l.pool.AddImage(stranger, "ova_vm_sdb", 512) // the second disk finds its name taken
 				l.die(l.importOVA("vm"), at, point, seedbed.JobRolledBack)
-				l.ok(l.pool.RemoveImage(t.Context(), stranger, "ova_vm_sdb")) // it is still there, as it was
+				l.ok(l.pool.RemoveImage(t.Context(), stranger, "ova_vm_sdb")) // it still exists, unchanged
 				l.ovaIs("vm", false)
 			})
 		}
@@ -204,7 +203,7 @@ func TestImportOfAnUpload(t *testing.T) {
 	}
 }
 
-// A job that is cancelled before anyone began it takes its file with it.
+// TestCancelledUpload checks that a job that is cancelled before it has begun removes its file.
 func TestCancelledUpload(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []seedbed.JobKind{seedbed.JobImport, seedbed.JobOVA} {

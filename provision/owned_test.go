@@ -10,7 +10,7 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// owned checks I4, I5, I6 and I8, while nobody is at work.
+// owned checks I4, I5, I6 and I8, while no job is running.
 func (l *lab) owned(s *seen) {
 	l.t.Helper()
 	hosts := map[string]*host{testNode: l.host}
@@ -58,7 +58,7 @@ func (l *lab) owned(s *seen) {
 	}
 }
 
-// heldRight is I5 for what a worker has open for scripts.
+// heldRight checks I5 for what a worker has open for scripts.
 func (l *lab) heldRight(s *seen, h *host) {
 	l.t.Helper()
 	over := func(id seedbed.JobID) bool { j, there := s.jobs[id]; return !there || j.State.Terminal() }
@@ -79,7 +79,7 @@ func (l *lab) heldRight(s *seen, h *host) {
 	}
 }
 
-// claims reads the instances, and checks I4 and, of leases, I5.
+// claims reads the instances, and checks I4 and, for leases, I5.
 func (l *lab) claims(s *seen) {
 	l.t.Helper()
 	all, err := steady(s.ctx, func() ([]seedbed.Instance, error) { return l.db.Instances(s.ctx) })
@@ -104,7 +104,7 @@ func (l *lab) claims(s *seen) {
 			s.volumes[placeOf(i.ID, v.Name)] = true
 		}
 	}
-	for _, j := range s.jobs { // those of a rebuild that has not ended, or failed, are two instances'
+	for _, j := range s.jobs { // the sides of a rebuild that has not ended, or has failed, count as two instances
 		if j.Kind != seedbed.JobRebuild || j.State == seedbed.JobSucceeded || j.State == seedbed.JobRolledBack {
 			continue
 		}

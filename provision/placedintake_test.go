@@ -17,8 +17,8 @@ import (
 	"seedbed/store"
 )
 
-// placedIntake is the real intake on SQLite over nodes that have reported, with an
-// image in a shared pool and the profile "small".
+// placedIntake returns the real intake on SQLite over nodes that have reported, with an image in a
+// shared pool and the profile "small".
 func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*store.DB, *Intake) {
 	t.Helper()
 	db := testdb.Open(t)
@@ -59,8 +59,8 @@ func sharedNode(name string, free seedbed.Bytes) seedbed.Node {
 		CPUs: 8, Memory: 256 * seedbed.GiB, MemoryFree: free, Pools: []seedbed.PoolInfo{{Name: "vms", Type: "ceph", Shared: true}}}}
 }
 
-// Fifty creates at once over three nodes are spread as if they had come one after
-// the other: nobody decides by a picture in which the others are missing.
+// TestBurstIsSpread checks that fifty concurrent creates are spread over three nodes as if they had
+// come one after the other: every decision takes the others into account.
 func TestBurstIsSpread(t *testing.T) {
 	t.Parallel()
 	for selector, want := range map[string]map[string]int{
@@ -99,8 +99,8 @@ func TestBurstIsSpread(t *testing.T) {
 	}
 }
 
-// What is asked for is obeyed: a request's node, a template's limit and selector.
-// The job is where its instance is, and a plan says the same.
+// TestPlacedIntake checks that placement follows a request's node and a template's limit and
+// selector. The job is placed where its instance is, and a plan says the same.
 func TestPlacedIntake(t *testing.T) {
 	t.Parallel()
 	db, in := placedIntake(t, placement.Config{}, sharedNode("hv1", 10*seedbed.GiB), sharedNode("hv2", 50*seedbed.GiB), sharedNode("hv3", 30*seedbed.GiB))
@@ -147,7 +147,7 @@ func TestPlacedIntake(t *testing.T) {
 	if err != nil || image.Node != "hv1" {
 		t.Errorf("the image is of %q, %v", image.Node, err)
 	}
-	// Whatever else is done to an instance is done where it is.
+	// Everything else is done to an instance on its own node.
 	for _, action := range []string{seedbed.DoStart, seedbed.DoStop, seedbed.DoReboot, seedbed.DoRemove, seedbed.DoRebuild} {
 		_, err := in.Submit(ctx, seedbed.Request{Action: action, Name: "web2", Node: "hv2"}, nil)
 		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "an instance stays where it is") {

@@ -7,7 +7,8 @@ import (
 	"seedbed"
 )
 
-// A plan says what a create would make and what is in its way, and writes nothing.
+// TestPlan checks that a plan says what a create would make and what prevents it, and writes
+// nothing.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -42,7 +43,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// An instance is switched off and on again by jobs, which its state follows.
+// TestStopAndStart checks that jobs switch an instance off and on again, and that its state
+// follows.
 func TestStopAndStart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

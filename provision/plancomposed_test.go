@@ -12,8 +12,8 @@ import (
 	"seedbed/store"
 )
 
-// A plan by a profile with a script tells its disks, its NICs with the MACs that the
-// template fixes, and the stages; and writes nothing.
+// TestPlanComposed checks that a plan of a profile with a script lists its disks, its NICs with the
+// MACs that the template fixes, and the stages, and writes nothing.
 func TestPlanComposed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
@@ -48,7 +48,7 @@ func TestPlanComposed(t *testing.T) {
 	}
 }
 
-// A plan of a scripted profile tells the script and its stages.
+// TestPlanScripted checks that a plan of a scripted profile names the script and its stages.
 func TestPlanScripted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())
@@ -70,7 +70,7 @@ func TestPlanScripted(t *testing.T) {
 	}
 }
 
-// stray is a store whose profiles name what is not there any more.
+// stray is a store whose profiles refer to what no longer exists.
 type stray struct{ *store.DB }
 
 func (s stray) Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error) {
@@ -80,7 +80,7 @@ func (s stray) Parts(ctx context.Context, profile string, names seedbed.PartName
 	return c, err
 }
 
-// All that is in the way of a profile is told at once.
+// TestPlanComposedProblems checks that all problems of a profile are reported at once.
 func TestPlanComposedProblems(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
@@ -105,8 +105,8 @@ func TestPlanComposedProblems(t *testing.T) {
 	}
 }
 
-// What a request says of a new instance counts with and without a script, and
-// how its job is to be run.
+// TestFreshAndOptions checks that a request's values for a new instance apply with and without a
+// script, and so do its job options.
 func TestFreshAndOptions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()

@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// reported has the lab's node report a pool with so much room.
+// reported makes the lab's node report a pool with that much room.
 func (l *lab) reported(free seedbed.Bytes) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -20,8 +20,8 @@ func (l *lab) reported(free seedbed.Bytes) {
 	l.intake = NewIntake(l.db, Serving{Node: testNode, Pools: []string{"default"}, Stranger: l.intake.serving.Stranger})
 }
 
-// A plan tells of pools that are low and of domains in the way, and of what is
-// drawn only once the job is accepted.
+// TestPlanNotes checks that a plan reports pools that are low and domains that are in the way, and
+// what is drawn only when the job is accepted.
 func TestPlanNotes(t *testing.T) {
 	t.Parallel()
 	const drawn = drawnVolumes + "\n" + drawnMACs
@@ -60,7 +60,8 @@ func TestPlanNotes(t *testing.T) {
 	}
 }
 
-// A plan of an import tells where it would be made and what is in its way, and writes nothing.
+// TestPlanImport checks that a plan of an import says where the image would be made and what
+// prevents that, and writes nothing.
 func TestPlanImport(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

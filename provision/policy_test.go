@@ -16,7 +16,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// createWith is create with options of the job.
+// createWith is create with job options.
 func (l *lab) createWith(name string, o seedbed.JobOptions) seedbed.JobID {
 	l.t.Helper()
 	ctx := seedbed.WithJobOptions(l.t.Context(), o)
@@ -31,7 +31,7 @@ func retries(attempts int, backoff time.Duration) seedbed.JobOptions {
 	return seedbed.JobOptions{OnFailure: seedbed.OnFailure{Policy: seedbed.FailRetry, Attempts: attempts, Backoff: backoff}}
 }
 
-// refuse has an effect of the hypervisor fail so many times.
+// refuse makes an effect of the hypervisor fail that many times.
 func (l *lab) refuse(effect string, times int32) (failed *atomic.Int32) {
 	failed = new(atomic.Int32)
 	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
@@ -44,8 +44,8 @@ func (l *lab) refuse(effect string, times int32) (failed *atomic.Int32) {
 	return failed
 }
 
-// TestKeep holds that a job that is to be kept leaves everything where it failed,
-// and goes on from there when it is taken up again.
+// TestKeep checks that a job with the policy keep leaves everything where it failed, and continues
+// from there when it is retried.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -79,7 +79,7 @@ func TestKeep(t *testing.T) {
 	l.up("web1")
 }
 
-// TestKeptIsRemoved holds that what was kept goes with its instance.
+// TestKeptIsRemoved checks that what was kept is removed with its instance.
 func TestKeptIsRemoved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -89,7 +89,7 @@ func TestKeptIsRemoved(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestCancelOfAKeeper holds that a cancelled job is undone, whatever was to be kept.
+// TestCancelOfAKeeper checks that a cancelled job is undone, even with the policy keep.
 func TestCancelOfAKeeper(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
@@ -132,8 +132,8 @@ func TestRetryOfAStage(t *testing.T) {
 	}
 }
 
-// TestRetryTakesNoRoom holds that a job that waits for its next attempt leaves
-// its place to others, and can be cancelled while it waits.
+// TestRetryTakesNoRoom checks that a job that waits for its next attempt leaves its slot to others,
+// and can be cancelled while it waits.
 func TestRetryTakesNoRoom(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -157,8 +157,8 @@ func TestRetryTakesNoRoom(t *testing.T) {
 	p.stop()
 }
 
-// TestPriorityAndOrder holds that a job of a higher priority goes first, and one
-// that comes after another not before that has succeeded.
+// TestPriorityAndOrder checks that a job of a higher priority runs first, and that a job that waits
+// for another runs only after that has succeeded.
 func TestPriorityAndOrder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -177,8 +177,8 @@ func TestPriorityAndOrder(t *testing.T) {
 	}
 }
 
-// TestForeignJobs holds that what a newer seedbedd has begun is left to it: a kind
-// that this one does not know, and a stage.
+// TestForeignJobs checks that what a newer seedbedd has begun is left to it: a kind and a stage
+// that this one does not know.
 func TestForeignJobs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -210,8 +210,8 @@ func TestForeignJobs(t *testing.T) {
 	}
 }
 
-// TestOutput holds that what a stage puts out is written in order, while the
-// stage runs and at its end, under the stage's name.
+// TestOutput checks that a stage's output is written in order, while the stage runs and at its end,
+// under the stage's name.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -253,8 +253,8 @@ func (l *lab) output(id seedbed.JobID) []seedbed.JobOutput {
 	return lines
 }
 
-// TestStageHooks holds when hooks are run, that one which is required keeps its
-// stage from beginning or being committed, and that another does not.
+// TestStageHooks checks when hooks run, that the failure of a required one prevents its stage from
+// beginning or being committed, and that the failure of another does not.
 func TestStageHooks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

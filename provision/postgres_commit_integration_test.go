@@ -18,11 +18,10 @@ import (
 	"seedbed/store"
 )
 
-// PostgreSQL crashes at each commit that an instance's jobs take, from the
-// webhook that asks for it to the end of the one that removes it: before the
-// server heard of the commit, and after it was done but before anybody heard
-// of that. Each delivery has one job all the same, which succeeds, and there is
-// one of everything, then nothing.
+// TestPostgresCrashesAtCommits crashes PostgreSQL at each commit of an instance's jobs, from the
+// webhook that requests it to the end of its removal: before the server received the commit, and
+// after the commit was done but before the client learned of it. Each delivery must nevertheless
+// have one job, which succeeds, and everything must exist once, and later not at all.
 func TestPostgresCrashesAtCommits(t *testing.T) {
 	for _, when := range []struct {
 		name  string
@@ -41,7 +40,7 @@ func TestPostgresCrashesAtCommits(t *testing.T) {
 				proxy.arm(n, when.after)
 				done := make(chan error, 1)
 				go func() {
-					defer close(done) // also when a check has ended this goroutine
+					defer close(done) // also if a check has ended this goroutine
 					done <- l.comeAndGo(fmt.Sprintf("web%d", n))
 				}()
 				var err error
@@ -60,7 +59,7 @@ func TestPostgresCrashesAtCommits(t *testing.T) {
 				}
 				select {
 				case <-proxy.resume:
-				default: // it was at somebody else's commit, once the jobs had ended
+				default: // it was at another commit, after the jobs had ended
 					server.Restart(t, "immediate")
 					close(proxy.resume)
 				}
@@ -89,8 +88,8 @@ func openThrough(t *testing.T, server *testlab.PostgresServer, proxy *commits) *
 	return testdb.OpenDSN(t, fmt.Sprintf("host=%s port=%s user=postgres dbname=%s sslmode=disable", host, port, name))
 }
 
-// comeAndGo has an instance made and removed by webhooks that are sent until
-// they are acknowledged, and checks what there is after each.
+// comeAndGo makes and removes an instance by webhooks that are repeated until they are
+// acknowledged, and checks what exists after each.
 func (l *lab) comeAndGo(name string) error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
 	defer cancel()
@@ -141,8 +140,8 @@ func (l *lab) counts() (domains, volumes int) {
 	return len(d), len(v)
 }
 
-// deliver sends a webhook until it is acknowledged, once more to see that it
-// stays the same job, and waits until that has succeeded.
+// deliver sends a webhook until it is acknowledged, sends it again to see that the job stays the
+// same, and waits until that has succeeded.
 func (l *lab) deliver(ctx context.Context, r seedbed.Request) (seedbed.JobID, error) {
 	id := r.Action + " " + r.Name
 	send := func() (seedbed.Receipt, error) {
@@ -170,7 +169,7 @@ func (l *lab) deliver(ctx context.Context, r seedbed.Request) (seedbed.JobID, er
 		case err == nil && job.State.Terminal():
 			return "", fmt.Errorf("%s ended %s: %s\n%s", id, job.State, job.Error, l.history(job.ID))
 		}
-		if sleep(ctx, 5*time.Millisecond); ctx.Err() != nil { // between two looks
+		if sleep(ctx, 5*time.Millisecond); ctx.Err() != nil { // between two polls
 			return "", fmt.Errorf("%s has not ended: %s at %s\n%s", id, job.State, job.Stage, l.history(receipt.Job))
 		}
 	}

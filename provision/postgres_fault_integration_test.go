@@ -15,10 +15,9 @@ import (
 	"seedbed/internal/testdb"
 )
 
-// PostgreSQL crashes again and again while webhooks come in and jobs run. Who
-// sends a webhook repeats it until it is acknowledged. In the end each delivery
-// has one job, every job has ended, and there is one domain and one volume for
-// each instance.
+// TestPostgresCrashes crashes PostgreSQL repeatedly while webhooks arrive and jobs run. The sender
+// repeats each webhook until it is acknowledged. In the end each delivery has one job, every job
+// has ended, and each instance has one domain and one volume.
 func TestPostgresCrashes(t *testing.T) {
 	server := testlab.Postgres(t)
 	l := newLabOn(t, testdb.OpenPostgres(t, server))

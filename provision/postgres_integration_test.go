@@ -8,5 +8,5 @@ import (
 	"seedbed/internal/testdb"
 )
 
-// Every test of this package that has a store passes on PostgreSQL too.
+// TestOnPostgres runs every test of this package that has a store on PostgreSQL, too.
 func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, "^Test") }

@@ -14,19 +14,18 @@ import (
 	"testing"
 )
 
-// commits stands between a store and its PostgreSQL server, and counts the
-// writing transactions that are committed, also those that are one statement, or
-// several that are sent at once. It can hold one of them up at its commit: before
-// the server has been told, or once the server has said that it is done. The client
-// never hears of either.
+// commits is a proxy between a store and its PostgreSQL server. It counts the committed writing
+// transactions, including those that are one statement, or several that are sent at once. It can
+// hold one of them up at its commit: before the server has received it, or after the server has
+// said that it is done. The client receives neither answer.
 type commits struct {
 	addr, server string
 
 	mu    sync.Mutex
 	n     int // since arm
-	at    int // the one to hold up; 0: none
+	at    int // the one to hold up; 0 for none
 	after bool
-	// struck is closed when it came to that one, and resume when the connection is to break.
+	// struck is closed when that commit is reached, and resume when the connection is to break.
 	struck, resume chan struct{}
 }
 
@@ -52,7 +51,7 @@ func newCommits(t *testing.T, server string) *commits {
 	return c
 }
 
-// arm has the nth commit from now held up.
+// arm makes the proxy hold up the nth commit from now.
 func (c *commits) arm(n int, after bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +59,7 @@ func (c *commits) arm(n int, after bool) {
 	c.struck, c.resume = make(chan struct{}), make(chan struct{})
 }
 
-// disarm tells whether a commit was held up.
+// disarm reports whether a commit was held up.
 func (c *commits) disarm() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +72,7 @@ func (c *commits) disarm() bool {
 	}
 }
 
-// count counts a commit, and tells whether it is the one.
+// count counts a commit, and reports whether it is the one to hold up.
 func (c *commits) count() (hold, after bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +80,7 @@ func (c *commits) count() (hold, after bool) {
 	return c.at > 0 && c.n == c.at, c.after
 }
 
-// strike says that it came to the commit, and waits until the connection is to break.
+// strike signals that the commit was reached, and waits until the connection is to break.
 func (c *commits) strike() {
 	close(c.struck)
 	<-c.resume
@@ -94,7 +93,7 @@ func (c *commits) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	awaited := make(chan string, 1) // how the answer to a commit begins that the client is not to get
+	awaited := make(chan string, 1) // the beginning of the answer to a commit that the client must not receive
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		defer client.Close()
@@ -144,14 +143,13 @@ func (c *commits) serve(client net.Conn) {
 // traffic is what a client has sent so far.
 type traffic struct {
 	texts map[string]string // of prepared statements
-	begun bool              // it is in a transaction
-	// writes is set for a transaction that may write, or a statement that does and
-	// is one by itself.
+	begun bool              // a transaction has begun
+	// writes is set for a transaction that may write, or for a single statement that does.
 	writes bool
 }
 
-// commits takes the next message, and gives how the answer begins that says that
-// a writing transaction is committed; empty when this message commits none.
+// commits processes the next message, and returns how the answer begins that confirms the commit of
+// a writing transaction; empty if this message commits none.
 func (a *traffic) commits(m []byte) (answer string) {
 	parts := strings.SplitN(string(m[5:]), "\x00", 3)
 	switch m[0] {

@@ -20,7 +20,7 @@ func (l *lab) ask(action string, params map[string]any) seedbed.JobID {
 	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{Action: action, Name: "web1", Params: params}, nil))
 }
 
-// calls records the effects on domains that are asked for, in order.
+// calls records the requested effects on domains, in order.
 func (l *lab) calls() func() string {
 	var seen []string
 	l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
@@ -39,8 +39,8 @@ func (l *lab) domain(id seedbed.InstanceID, want seedbed.DomainState) {
 	}
 }
 
-// TestStop holds that the guest is asked first, that the history says which of
-// the two it was, and that the request decides what happens to one that does not listen.
+// TestStop checks that the guest is asked first, that the history says how it went off, and that
+// the request decides what happens to a guest that ignores it.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -89,8 +89,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// An agent that never answers, and a worker that is away for a while, do not
-// keep a guest that does not listen from being switched off.
+// TestStopWithoutAnswers checks that a guest that ignores requests is switched off even if its
+// agent never answers or the worker is away for a while.
 func TestStopWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(context.Context) error{
@@ -151,7 +151,7 @@ func TestPowerRefused(t *testing.T) {
 	}
 }
 
-// TestReboot holds that a reboot announces itself as one, and ends with the instance running.
+// TestReboot checks that a reboot is announced as one, and ends with the instance running.
 func TestReboot(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -176,8 +176,8 @@ func TestReboot(t *testing.T) {
 	l.domain(inst.ID, seedbed.DomainRunning)
 }
 
-// A reboot that cannot start the domain at first brings it back, and one that is
-// cancelled leaves it as it was.
+// TestRebootUndone checks that a reboot that at first cannot start the domain brings it back, and
+// that a cancelled one leaves it as it was.
 func TestRebootUndone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -203,7 +203,7 @@ func TestRebootUndone(t *testing.T) {
 	l.up("web1")
 }
 
-// A domain that is gone means that the instance could not be brought back.
+// TestRebootOfWhatIsGone checks that the instance cannot be restored if its domain is gone.
 func TestRebootOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -215,7 +215,7 @@ func TestRebootOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestKillWhileRebooting is for what the matrix leaves out.
+// TestKillWhileRebooting covers what the matrix omits.
 func TestKillWhileRebooting(t *testing.T) {
 	t.Parallel()
 	for _, at := range []deathPoint{{"refresh", ""}, {"finish", ""}} {

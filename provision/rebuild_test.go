@@ -16,7 +16,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// served is the record and the user-data of the one guest that is served.
+// served returns the record and the user-data of the only guest that is served.
 func (l *lab) served() (seedbed.Guest, string) {
 	l.t.Helper()
 	page, err := l.db.FeedPage(l.t.Context(), testNode, 0, "")
@@ -36,12 +36,12 @@ func (l *lab) served() (seedbed.Guest, string) {
 	return seedbed.Guest{}, ""
 }
 
-// same are the parts of an instance that a rebuild keeps.
+// same returns the parts of an instance that a rebuild keeps.
 func same(i seedbed.Instance) any {
 	return []any{i.ID, i.Name, i.Node, i.State, i.NICs, i.Tags, i.Created}
 }
 
-// rebuilt holds that the instance has fresh disks and everything else of before.
+// rebuilt checks that the instance has new disks and is otherwise unchanged.
 func (l *lab) rebuilt(was seedbed.Instance) seedbed.Instance {
 	l.t.Helper()
 	l.up("web1")
@@ -59,7 +59,7 @@ func (l *lab) rebuilt(was seedbed.Instance) seedbed.Instance {
 	return now
 }
 
-// asBefore holds that the instance is what it was, disks included.
+// asBefore checks that the instance is what it was, disks included.
 func (l *lab) asBefore(was seedbed.Instance) {
 	l.t.Helper()
 	l.whole("web1", was.State)
@@ -106,7 +106,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildOf holds what a rebuild keeps and what it takes from where.
+// TestRebuildOf checks what a rebuild keeps, and where it takes the rest from.
 func TestRebuildOf(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -157,7 +157,8 @@ func TestRebuildOf(t *testing.T) {
 	l.want("absent instance", err, seedbed.ErrNotFound)
 }
 
-// One that is off is started, and goes back to being off when that fails.
+// TestRebuildOfWhatIsOff checks that an instance that is off is started, and is off again if the
+// rebuild fails.
 func TestRebuildOfWhatIsOff(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -179,8 +180,8 @@ func TestRebuildOfWhatIsOff(t *testing.T) {
 	l.rebuilt(was)
 }
 
-// A rebuild that fails anywhere before its last stage leaves the former disks
-// and definition, and the guest runs from them as before.
+// TestRebuildFails checks that a rebuild that fails before its last stage leaves the former disks
+// and definition, and that the guest runs from them as before.
 func TestRebuildFails(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []string{"DestroyDomain", "CloneVolume", "UndefineDomain", "DefineDomain", "StartDomain"} {
@@ -215,7 +216,8 @@ func TestRebuildFails(t *testing.T) {
 	})
 }
 
-// A former volume that somebody else has removed is not replaced by an empty one.
+// TestRebuildWithoutAWayBack checks that a former volume that was removed externally is not
+// replaced by an empty one.
 func TestRebuildWithoutAWayBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -235,8 +237,8 @@ func TestRebuildWithoutAWayBack(t *testing.T) {
 	}
 }
 
-// TestRebuildCancelled holds that a rebuild is undone at any moment before its
-// last stage, and goes to its end from there.
+// TestRebuildCancelled checks that a rebuild is undone at any moment before its last stage, and is
+// completed from there on.
 func TestRebuildCancelled(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"CloneVolume", "UndefineDomain", "DefineDomain", "StartDomain"} {
@@ -283,7 +285,7 @@ func TestRebuildCancelled(t *testing.T) {
 		was := l.made()
 		id := l.ask(seedbed.DoRebuild, nil)
 		p := l.start(func(p *process) {
-			p.engine.intervals.cancelPoll = time.Hour // it does not see it by itself
+			p.engine.intervals.cancelPoll = time.Hour // so that it does not see the cancel by itself
 			p.store.fail(func(write, stage string, at drivertest.Point) error {
 				if write == "step" && stage == "ready" && at == drivertest.Before {
 					return l.db.CancelJob(context.Background(), id)
@@ -297,7 +299,8 @@ func TestRebuildCancelled(t *testing.T) {
 	})
 }
 
-// Former disks that cannot be removed are named, and the instance is the new one.
+// TestRebuildLeavesDisks checks that former disks that cannot be removed are named, and that the
+// instance is the new one.
 func TestRebuildLeavesDisks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -312,7 +315,7 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	}
 	l.domain(now.ID, seedbed.DomainRunning)
 
-	// Who asks for it again has them removed.
+	// A retry removes them.
 	l.pool.Fail(nil)
 	l.hv.Fail(nil)
 	_, err = l.db.ResumeJob(t.Context(), job.ID)
@@ -324,7 +327,7 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	_, err = l.db.Rebuilding(t.Context(), job.ID)
 	l.want("what the job had to know", err, seedbed.ErrNotFound)
 
-	// What is not asked for again goes with the instance, and is forgotten.
+	// What is not retried is removed with the instance, and forgotten.
 	now, err = l.db.InstanceByName(t.Context(), "web1")
 	l.ok(err)
 	l.failEffect("TrashVolume", drivertest.Before, seedbed.Errorf(seedbed.ErrInUse, "boom"))
@@ -341,7 +344,8 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	l.nothing("web1")
 }
 
-// An image that an instance is about to be rebuilt from is in use.
+// TestRebuildHoldsItsImage checks that an image that an instance is about to be rebuilt from is in
+// use.
 func TestRebuildHoldsItsImage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

@@ -13,7 +13,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// composedVolumes are the instance of that name and the names of all volumes in the pool.
+// composedVolumes returns the instance of that name and the names of all volumes in the pool.
 func (l *lab) composedVolumes(name string) (seedbed.Instance, []string) {
 	l.t.Helper()
 	inst, err := l.db.InstanceByName(l.t.Context(), name)
@@ -27,7 +27,7 @@ func (l *lab) composedVolumes(name string) (seedbed.Instance, []string) {
 	return inst, names
 }
 
-// runsFrom holds that the instance's domain runs, from its disks in their order.
+// runsFrom checks that the instance's domain runs, from its disks in their order.
 func (l *lab) runsFrom(inst seedbed.Instance) {
 	l.t.Helper()
 	l.domain(inst.ID, seedbed.DomainRunning)
@@ -39,8 +39,8 @@ func (l *lab) runsFrom(inst seedbed.Instance) {
 	}
 }
 
-// An instance of a provisioner profile gets the disks of its storage template
-// anew, as that is now; its addresses, size and what else it keeps stay.
+// TestRebuildComposed checks that an instance of a provisioner profile gets the disks of its
+// storage template's current version, and keeps its addresses, its size and the rest.
 func TestRebuildComposed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
@@ -74,7 +74,8 @@ func TestRebuildComposed(t *testing.T) {
 	l.runsFrom(now)
 }
 
-// When anything fails before the rebuilt instance is ready, it has its former disks and all else again.
+// TestRebuildComposedFails checks that if anything fails before the rebuilt instance is ready, it
+// has its former disks and everything else again.
 func TestRebuildComposedFails(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []string{"CloneVolume", "DefineDomain", "StartDomain"} {
@@ -111,7 +112,8 @@ func TestRebuildComposedFails(t *testing.T) {
 	}
 }
 
-// From one kind of profile to the other, and what is refused.
+// TestRebuildAcrossKinds rebuilds from one kind of profile to the other, and checks what is
+// refused.
 func TestRebuildAcrossKinds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()

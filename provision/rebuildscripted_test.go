@@ -14,15 +14,15 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// scriptedRebuild asks for a rebuild of web1 by its own profile.
+// scriptedRebuild requests a rebuild of web1 with its own profile.
 func (l *lab) scriptedRebuild(params map[string]any) seedbed.JobID {
 	l.t.Helper()
 	given := over(map[string]any{"force": true}, params)
 	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Params: given}, nil))
 }
 
-// asScripted holds that web1 runs from disks with those names, from a document
-// of its script that names them, and that nothing else is left.
+// asScripted checks that web1 runs from disks with those names, from a document of its script that
+// names them, and that nothing else is left.
 func (l *lab) asScripted(names ...string) seedbed.Instance {
 	l.t.Helper()
 	inst, there := l.composedVolumes("web1")
@@ -59,14 +59,14 @@ func (l *lab) asScripted(names ...string) seedbed.Instance {
 	return inst
 }
 
-// A rebuild runs the script of the instance's profile once more, into disks
-// beside the former ones, whose names it does not see.
+// TestScriptedRebuild checks that a rebuild runs the script of the instance's profile again. It
+// makes disks beside the former ones, whose names it does not see.
 func TestScriptedRebuild(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 	was := l.asScripted("web1_sda", "web1_sdb")
-	var off atomic.Bool // before the new disks were complete
+	var off atomic.Bool // it was off before the new disks were complete
 	l.host.scripts.Fail(func(_ context.Context, name string, point drivertest.Point) error {
 		if d, err := l.hv.DomainState(context.Background(), was.ID); err == nil && d.State != seedbed.DomainRunning {
 			off.Store(true)
@@ -102,7 +102,8 @@ func TestScriptedRebuild(t *testing.T) {
 	l.nothing("web1")
 }
 
-// Whatever fails, the instance runs on from its former disks, by its former document.
+// TestScriptedRebuildFails checks that whatever fails, the instance runs on from its former disks,
+// with its former document.
 func TestScriptedRebuildFails(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, script, effect, says string }{
@@ -141,7 +142,8 @@ func TestScriptedRebuildFails(t *testing.T) {
 	}
 }
 
-// A rebuild that is cancelled while its script runs leaves the instance as it was.
+// TestScriptedRebuildCancelled checks that a rebuild that is cancelled while its script runs leaves
+// the instance as it was.
 func TestScriptedRebuildCancelled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())
@@ -160,8 +162,8 @@ func TestScriptedRebuildCancelled(t *testing.T) {
 	l.asScripted("web1_sda", "web1_sdb")
 }
 
-// The names that a script gives its volumes become those in their pools, in
-// sources and devices alike, however often.
+// TestSuffixed checks that the names that a script gives its volumes become those in their pools,
+// in sources and devices, and that this may be repeated.
 func TestSuffixed(t *testing.T) {
 	t.Parallel()
 	inst := seedbed.Instance{Volumes: []seedbed.Volume{{Pool: "p", Name: "vm_a-1"}, {Pool: "p", Name: "vm_a2-1"}}}

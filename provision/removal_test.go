@@ -11,8 +11,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// removeWhile runs a create job until it is at that effect, and there asks for the
-// instance's removal. It gives both jobs, and what ends the wait of the effect.
+// removeWhile runs a create job until it reaches that effect, and then requests the instance's
+// removal. It returns both jobs.
 func (l *lab) removeWhile(effect string, arm ...func(*process)) (create, removal seedbed.JobID) {
 	l.t.Helper()
 	create = l.create("web1")
@@ -36,8 +36,8 @@ func (l *lab) removeWhile(effect string, arm ...func(*process)) (create, removal
 	return create, receipt.Job
 }
 
-// A removal of an instance that is being made cancels that, at once, and then
-// nothing is left of either.
+// TestRemoveWhileMade checks that the removal of an instance that is being made cancels that at
+// once, and that nothing of either is left.
 func TestRemoveWhileMade(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []string{"CloneVolume", "DefineDomain", "StartDomain"} {
@@ -61,8 +61,8 @@ func TestRemoveWhileMade(t *testing.T) {
 	}
 }
 
-// What the create could not take back the removal does, and so it does when the
-// cancel comes too late.
+// TestRemoveAfterWhatWasLeft checks that the removal removes what the create could not undo, also
+// if the cancel comes too late.
 func TestRemoveAfterWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -91,8 +91,8 @@ func TestRemoveAfterWhatWasLeft(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestKillWhileRemovingWhatIsMade kills the process that undoes the create before
-// and after each write by which the removal comes to its turn.
+// TestKillWhileRemovingWhatIsMade kills the process that undoes the create before and after each
+// write by which the removal gets its turn.
 func TestKillWhileRemovingWhatIsMade(t *testing.T) {
 	t.Parallel()
 	for _, at := range []deathPoint{{"undo", ""}, {"undone", "define"}, {"undone", "volumes"}, {"finish", ""}} {
@@ -123,7 +123,7 @@ func TestKillWhileRemovingWhatIsMade(t *testing.T) {
 	}
 }
 
-// TestRemoveWhatNobodyHasBegun holds that both end in the same moment.
+// TestRemoveWhatNobodyHasBegun checks that both jobs end at the same moment.
 func TestRemoveWhatNobodyHasBegun(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)

@@ -13,7 +13,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// stopped is made, and stopped by a job.
+// stopped is made, then stopped by a job.
 func (l *lab) stopped() seedbed.Instance {
 	l.t.Helper()
 	inst := l.made()
@@ -26,7 +26,7 @@ func (l *lab) resize(req seedbed.ResizeRequest) seedbed.JobID {
 	return l.job(l.intake.Resize(l.t.Context(), "web1", req))
 }
 
-// hasSize holds that pool, domain, database and guest plane all have the instance at that size.
+// hasSize checks that pool, domain, database and guest plane all have the instance at that size.
 func (l *lab) hasSize(id seedbed.InstanceID, disk seedbed.Bytes, vcpus int, memory seedbed.Bytes) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -55,7 +55,8 @@ func (l *lab) hasSize(id seedbed.InstanceID, disk seedbed.Bytes, vcpus int, memo
 	}
 }
 
-// A disk grows while its guest runs, which is told; vcpus and memory wait until it is off.
+// TestResize checks that a disk grows while its guest runs, and the guest is told; vCPUs and memory
+// require that it is off.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -76,7 +77,7 @@ func TestResize(t *testing.T) {
 	l.runUntil(l.resize(seedbed.ResizeRequest{Disk: "0", Size: 16 * seedbed.MiB, Memory: seedbed.GiB}), seedbed.JobSucceeded)
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
 
-	// What is defined or made anew keeps the size.
+	// What is redefined or made again keeps the size.
 	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobSucceeded)
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
@@ -123,8 +124,8 @@ func TestResizeRefused(t *testing.T) {
 	l.want("on_failure keep", err, seedbed.ErrInvalid)
 }
 
-// Until the disk is begun with everything goes back; from then on the job fails,
-// says what is so, and goes on when it is asked to.
+// TestResizeFails checks that everything is undone until the disk has begun to grow. From then on
+// the job fails, reports what is done, and continues when it is retried.
 func TestResizeFails(t *testing.T) {
 	t.Parallel()
 	for _, point := range points {
@@ -165,7 +166,8 @@ func TestResizeFails(t *testing.T) {
 	}
 }
 
-// A domain that somebody has started meanwhile is not redefined, and not spoilt.
+// TestResizeOfWhatWasStarted checks that a domain that was started externally in the meantime is
+// not redefined or damaged.
 func TestResizeOfWhatWasStarted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
@@ -178,7 +180,7 @@ func TestResizeOfWhatWasStarted(t *testing.T) {
 	l.hasSize(inst.ID, 4*seedbed.MiB, 1, 256*seedbed.MiB)
 }
 
-// The domain of a script is what the script says.
+// TestResizeScripted checks that the domain of a script stays as the script defines it.
 func TestResizeScripted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())

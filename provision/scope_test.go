@@ -9,8 +9,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// A job may work in several pools, which other nodes have: those of each are told
-// before somebody goes on there.
+// TestSupersedeInEachPool checks a job that works in several pools of other nodes: the nodes of
+// each pool are told before another worker continues there.
 func TestSupersedeInEachPool(t *testing.T) {
 	t.Parallel()
 	own := func() *host { return &host{epochs: map[seedbed.JobID]int64{}} }

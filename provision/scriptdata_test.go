@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// The keys and types are those of PVC's vm_data.
+// TestScriptData checks that the keys and types are those of PVC's vm_data.
 func TestScriptData(t *testing.T) {
 	t.Parallel()
 	run := seedbed.ScriptRun{

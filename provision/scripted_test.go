@@ -23,7 +23,7 @@ const domainText = `<domain type='kvm'><name>NAME</name><uuid>UUID</uuid><memory
 	`<interface type='bridge'><source bridge='br200'/><model type='virtio'/></interface>` +
 	`<disk type='file' device='disk'><source file='/dev/shm/vhostmd0'/><target dev='sdz' bus='usb'/></disk></devices></domain>`
 
-// steps is a script that makes a machine; more is put behind it.
+// steps returns a script that makes an instance, with the lines of more appended.
 func steps(more ...string) string {
 	return strings.Join(append([]string{
 		"setup: log checking", "create: xml " + domainText,
@@ -112,8 +112,9 @@ func TestScripted(t *testing.T) {
 	l.nothing("web12")
 }
 
-// An image that a script maps is shown as a clone of its own, which is in no
-// domain and goes with the script, so that its machine's disks are what it made.
+// TestScriptedMapsImage checks that an image that a script maps is presented as a clone, which is
+// in no domain and is removed with the script, so that the instance only has the disks that the
+// script made.
 func TestScriptedMapsImage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps("setup: map_volume default debian", "prepare: map_volume default debian"))
@@ -149,7 +150,8 @@ func TestScriptedMapsImage(t *testing.T) {
 	l.nothing("web1")
 }
 
-// A script that always runs makes machines that need none, and those of OVA images.
+// TestScriptedAlways checks that a script that always runs also makes instances that do not need
+// one, and those of OVA images.
 func TestScriptedAlways(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps()).withOVAScript()
@@ -177,7 +179,8 @@ func TestScriptedAlways(t *testing.T) {
 	}
 }
 
-// What a script does wrong undoes all that it has made, and says so as PVC does.
+// TestScriptedFails checks that an error of a script undoes everything that it has made, and is
+// reported as in PVC.
 func TestScriptedFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
@@ -223,7 +226,8 @@ func TestScriptedFails(t *testing.T) {
 	}
 }
 
-// A volume of a name that another instance has is refused, and stays.
+// TestScriptedNameTaken checks that a volume with the name of another instance's volume is refused,
+// and that the other volume stays.
 func TestScriptedNameTaken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps("prepare: add_volume default shared 1G"))
@@ -252,8 +256,8 @@ func TestScriptedVerify(t *testing.T) {
 	}
 }
 
-// A script whose process is lost, with its worker or with its engine, runs anew
-// from its first step, on nothing that the former one has made.
+// TestScriptedLost checks that a script whose process is lost, with its worker or with its engine,
+// starts again from its first step, without anything that the former process has made.
 func TestScriptedLost(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"setup", "create", "prepare", "install", "cleanup"} {
@@ -305,7 +309,8 @@ func (l *lab) scriptedUp(name string) {
 	}
 }
 
-// A webhook may name a provisioner profile; its params are the script's arguments.
+// TestScriptedByRequest checks that a webhook may name a provisioner profile; its parameters are
+// the script's arguments.
 func TestScriptedByRequest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())

@@ -10,8 +10,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// A guest is told of its disks by the names of its script's domain, and keeps
-// them when its record is made anew.
+// TestAsScripted checks that a guest is told of its disks by the names of its script's domain, and
+// keeps them when its record is rendered again.
 func TestAsScripted(t *testing.T) {
 	t.Parallel()
 	inst := seedbed.Instance{Volumes: []seedbed.Volume{
@@ -48,8 +48,8 @@ func FuzzAsScripted(f *testing.F) {
 	})
 }
 
-// A machine that a script has made is rebuilt as one of a profile of ours, and
-// has the script's domain again when that fails.
+// TestRebuildOfScripted checks that an instance that a script has made is rebuilt like one of a
+// native profile, and has the script's domain again if that fails.
 func TestRebuildOfScripted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())

@@ -8,7 +8,8 @@ import (
 	"seedbed"
 )
 
-// What a script puts out, and how it fails, does not show the secret that it was given.
+// TestScriptedSecret checks that a script's output and errors do not show the secret that it
+// received.
 func TestScriptedSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-and-more"

@@ -27,7 +27,7 @@ func TestSeats(t *testing.T) {
 		if len(third) > 0 {
 			t.Fatal("three have a slot of two")
 		}
-		// Who waits for a moment only keeps the slot.
+		// A short wait keeps the slot.
 		end := first.wait(time.Second)
 		time.Sleep(999 * time.Millisecond)
 		end()
@@ -43,7 +43,7 @@ func TestSeats(t *testing.T) {
 			t.Fatal("the slot of one who waits was not given away")
 		}
 		end()
-		// Who comes back comes before a new job, which is there already.
+		// A job that reacquires a slot comes before a new job that already waits.
 		fourth, back := make(chan bool, 1), make(chan struct{})
 		go func() { fourth <- s.acquire(t.Context()) }()
 		go func() { first.reacquire(t.Context()); close(back) }()
@@ -67,8 +67,8 @@ func TestSeats(t *testing.T) {
 	})
 }
 
-// TestSeatBesideOthers: who wants a slot back does not wait for stages that take hours; as
-// long as one sits beside the others, no new job is begun.
+// TestSeatBesideOthers checks that a job that reacquires a slot does not wait for stages that take
+// hours, and that no new job begins while a job runs beyond the limit.
 func TestSeatBesideOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,8 @@ func TestSeatBesideOthers(t *testing.T) {
 	})
 }
 
-// TestSeatsAreLeft: whoever stops waiting for a slot is not given one, and is forgotten.
+// TestSeatsAreLeft checks that a job that stops waiting for a slot is not given one, and is
+// forgotten.
 func TestSeatsAreLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +142,8 @@ func TestSeatsAreLeft(t *testing.T) {
 	})
 }
 
-// TestWaitingTakesNoSeat: jobs that wait for the guest plane, or the guest, let others go
-// on; those that are at work at the same time are never more than there may be.
+// TestWaitingTakesNoSeat checks that jobs that wait for the guest plane, or the guest, let others
+// continue, and that the working jobs never exceed the limit.
 func TestWaitingTakesNoSeat(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
@@ -157,7 +158,7 @@ func TestWaitingTakesNoSeat(t *testing.T) {
 			n := inside.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			<-time.After(5 * time.Millisecond) // long enough to be met
+			<-time.After(5 * time.Millisecond) // long enough for another job to run at the same time
 		}
 		return nil
 	}
@@ -191,7 +192,7 @@ func TestWaitingTakesNoSeat(t *testing.T) {
 	}
 }
 
-// TestWaitingCounts: a job that waits without a slot counts for its node as before.
+// TestWaitingCounts checks that a job that waits without a slot still counts for its node.
 func TestWaitingCounts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -224,7 +225,7 @@ func TestWaitingCounts(t *testing.T) {
 		return n
 	}
 	l.eventually("two wait for the guest plane", func() bool { return waiting() == 2 })
-	// The engine asks for a job every few milliseconds meanwhile.
+	// The engine tries to claim a job every few milliseconds during that time.
 	asked := claims.Load()
 	l.eventually("the engine to ask for more", func() bool { return claims.Load() > asked+20 })
 	if n := waiting(); n != 2 {

@@ -21,9 +21,9 @@ func (h *host) RunHook(ctx context.Context, call seedbed.Call, run seedbed.HookR
 	return h.hooked(ctx, run, output)
 }
 
-// TestHookScripts holds when scripts are run and what they are told, that a
-// required one which fails keeps its stage from beginning or being committed, and
-// that another does not.
+// TestHookScripts checks when scripts run and what they are told, that the failure of a required
+// one prevents its stage from beginning or being committed, and that the failure of another does
+// not.
 func TestHookScripts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -102,7 +102,7 @@ func TestHookScripts(t *testing.T) {
 	}
 }
 
-// TestHookScriptOverdue ends a script that takes too long, and fails its stage.
+// TestHookScriptOverdue ends a script that takes too long, which fails its stage.
 func TestHookScriptOverdue(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -120,8 +120,8 @@ func TestHookScriptOverdue(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestHookScriptAgain kills the engine while a script runs, or after it: the next
-// one runs it again and tells it so, under the same ID.
+// TestHookScriptAgain kills the engine while a script runs, or after it. The next engine runs it
+// again under the same ID, and tells it that it may have run before.
 func TestHookScriptAgain(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{seedbed.HookBefore, seedbed.HookAfter} {

@@ -50,9 +50,9 @@ func (h inNamespace) TakenMACs(ctx context.Context) (taken []seedbed.TakenMAC, e
 	return taken, err
 }
 
-// onLibvirt is a lab whose engine asks a real worker over its socket, with libvirt's
-// test driver and the networks of a namespace. The connection keeps the domains,
-// which all connections of the process share.
+// onLibvirt returns a lab whose engine uses a real worker over its socket, with libvirt's test
+// driver and the networks of a namespace. The connection keeps the domains, which all connections
+// of the process share.
 func onLibvirt(t *testing.T, netns string) (*lab, *lv.Connect) {
 	t.Helper()
 	l := newBareLab(t, testdb.Open(t))
@@ -79,9 +79,9 @@ func onLibvirt(t *testing.T, netns string) (*lab, *lv.Connect) {
 	return l.withProvisioner(), conn
 }
 
-// TestStrangersMAC has others use MAC addresses on the node: a domain that is no
-// instance's, and a neighbour. None is given to an instance that would have it by
-// its template, nor is it drawn, until nobody uses it any more.
+// TestStrangersMAC has others use MAC addresses on the node: a domain that belongs to no instance,
+// and a neighbour. No instance gets one of them, from its template or at random, until it is no
+// longer used.
 func TestStrangersMAC(t *testing.T) {
 	netns := engines.Netns(t)
 	l, conn := onLibvirt(t, netns)
@@ -94,7 +94,7 @@ func TestStrangersMAC(t *testing.T) {
 	}
 	p := l.start()
 	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: p.engine.MACTaken})
-	lost := seedbed.MAC{0x52, 0x54, 0, 9, 9, 9} // of one that has not answered for long
+	lost := seedbed.MAC{0x52, 0x54, 0, 9, 9, 9} // the MAC of a neighbour that has not answered for long
 	neighbour("add", "192.0.2.77", lost, "stale")
 
 	var domain *lv.Domain

@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// TestStrangers holds whose MACs are strangers': not those that our instances
-// have, or had lately, which the neighbour table still knows.
+// TestStrangers checks which MACs are foreign: not those that Seedbed's instances have, or recently
+// had and the neighbour table still knows.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	mac := func(n byte) seedbed.MAC { return seedbed.MAC{0x52, 0x54, 0, 0, 0, n} }
@@ -58,8 +58,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestTakenMAC holds that a MAC which somebody else uses on the node is not given
-// to an instance: another is drawn, and one that was asked for is refused.
+// TestTakenMAC checks that a MAC that is used by someone else on the node is not given to an
+// instance: a random one is replaced, and a requested one is refused.
 func TestTakenMAC(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)

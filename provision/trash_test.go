@@ -19,7 +19,7 @@ func (unlisted) Trash(context.Context, string) ([]seedbed.TrashItem, error) {
 	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "Ceph does not answer")
 }
 
-// slow is a trash that tells how long each purge may take.
+// slow is a trash that reports how long each purge may take.
 type slow struct {
 	cleanup.TrashBin
 	limits []time.Duration
@@ -31,8 +31,8 @@ func (s *slow) PurgeVolume(ctx context.Context, _ seedbed.TrashItem, _ bool) err
 	return nil
 }
 
-// A large volume goes slowly: a purge that were given up would go on inside the
-// pool's library, and a few of those would close the pool to everybody.
+// TestPurgeHasTime checks that the purge of a large volume has enough time: an abandoned purge
+// would continue inside the pool's library, and a few of those would block the pool for everyone.
 func TestPurgeHasTime(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -79,7 +79,7 @@ func TestTrashCleanup(t *testing.T) {
 	if len(dry.Items) != 1 || dry.Items[0].Task != "trash" || dry.Items[0].Action != "purge" || dry.Items[0].Subject != items[1].Name {
 		t.Errorf("dry run: %+v", dry)
 	}
-	// The pool's own clock has the last word.
+	// The pool's own clock decides.
 	if r := run(2*time.Hour, alone{l.host}, cleanup.Options{}); len(r.Items) != 0 {
 		t.Errorf("purged before its time: %v", r.Items)
 	}

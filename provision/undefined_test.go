@@ -10,8 +10,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// left holds that of a machine that was not to be defined only its disks are there,
-// as nobody's.
+// left checks that only the disks of an undefined instance exist, and belong to no instance.
 func (l *lab) left(name string, disks ...string) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -42,7 +41,7 @@ func TestUndefined(t *testing.T) {
 		t.Errorf("%d stages", job.Total)
 	}
 	l.left("web3", "web3_sda", "web3_sdb")
-	// Its name is free, its disks' names are not.
+	// Its name is free, but not its disks' names.
 	job = l.runUntil(l.disksOnly("web3"), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "web3_sda") {
 		t.Errorf("the second ended with %q", job.Error)
@@ -63,7 +62,8 @@ func TestUndefinedScripted(t *testing.T) {
 	}
 }
 
-// What fails before the disks are let go leaves none; from then on it is tried again.
+// TestUndefinedFails checks that a failure before the disks are released leaves none; from then on
+// the stage is retried.
 func TestUndefinedFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps("install: fail no mirror"))
@@ -83,8 +83,8 @@ func TestUndefinedFails(t *testing.T) {
 	l.left("web2", "web2_sda", "web2_sdb")
 }
 
-// From the stage that lets the disks go there is no way back: neither a cancel
-// nor a removal comes in between.
+// TestUndefinedIsLetGo checks that the stage that releases the disks cannot be undone: neither a
+// cancel nor a removal interrupts it.
 func TestUndefinedIsLetGo(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()

@@ -10,8 +10,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// TestUndoFailure holds that undo goes on past an error, keeps what is left in
-// the journal, and that the instance can be removed later.
+// TestUndoFailure checks that undo continues after an error, keeps what is left in the journal, and
+// that the instance can be removed later.
 func TestUndoFailure(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -38,9 +38,8 @@ func TestUndoFailure(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestUndoKeepsWhatARunningGuestNeeds holds that nothing is taken from under a
-// guest that could not be switched off: its filter, its definition and its disk
-// stay until it is removed.
+// TestUndoKeepsWhatARunningGuestNeeds checks that a guest that could not be switched off keeps its
+// filter, its definition and its disk until it is removed.
 func TestUndoKeepsWhatARunningGuestNeeds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -56,7 +55,7 @@ func TestUndoKeepsWhatARunningGuestNeeds(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 				switch {
-				case name == "StartDomain" && at == drivertest.After: // it runs, and nobody was told
+				case name == "StartDomain" && at == drivertest.After: // it runs, but the answer is lost
 					return seedbed.Errorf(seedbed.ErrForbidden, "StartDomain is refused")
 				case name == "DestroyDomain" && at == drivertest.Before:
 					return tt.err
@@ -82,8 +81,8 @@ func TestUndoKeepsWhatARunningGuestNeeds(t *testing.T) {
 	}
 }
 
-// TestUndoGoesOnAfterACrash holds that an undo which is taken over remembers
-// that the domain could not be switched off, although now it could.
+// TestUndoGoesOnAfterACrash checks that an undo that another process continues remembers that the
+// domain could not be switched off, although now it could.
 func TestUndoGoesOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -114,8 +113,8 @@ func TestUndoGoesOnAfterACrash(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestRemoveStopsAtStop holds that a removal takes nothing from under a guest
-// that cannot be switched off.
+// TestRemoveStopsAtStop checks that a removal removes nothing of a guest that cannot be switched
+// off.
 func TestRemoveStopsAtStop(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -26,7 +26,7 @@ const ourPart = "#cloud-config\nphone_home:\n  url: http://169.254.169.254/seedb
 
 type readPart struct{ Type, Body string }
 
-// readMIME reads a document as a mail program does.
+// readMIME parses a document as a mail program does.
 func readMIME(t *testing.T, doc []byte) []readPart {
 	t.Helper()
 	msg, err := mail.ReadMessage(bytes.NewReader(doc))
@@ -184,8 +184,8 @@ func TestComposeOthers(t *testing.T) {
 	}
 }
 
-// TestUserDataCost holds that no document of the largest size takes long or
-// much stack to look at.
+// TestUserDataCost checks that examining a document of the largest size takes little time and
+// stack.
 func TestUserDataCost(t *testing.T) {
 	t.Parallel()
 	n := int(seedbed.MiB) - 4096
@@ -200,7 +200,7 @@ func TestUserDataCost(t *testing.T) {
 		for _, head := range []string{"#cloud-config\n", "#cloud-config-archive\n"} {
 			began := time.Now()
 			composeUserData(seedbed.ReadyReport, []byte(head+body), testToken, seedbed.MiB)
-			if d := time.Since(began); d > 20*time.Second { // milliseconds, unless something grows with the square
+			if d := time.Since(began); d > 20*time.Second { // milliseconds, unless the time grows with the square
 				t.Errorf("%s%s: %s", head, name, d)
 			}
 		}

@@ -22,7 +22,7 @@ import (
 	"seedbed/provision/worker"
 )
 
-// wired is a lab whose engine asks a real worker over its socket, with a real directory pool.
+// wired is a lab whose engine uses a real worker over its socket, with a real directory pool.
 type wired struct {
 	*lab
 	client *fleet.Client
@@ -79,9 +79,8 @@ func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	return job
 }
 
-// TestVolumesEndToEnd takes a disk through its life on real files: a snapshot, a
-// flatten that a snapshot is in the way of, a worker that is started anew, a
-// removal, and what people get back of it.
+// TestVolumesEndToEnd takes a disk through its life on real files: a snapshot, a flatten that a
+// snapshot prevents, a restart of the worker, a removal, and what can be restored.
 func TestVolumesEndToEnd(t *testing.T) {
 	t.Parallel()
 	w := newWired(t)

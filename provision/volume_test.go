@@ -14,7 +14,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// job gives the job of a request that was accepted.
+// job returns the job of an accepted request.
 func (l *lab) job(receipt seedbed.Receipt, err error) seedbed.JobID {
 	l.t.Helper()
 	l.ok(err)
@@ -28,7 +28,7 @@ func (l *lab) want(what string, err, kind error) {
 	}
 }
 
-// made is an instance "web1" that runs.
+// made makes a running instance "web1".
 func (l *lab) made() seedbed.Instance {
 	l.t.Helper()
 	l.runUntil(l.create("web1"), seedbed.JobSucceeded)
@@ -37,7 +37,7 @@ func (l *lab) made() seedbed.Instance {
 	return inst
 }
 
-// off is made, and switched off.
+// off is made, then switched off.
 func (l *lab) off() seedbed.Instance {
 	l.t.Helper()
 	inst := l.made()
@@ -89,7 +89,8 @@ func TestSnapshotJobs(t *testing.T) {
 	l.nothing("web1")
 }
 
-// A job that fails takes back what it did, and nothing else: the instance stays.
+// TestVolumeJobFails checks that a failed job undoes what it did, and nothing else: the instance
+// stays.
 func TestVolumeJobFails(t *testing.T) {
 	t.Parallel()
 	for _, point := range points {
@@ -110,7 +111,7 @@ func TestVolumeJobFails(t *testing.T) {
 	}
 }
 
-// flat holds that the instance is off and defined, and needs its image no more.
+// flat checks that the instance is off and defined, and does not need its image.
 func (l *lab) flat(id seedbed.InstanceID) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -146,8 +147,8 @@ func TestFlattenJob(t *testing.T) {
 	}
 }
 
-// A domain that was started while its volumes were flattened keeps its
-// definition, and with it its image, until the job is asked for again.
+// TestFlattenOfWhatWasStarted checks that a domain that was started while its volumes were
+// flattened keeps its definition, and so its image, until the job is requested again.
 func TestFlattenOfWhatWasStarted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -219,7 +220,7 @@ func TestImageRemove(t *testing.T) {
 	l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
 	l.ok(l.db.DeleteProfile(ctx, "small"))
 
-	// A clone in the trash is what only the pool knows of.
+	// Only the pool knows of a clone in the trash.
 	l.tune = func(c *Config, _ *intervals) { c.Attempts = 2 }
 	job := l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobFailed)
 	image, err := l.db.Image(ctx, "debian")
@@ -242,7 +243,8 @@ func TestImageRemove(t *testing.T) {
 	l.runUntil(l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
 }
 
-// What is left of an import that could not be undone goes as an image does.
+// TestImageRemoveAfterAFailedImport checks that the rest of an import that could not be undone is
+// removed like an image.
 func TestImageRemoveAfterAFailedImport(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

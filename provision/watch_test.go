@@ -47,8 +47,8 @@ func TestFollowDomains(t *testing.T) {
 	}
 }
 
-// TestLooksAfterJob: a look at a domain that was left out for a job is made when that
-// ends, and no other.
+// TestLooksAfterJob checks that a check of a domain that was skipped because of a job is made when
+// the job ends, and no other.
 func TestLooksAfterJob(t *testing.T) {
 	t.Parallel()
 	const id = seedbed.InstanceID("ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab")

@@ -40,7 +40,7 @@ func (leads) Lead(ctx context.Context, _ string, do func(context.Context) error)
 	return do(ctx)
 }
 
-// turns leads in turns: for each pair of durations it waits, and then leads.
+// turns is a leadership in turns: for each pair of durations it waits, and then leads.
 type turns [][2]time.Duration
 
 func (s turns) Lead(ctx context.Context, role string, do func(context.Context) error) error {
@@ -105,8 +105,8 @@ func TestCron(t *testing.T) {
 	})
 }
 
-// Nobody leads from minute 25 to 47: of the slots 30 and 40 the later is made
-// up for by whoever leads next, and none is run twice.
+// TestCronTurns has no leader from minute 25 to 47. Of the slots 30 and 40, the next leader makes
+// up for the later one, and no slot runs twice.
 func TestCronTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &cronSlots{}

@@ -17,7 +17,8 @@ type leftBehind struct {
 
 func (s leftBehind) Orphans(context.Context) ([]seedbed.Orphan, error) { return s.all, nil }
 
-// What jobs that were undone at the same time have left comes mixed: each is judged by all that it has left.
+// TestOrphansOfTwoJobs checks that the leftovers of jobs that were undone at the same time, which
+// are mixed, are judged job by job.
 func TestOrphansOfTwoJobs(t *testing.T) {
 	t.Parallel()
 	volume := func(job seedbed.JobID, of seedbed.JobKind, name string) seedbed.Orphan {

@@ -8,7 +8,8 @@ import (
 	"seedbed"
 )
 
-// What nodes share is told once, and what each has alone for each.
+// TestOnceInPools checks that strays in a shared pool are reported once, and others once for each
+// node.
 func TestOnceInPools(t *testing.T) {
 	t.Parallel()
 	on := func(node string, all ...seedbed.Orphan) []seedbed.Orphan {

@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// recorder is a worker that notes the request, and refuses it.
+// recorder is a worker that records the request, and refuses it.
 type recorder struct{ name, args string }
 
 var errRecorded = errors.New("recorded")
@@ -28,7 +28,7 @@ func (r *recorder) Do(_ context.Context, x Exchange) (json.RawMessage, error) {
 
 func (r *recorder) Supersede(context.Context, seedbed.Call) error { return errRecorded }
 
-// TestWire holds names and arguments as workers of version 0.1.0 know them.
+// TestWire checks names and arguments against those of workers of version 0.1.0.
 func TestWire(t *testing.T) {
 	t.Parallel()
 	var r recorder

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // patience is how long anything may take here.
 const patience = 20 * time.Second
 
-// lab is a worker on a socket or port of its own, with drivers in memory.
+// lab is a worker on its own socket or port, with drivers in memory.
 type lab struct {
 	*fleet.Client
 	pool   *drivertest.Pool
@@ -39,7 +39,7 @@ type lab struct {
 	hooks worker.Hooks
 	over  transport
 	at    string // where it is
-	// node is its host, and pools what it has besides "default".
+	// node is its host, and pools are its pools in addition to "default".
 	node  string
 	pools map[string]worker.Pool
 	// stop ends the server and returns what Serve returned.
@@ -51,14 +51,14 @@ func start(t *testing.T) *lab {
 	return startOver(t, way)
 }
 
-// startOver is start over that transport.
+// startOver is start over the given transport.
 func startOver(t *testing.T, over transport) *lab {
 	t.Helper()
 	t.Log("over", over.name())
 	return startNode(t, over, "n1", nil)
 }
 
-// startNode is startOver for a host of that name, with those pools besides its own.
+// startNode is startOver for a host of that name, with those additional pools.
 func startNode(t *testing.T, over transport, node string, pools map[string]worker.Pool) *lab {
 	t.Helper()
 	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), over: over, at: over.place(t), node: node, pools: pools}

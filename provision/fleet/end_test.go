@@ -18,8 +18,8 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// gate makes an effect stand still: started gets the context it runs under,
-// and it goes on when that ends.
+// gate makes an effect block: started receives the context it runs under, and the effect continues
+// when that ends.
 func gate(l *lab, effect string) (started chan context.Context) {
 	started = make(chan context.Context, 8)
 	l.pool.Fail(func(ctx context.Context, name string, at drivertest.Point) error {
@@ -44,7 +44,7 @@ func wait[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// clone asks for a volume in the background.
+// clone requests a volume in the background.
 func (l *lab) clone(ctx context.Context, c seedbed.Call, spec seedbed.VolumeSpec) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -88,8 +88,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestDeafDriver: a driver that does not notice the end of its context costs
-// its client no time, and the job's next call waits for it.
+// TestDeafDriver checks that a driver that does not notice the end of its context does not delay
+// its client, and that the job's next call waits for it.
 func TestDeafDriver(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -147,7 +147,7 @@ func post(t *testing.T, l *lab, path, body string) net.Conn {
 	t.Helper()
 	conn, err := l.over.dial(l.at)
 	must(t, "dial", err)
-	// A body that is too large is refused before all of it is read: the write may fail.
+	// A body that is too large is refused before all of it is read, so the write may fail.
 	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: worker\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	return conn
 }
@@ -252,7 +252,7 @@ func TestPanic(t *testing.T) {
 	must(t, "the next call", err)
 }
 
-// crooked listens and treats each connection as it likes.
+// crooked listens and passes each connection to treat.
 func crooked(t *testing.T, treat func(net.Conn)) *fleet.Client {
 	t.Helper()
 	at := way.place(t)

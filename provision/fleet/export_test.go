@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// Hurry shortens what a fleet waits for.
+// Hurry shortens a fleet's intervals.
 func (f *Fleet) Hurry(look, report time.Duration) { f.every.look, f.every.report = look, report }
 
 // Silence is how long the worker may be silent.

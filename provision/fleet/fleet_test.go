@@ -51,8 +51,8 @@ func (d *directory) set(nodes ...seedbed.Node) {
 	d.nodes = nodes
 }
 
-// fleetLab is a fleet of the nodes hv1 and hv2, which is at home on hv1. "default" is
-// a pool of each, "rbd" one of both; hv3 is known and has no address.
+// fleetLab is a fleet of the nodes hv1 and hv2, whose home is hv1. Each has its own pool "default",
+// and both share "rbd"; hv3 is known but has no address.
 type fleetLab struct {
 	*fleet.Fleet
 	dir    *directory
@@ -75,7 +75,7 @@ func startFleet(t *testing.T) *fleetLab {
 	return l
 }
 
-// run opens the fleet, which asks for reports that often, and runs it until the end of t.
+// run opens the fleet, which requests reports at that interval, and runs it until the end of t.
 func (l *fleetLab) run(t *testing.T, report time.Duration) {
 	t.Helper()
 	var err error
@@ -98,7 +98,7 @@ func (l *fleetLab) run(t *testing.T, report time.Duration) {
 	})
 }
 
-// TestNewNode: one that is added, or gets another address, is asked at once.
+// TestNewNode checks that a node that is added, or gets another address, is asked at once.
 func TestNewNode(t *testing.T) {
 	t.Parallel()
 	l := &fleetLab{dir: &directory{}, labs: map[string]*lab{"hv1": startNode(t, way, "hv1", nil)}}
@@ -115,7 +115,7 @@ func (l *fleetLab) eventually(t *testing.T, what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
-		time.Sleep(2 * time.Millisecond) // between two looks
+		time.Sleep(2 * time.Millisecond) // between two polls
 	}
 }
 
@@ -144,7 +144,7 @@ func TestFleetReports(t *testing.T) {
 	l.labs["hv2"].serve(t)
 	l.eventually(t, "hv2 again", func() bool { return l.Nodes()[1].Problem == "" })
 
-	// Nodes that come are asked, those that go are not known any more, and an address may change.
+	// New nodes are asked, removed ones are no longer known, and an address may change.
 	l.dir.set(seedbed.Node{Name: "hv2", Worker: l.labs["hv1"].at}, seedbed.Node{Name: "hv3"})
 	l.eventually(t, "the problem of hv3", func() bool { n := l.Nodes(); return len(n) == 2 && strings.Contains(n[1].Problem, "no address") })
 	if _, err := effects.Inventory.Ask(t.Context(), l.Of("hv1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), `"hv1" is no hypervisor`) || !strings.Contains(err.Error(), "hv2, hv3") {
@@ -266,13 +266,13 @@ func TestFleetHealth(t *testing.T) {
 	}
 	l.dir.set(seedbed.Node{Name: "hv2", Worker: l.labs["hv2"].at})
 	l.eventually(t, "one node", func() bool { return len(l.Nodes()) == 1 })
-	if all := l.Health(t.Context()); all[0].Name != "worker" || !all[0].OK { // as on a host that is alone
+	if all := l.Health(t.Context()); all[0].Name != "worker" || !all[0].OK { // as on a single host
 		t.Errorf("one node: %+v", all)
 	}
 }
 
-// TestSupersede: a worker that is told that another goes on with a job ends what
-// it does for it, and takes no call of an earlier epoch any more.
+// TestSupersede checks that a worker that is told that another continues a job ends what it does
+// for the job, and accepts no call of an earlier epoch any more.
 func TestSupersede(t *testing.T) {
 	t.Parallel()
 	l, ctx := start(t), t.Context()

@@ -18,7 +18,7 @@ import (
 func startHooks(t *testing.T, name, text string) *lab {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hooks.d")
-	// Given its mode afterwards: sockets of tests beside this one are made under another umask.
+	// Set the mode explicitly: concurrent tests create sockets under another umask.
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755), os.Chmod(filepath.Join(dir, name), 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,8 @@ func hookOf(script string) seedbed.HookRun {
 	return seedbed.HookRun{Script: script, ID: "h1", HookFacts: seedbed.HookFacts{Job: call(1).Job, Stage: "define", Node: "elsewhere"}}
 }
 
-// A script runs on the worker's node, which it is told, and its output and its
-// end come over the wire.
+// TestHookOverTheWire checks that a script runs on the worker's node, receives the node's name, and
+// that its output and its end come over the wire.
 func TestHookOverTheWire(t *testing.T) {
 	t.Parallel()
 	l := startHooks(t, "say", "#!/bin/sh\necho at $SEEDBED_NODE\nexit 3\n")
@@ -59,7 +59,7 @@ func TestHookOverTheWire(t *testing.T) {
 	}
 }
 
-// A worker without a directory of scripts says so.
+// TestNoHooks checks the error of a worker without a directory of scripts.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -68,8 +68,9 @@ func TestNoHooks(t *testing.T) {
 	}
 }
 
-// A newer holder of the job ends the script of the one before, before anything
-// of its own is begun, and that one starts none any more. The end of the worker ends it, too.
+// TestHookFenced checks that a newer holder of the job ends the former holder's script before it
+// begins anything, and that the former holder can start no more. The end of the worker ends the
+// script, too.
 func TestHookFenced(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

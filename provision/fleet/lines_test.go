@@ -38,7 +38,7 @@ func hostile(t *testing.T, answer string) (c *fleet.Client, at string) {
 	return way.client(at), at
 }
 
-// A worker that was taken over does not fill the memory of who calls it.
+// TestLongLines checks that a compromised worker does not fill the memory of its client.
 func TestLongLines(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -62,7 +62,7 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// What a worker has to say is not too long, however it is escaped.
+// TestLongestLines checks that no line of a real worker is too long, however it is escaped.
 func TestLongestLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("\x01", int(seedbed.MaxOutputLine))
@@ -89,7 +89,8 @@ func TestLongestLines(t *testing.T) {
 	}
 }
 
-// The answer to an upload is bounded as well, from its first byte on.
+// TestLongAnswerToUpload checks that the answer to an upload is limited as well, from its first
+// byte on.
 func TestLongAnswerToUpload(t *testing.T) {
 	t.Parallel()
 	at := way.place(t)

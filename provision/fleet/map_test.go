@@ -8,7 +8,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// A domain whose volume is mapped does not start: both would write.
+// TestStartWhileMapped checks that a domain whose volume is mapped does not start: both would
+// write.
 func TestStartWhileMapped(t *testing.T) {
 	t.Parallel()
 	ctx, l := t.Context(), start(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the commands of an effect put out on the worker's host comes to where the
-// caller's context has it go, all of it before the effect's end.
+// TestOutputOverTheWire checks that the output of an effect's commands on the worker's host reaches
+// the sink of the caller's context, all of it before the effect's end.
 func TestOutputOverTheWire(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -33,7 +33,7 @@ func TestOutputOverTheWire(t *testing.T) {
 	if d := cmp.Diff(want, all); d != "" {
 		t.Error(d)
 	}
-	_, err = effects.CloneVolume.Do(t.Context(), l, call(1), volume()) // nobody listens
+	_, err = effects.CloneVolume.Do(t.Context(), l, call(1), volume()) // without a listener
 	must(t, "clone again", err)
 	if len(all) != 3 {
 		t.Errorf("got %q", all)

@@ -21,7 +21,7 @@ import (
 	"seedbed/provision/worker/drivertest"
 )
 
-// remote is the transport over TLS, in either run.
+// remote returns the transport over TLS, in either run.
 func remote(t *testing.T) *overTLS {
 	t.Helper()
 	if o, ok := way.(*overTLS); ok {
@@ -32,7 +32,7 @@ func remote(t *testing.T) *overTLS {
 	return o
 }
 
-// wire is what is between a client and a server that can be cut, or held.
+// wire is a connection between a client and a server that can be cut, or held.
 type wire struct {
 	at   string
 	mu   sync.Mutex
@@ -90,7 +90,7 @@ func (w *wire) copy(to, from net.Conn) {
 	}
 }
 
-// hold keeps all bytes back from now on, as a host does that has lost its power.
+// hold stops all bytes from now on, as if a host had lost its power.
 func (w *wire) hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,8 @@ func beyond(t *testing.T) (*lab, *wire) {
 	return l, w
 }
 
-// A connection that breaks in the middle of a call is an error at once, and ends the call.
+// TestWireCut checks that a connection that breaks during a call is an error at once, and ends the
+// call.
 func TestWireCut(t *testing.T) {
 	t.Parallel()
 	l, w := beyond(t)
@@ -149,8 +150,8 @@ func TestWireCut(t *testing.T) {
 	must(t, "the next call", err)
 }
 
-// A call to a host that is not there any more, but whose connections stay, ends when it is
-// cancelled, and by itself after a silence.
+// TestWireHeld checks that a call to a host that has disappeared without closing its connections
+// ends when it is cancelled, and by itself after a silence.
 func TestWireHeld(t *testing.T) {
 	t.Parallel()
 	l, w := beyond(t)
@@ -175,7 +176,8 @@ func TestWireHeld(t *testing.T) {
 	}
 }
 
-// An upload to a host that takes nothing any more ends with its context, at once.
+// TestUploadHeld checks that an upload to a host that reads nothing any more ends with its context,
+// at once.
 func TestUploadHeld(t *testing.T) {
 	t.Parallel()
 	l, w := beyond(t)
@@ -198,7 +200,8 @@ func TestUploadHeld(t *testing.T) {
 	w.cut()
 }
 
-// What is wrong with a connection between hosts says where, and what would be right.
+// TestRemoteRefused checks that an error of a connection between hosts says where it is, and what
+// would be right.
 func TestRemoteRefused(t *testing.T) {
 	t.Parallel()
 	o := remote(t)
@@ -264,7 +267,8 @@ func TestRemoteRefused(t *testing.T) {
 	}
 }
 
-// One worker answers on its socket and to other hosts, and its calls know of each other.
+// TestBothListeners checks that one worker answers on its socket and to other hosts, and that its
+// calls know of each other.
 func TestBothListeners(t *testing.T) {
 	t.Parallel()
 	o := remote(t)

@@ -8,8 +8,8 @@ import (
 	"seedbed/provision/effects"
 )
 
-// TestResizeMethods calls each over the wire: the domain that has a disk open
-// goes first, and the pool knows of it.
+// TestResizeMethods calls each method over the wire: the domain that has a disk open resizes it
+// first, and the pool records that.
 func TestResizeMethods(t *testing.T) {
 	t.Parallel()
 	ctx, l := t.Context(), start(t)

@@ -21,7 +21,8 @@ func scriptStart(text string) seedbed.ScriptTurn {
 	return seedbed.ScriptTurn{Start: &seedbed.ScriptStart{Instance: scriptInstance, Name: "web1", Number: "1", Text: text, Data: []byte("{}")}}
 }
 
-// A script goes on turn by turn over the wire, and its output comes line by line.
+// TestScriptTurns checks that a script continues turn by turn over the wire, and that its output
+// comes line by line.
 func TestScriptTurns(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -72,7 +73,7 @@ func TestScriptTurns(t *testing.T) {
 	}
 }
 
-// What no session could do anything with does not reach one.
+// TestScriptRefused checks that malformed requests do not reach a session.
 func TestScriptRefused(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -94,7 +95,7 @@ func TestScriptRefused(t *testing.T) {
 	}
 }
 
-// A client that leaves in the middle of a turn ends the session.
+// TestScriptClientGone checks that a client that disconnects during a turn ends the session.
 func TestScriptClientGone(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -127,7 +128,7 @@ func TestScriptHost(t *testing.T) {
 	}
 }
 
-// A worker without sandboxes says so, and has nothing to end.
+// TestNoScripts checks the errors of a worker without sandboxes, which has no session to end.
 func TestNoScripts(t *testing.T) {
 	t.Parallel()
 	l := start(t)

@@ -17,12 +17,12 @@ import (
 	"seedbed/provision/fleet"
 )
 
-// transport is one way from a client to its worker. What holds over one holds over the
-// other: every test of the package runs over each.
+// transport is one way from a client to its worker. Every test of the package runs over each,
+// because both must behave the same.
 type transport interface {
 	// name is for messages.
 	name() string
-	// place is an address that nobody listens on yet, for clients.
+	// place returns an address that nothing listens on yet, for clients.
 	place(t *testing.T) string
 	listen(t *testing.T, at string) net.Listener
 	client(at string) *fleet.Client
@@ -105,8 +105,8 @@ const scheme = "https://"
 
 func (*overTLS) name() string { return "TLS" }
 
-// place is an address of this test's own: on another port of 127.0.0.1 somebody
-// could be while the worker restarts.
+// place returns an address of this test's own: on another port of 127.0.0.1 another process could
+// listen while the worker restarts.
 func (*overTLS) place(*testing.T) string {
 	return fmt.Sprintf("%s127.%d.%d.%d:7375", scheme, 64+rand.N(128), rand.N(256), 1+rand.N(254))
 }

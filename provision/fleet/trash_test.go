@@ -14,7 +14,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// removed makes a volume in a pool of a node and puts it into the trash.
+// removed makes a volume in a pool of a node and moves it into the trash.
 func (l *fleetLab) removed(t *testing.T, node, pool string) *seedbed.TrashItem {
 	t.Helper()
 	spec := volume()
@@ -22,7 +22,7 @@ func (l *fleetLab) removed(t *testing.T, node, pool string) *seedbed.TrashItem {
 	return l.removedAs(t, node, spec)
 }
 
-// removedAs is removed for a volume as described.
+// removedAs is removed for a volume with that spec.
 func (l *fleetLab) removedAs(t *testing.T, node string, spec seedbed.VolumeSpec) *seedbed.TrashItem {
 	t.Helper()
 	l.labs[node].pool.SetTrash(time.Hour)
@@ -37,7 +37,7 @@ func (l *fleetLab) removedAs(t *testing.T, node string, spec seedbed.VolumeSpec)
 func TestFleetTrash(t *testing.T) {
 	t.Parallel()
 	l, ctx := startFleet(t), t.Context()
-	first := l.removed(t, "hv2", "default") // the drivers in memory count, where real ones draw an ID
+	first := l.removed(t, "hv2", "default") // the drivers in memory count, while real ones draw an ID
 	must(t, "purge", second(effects.PurgeVolume.Ask(ctx, l.Of("hv2"), effects.TrashRef{Pool: "default", ID: first.ID, Early: true})))
 	one, two, both := l.removed(t, "hv1", "default"), l.removed(t, "hv2", "default"), l.removed(t, "hv2", "rbd")
 	listed := func(node string) (all []string) {
@@ -82,7 +82,7 @@ func TestFleetTrash(t *testing.T) {
 	if got := listed("hv2"); len(got) != 2 {
 		t.Errorf("of hv2 alone: %v", got)
 	}
-	// What others have is at hand all the same; what is nowhere else may be on hv1.
+	// What others have is still reachable; what is nowhere else may be on hv1.
 	if _, err := l.RestoreVolume(ctx, "", "rbd", both.ID); err != nil {
 		t.Error(err)
 	}
@@ -96,16 +96,16 @@ func TestFleetTrash(t *testing.T) {
 			must(t, "purge", l.PurgeVolume(ctx, i, true))
 		}
 	}
-	if got := listed("hv2"); len(got) != 1 { // what was restored
+	if got := listed("hv2"); len(got) != 1 { // the restored volume
 		t.Errorf("after the purge: %v", got)
 	}
 }
 
-// TestFleetTrashOfSeveral: what is in the trash of several nodes is taken from the one
+// TestFleetTrashOfSeveral checks that an item in the trash of several nodes is taken from the node
 // that is named, and from none without a name.
 func TestFleetTrashOfSeveral(t *testing.T) {
 	t.Parallel()
-	l, ctx, spec := startFleet(t), t.Context(), volume() // as after the disks of a node were carried to another by hand
+	l, ctx, spec := startFleet(t), t.Context(), volume() // as after the disks of a node were moved to another by hand
 	nodes := []string{"hv1", "hv2"}
 	var id string
 	for _, node := range nodes {
@@ -143,6 +143,6 @@ func TestFleetTrashOfSeveral(t *testing.T) {
 	if _, err := l.DiscardVolume(ctx, "hv2", "default", spec.Name); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("what is there no more: %v", err)
 	}
-	_, err = l.DiscardVolume(ctx, "", "default", spec.Name) // the one of hv1
+	_, err = l.DiscardVolume(ctx, "", "default", spec.Name) // the one on hv1
 	must(t, "discard the only one that is left", err)
 }

@@ -14,10 +14,11 @@ import (
 	"seedbed/provision/effects"
 )
 
-// A watch lasts as long as its caller's certificate is believed, and no longer.
+// TestWatchEndsWithTrust checks that a watch lasts only as long as its caller's certificate is
+// accepted.
 func TestWatchEndsWithTrust(t *testing.T) {
 	t.Parallel()
-	// Of its own: the authority changes.
+	// A separate transport, because the authority changes.
 	o, err := newOverTLS(filepath.Join(t.TempDir(), "ca"))
 	must(t, "identities", err)
 	l := startOver(t, o)

@@ -47,7 +47,7 @@ func TestUpload(t *testing.T) {
 	if n := l.pool.Uploads(); n != 0 {
 		t.Errorf("%d uploads are left", n)
 	}
-	// An ordinary call goes on working beside it.
+	// An ordinary call still works at the same time.
 	if _, err := effects.Inventory.Ask(ctx, l, effects.None{}); err != nil {
 		t.Error(err)
 	}
@@ -115,7 +115,7 @@ func TestUploadEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// after calls do once so many bytes were read.
+// after calls do after that many bytes were read.
 type after struct {
 	*endless
 	most int

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestVolumeMethods calls each method for volumes that are there over the wire.
+// TestVolumeMethods calls each method for existing volumes over the wire.
 func TestVolumeMethods(t *testing.T) {
 	t.Parallel()
 	ctx, l := t.Context(), start(t)

@@ -15,7 +15,7 @@ func call(epoch int64) seedbed.Call { return seedbed.Call{Job: "job", Epoch: epo
 
 // attempt is a call that tries to enter.
 type attempt struct {
-	ctx   context.Context // that it runs under
+	ctx   context.Context // the context it runs under
 	leave func()
 	err   error
 	in    chan struct{}
@@ -30,7 +30,7 @@ func try(ctx context.Context, f *fence, id string, c seedbed.Call) *attempt {
 	return a
 }
 
-// entered tells whether an attempt has come to its end; everything else waits.
+// entered reports whether an attempt has ended, once everything else waits.
 func (a *attempt) entered() bool {
 	synctest.Wait()
 	select {

@@ -11,7 +11,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// TestGiveUp holds that a connection from another host is bounded, also beneath TLS.
+// TestGiveUp checks that a connection from another host is limited, also beneath TLS.
 func TestGiveUp(t *testing.T) {
 	t.Parallel()
 	if beyond := LostAfter + effects.Keepalive + lateGrace + cancelTime; beyond >= seedbed.NodeSilence {

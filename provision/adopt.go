@@ -20,8 +20,8 @@ func (t *task) adoptPlan() []stage {
 	}
 }
 
-// forgetPlan stops managing an instance. Like a removal it only goes forward: a released resource
-// may already belong to someone else.
+// forgetPlan stops managing an instance. Like a removal it is never undone: a released resource may
+// already belong to someone else.
 func (t *task) forgetPlan() []stage {
 	return []stage{
 		{name: "retract", run: t.retract},

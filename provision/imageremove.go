@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// imageRemovePlan removes an image that nothing uses any more. It only goes forward, and can be
+// imageRemovePlan removes an image that nothing uses any more. It is never undone, and can be
 // requested again.
 func (t *task) imageRemovePlan() []stage {
 	return []stage{{name: "delete-image", run: t.deleteImage}}
@@ -34,7 +34,7 @@ func (t *task) deleteImage(ctx context.Context) error {
 	return nil
 }
 
-// failure returns the outcome of a failed job that only goes forward. An image that could not be
+// failure returns the outcome of a failed job that is never undone. An image that could not be
 // removed because it has clones was not touched, so it gets its former state back.
 func (t *task) failure(cause string, err error) seedbed.Outcome {
 	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause}

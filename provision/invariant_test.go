@@ -14,7 +14,7 @@ import (
 // for an engine to continue them:
 //
 //	I1 each acknowledged request has exactly one job
-//	I2 it has ended, or goes on within its lease, or waits for an engine to continue it
+//	I2 it has ended, or continues within its lease, or waits for an engine to continue it
 //	I3 no older epoch has written after a newer one
 //	I4 no name, MAC, address, volume or image is held twice
 //	I5 what carries Seedbed's tag belongs to an existing instance or image, or its job says that it

@@ -267,7 +267,7 @@ func (l *lab) history(id seedbed.JobID) string {
 	return b.String()
 }
 
-// steady repeats a read while the database is away, as it is for a moment after a crash.
+// steady repeats a read while the database is away, which it is for a moment after a crash.
 func steady[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	for {
 		v, err := read()

@@ -16,7 +16,7 @@ func (t *task) ovaPlan() []stage {
 	return []stage{{name: "import", run: t.importOVA, undo: t.removeOVAImages}}
 }
 
-// ovaRemovePlan removes the images of an OVA. It only goes forward, and can be requested again.
+// ovaRemovePlan removes the images of an OVA. It is never undone, and can be requested again.
 func (t *task) ovaRemovePlan() []stage {
 	return []stage{{name: "delete-image", run: t.deleteOVA}}
 }

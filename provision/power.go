@@ -99,7 +99,7 @@ func (t *task) retried(ctx context.Context, err error) bool {
 func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 	changed, stop := t.engine.domains.listen(t.job.Instance)
 	defer stop()
-	if t.off.IsZero() { // otherwise the worker has not answered since then
+	if t.off.IsZero() { // otherwise an earlier try has set it
 		t.off = time.Now().Add(grace)
 	}
 	over := time.NewTimer(time.Until(t.off))
@@ -120,7 +120,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 		case off:
 			t.event("info", 100, "the guest is off already")
 			return nil
-		case asked && !time.Now().Before(t.off): // asking took the rest of the time: do not extend it
+		case asked && !time.Now().Before(t.off): // the request has used up the rest of the time
 			return fmt.Errorf("the guest has not shut down within %s", grace)
 		}
 		if due {

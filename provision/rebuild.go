@@ -128,7 +128,7 @@ func (t *task) defineFormer(ctx context.Context) error {
 func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []seedbed.Disk, err error) {
 	for _, v := range inst.Volumes {
 		var info seedbed.VolumeInfo
-		if v.Image == "" { // blank or flattened: it stays as it is, because it depends on nothing
+		if v.Image == "" { // blank or flattened: it depends on nothing, and is not changed
 			info, err = t.flatten(ctx, v, inst.ID, nil)
 		} else {
 			err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {

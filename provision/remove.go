@@ -1,7 +1,7 @@
 package provision
 
-// removePlan removes an instance with its volumes. It only goes forward: a partly removed instance
-// is of no use, and a removal can be requested again.
+// removePlan removes an instance with its volumes. It is never undone: a partly removed instance is
+// of no use, and a removal can be requested again.
 func (t *task) removePlan() []stage {
 	return []stage{
 		{name: "stop", run: t.stopDomain},

@@ -87,8 +87,9 @@ func (t *task) silent(n seedbed.Node, now time.Time) bool {
 	return now.Sub(n.Seen) > max(seedbed.NodeSilence, t.engine.cfg.Lease)
 }
 
-// settle makes sure that no other worker works on the job in that pool before place does. Nothing
-// needs to be told if only its own node was ever asked under this epoch.
+// settle makes sure that no other worker works on the job in that pool before place does. No worker
+// needs to be told if this is the job's first epoch and its own node is asked, because no other can
+// have been asked.
 func (t *task) settle(ctx context.Context, call seedbed.Call, pool, place, node string, others []seedbed.Node) error {
 	if t.settled == nil {
 		t.settled = map[string]string{}

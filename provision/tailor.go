@@ -47,8 +47,8 @@ func (m tailored) source() string {
 }
 
 // take divides a request's parameters: into those that every profile takes and those that this one
-// declares, or for a profile with a script into the policy that ends the job and either declared
-// parameters or the script's arguments.
+// declares, or for a profile with a script into the ready policy and either declared parameters or
+// the script's arguments.
 func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 	declared := map[string]any{}
 	switch {

@@ -123,8 +123,8 @@ func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
 	}
 }
 
-// leavesOut reports whether the check of the instance's domain is skipped because of a job. The
-// check is then made after the job.
+// leavesOut reports whether the check of the instance's domain is skipped because of a job, and
+// records that it was. The check is then made after the job.
 func (w *domainWatch) leavesOut(id seedbed.InstanceID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,8 +135,8 @@ func (w *domainWatch) leavesOut(id seedbed.InstanceID) bool {
 	return busy
 }
 
-// follow watches the domains of every node until ctx ends, including nodes that are added and no
-// longer those that are removed.
+// follow watches the domains of every node until ctx ends. It also watches nodes that are added,
+// and stops watching nodes that are removed.
 func (e *Engine) follow(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -33,7 +33,7 @@ func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *se
 }
 
 // poolKnown returns seedbed.ErrNotFound for a pool that is neither in this host's configuration nor
-// in a node's report. It accepts any pool if neither source is available.
+// in a node's report. It accepts every pool if the configured ones are not known.
 func (in *Intake) poolKnown(ctx context.Context, pool string) error {
 	if in.serving.Pools == nil || slices.Contains(in.serving.Pools, pool) {
 		return nil

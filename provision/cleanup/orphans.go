@@ -13,7 +13,7 @@ import (
 
 // Leftovers are what undone jobs have left behind.
 type Leftovers interface {
-	// Orphans returns all of them; those of one job are consecutive.
+	// Orphans returns all of them, oldest first. Those of one job may not be consecutive.
 	Orphans(ctx context.Context) ([]seedbed.Orphan, error)
 	// UndoAgain has a job that left something behind undone again. Errors: ErrConflict, ErrNotFound
 	// or ErrInUse if that would touch what belongs to another owner.
@@ -32,9 +32,9 @@ const (
 	orphanWait = 24 * time.Hour
 )
 
-// orphans returns the chores for what jobs have left behind. Each job is undone again by the
-// engine, like any other, so nothing that is not the job's is touched. The first wait is Grace, and
-// each further one is twice as long.
+// orphans returns the chores for what jobs have left behind. The engine undoes each job again, like
+// any other, so nothing that is not the job's is touched. The first wait is Grace; later waits
+// double, up to orphanWait.
 func (c *Cleaner) orphans(ctx context.Context, now time.Time, s inventory) (todo []chore, err error) {
 	all, err := c.store.Orphans(ctx)
 	if err != nil {

@@ -107,9 +107,9 @@ func (f *fence) slot(job seedbed.JobID) *slot {
 	return s
 }
 
-// stop ends the call with that ID, and returns a channel that is closed when the call has ended.
-// Without an ID it ends every call of the job up to the call's epoch, and earlier epochs are
-// refused from then on.
+// stop ends the call with that ID, and returns a channel for each ended call, which is closed when
+// that call has ended. Without an ID it ends every call of the job up to the call's epoch, and
+// earlier epochs are refused from then on.
 func (f *fence) stop(id string, call seedbed.Call) ([]<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

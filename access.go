@@ -11,17 +11,18 @@ type Role string
 
 // The roles.
 const (
-	// RoleViewer reads everything but what may hold secrets.
+	// RoleViewer reads everything except what may hold secrets.
 	RoleViewer Role = "viewer"
 	// RoleOperator makes, changes and removes instances, images and profiles.
 	RoleOperator Role = "operator"
-	// RoleAdmin also decides who else may what: tokens, hooks, endpoints, networks and nodes.
+	// RoleAdmin also manages tokens, hooks, endpoints, networks and nodes, and so decides what
+	// others may do.
 	RoleAdmin Role = "admin"
 )
 
 var ranks = map[Role]int{RoleViewer: 1, RoleOperator: 2, RoleAdmin: 3}
 
-// ParseRole reads a role.
+// ParseRole parses the name of a role. An unknown name is ErrInvalid.
 func ParseRole(s string) (Role, error) {
 	if _, ok := ranks[Role(s)]; !ok {
 		return "", Errorf(ErrInvalid, "role %q is unknown: want viewer, operator or admin", Clip(s))
@@ -29,7 +30,7 @@ func ParseRole(s string) (Role, error) {
 	return Role(s), nil
 }
 
-// Allows tells whether a holder of r may do what need is asked for.
+// Allows reports whether a holder of r may do what requires the role need.
 func (r Role) Allows(need Role) bool { return ranks[need] > 0 && ranks[r] >= ranks[need] }
 
 // Token lets its holder use the API. Only the SHA-256 of its secret is kept.
@@ -37,15 +38,15 @@ type Token struct {
 	Name    string    `json:"name"`
 	Role    Role      `json:"role"`
 	Created time.Time `json:"created"`
-	// Expires is when it ends; zero is never.
+	// Expires is when it expires; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
-	// Used is when it was last used, to the minute; zero is never.
+	// Used is when it was last used, to the minute; zero means never.
 	Used time.Time `json:"used,omitzero"`
-	// Quota bounds the instances that are made by it.
+	// Quota bounds the instances created with it.
 	Quota TokenQuota `json:"quota,omitzero"`
 }
 
-// TokenQuota bounds what the live instances of a token may have together; zero is without bound.
+// TokenQuota bounds what the live instances of a token may have in total. Zero means no bound.
 type TokenQuota struct {
 	Instances int64 `json:"max_instances,omitempty"`
 	VCPUs     int64 `json:"max_vcpus,omitempty"`
@@ -53,7 +54,7 @@ type TokenQuota struct {
 	Disk      Bytes `json:"max_disk,omitzero"`
 }
 
-// Check refuses, with ErrInvalid, a quota below zero.
+// Check returns ErrInvalid if a bound is negative.
 func (q TokenQuota) Check() error {
 	if q.Instances < 0 || q.VCPUs < 0 || q.Memory < 0 || q.Disk < 0 {
 		return Errorf(ErrInvalid, "a quota is below zero: want a bound, or 0 for none")
@@ -61,37 +62,38 @@ func (q TokenQuota) Check() error {
 	return nil
 }
 
-// Expired tells whether the token has ended at now.
+// Expired reports whether the token has expired at now.
 func (t Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// Change is who asks for a change, and for which. The API puts it into the
-// context of its calls, and the store writes it down with what it changes.
+// Change says who asks for a change, and for which one. The API puts it into the context of its
+// calls; the store records it with the change.
 type Change struct {
 	// Actor is a token's name ("token ci") or a user of the control socket ("uid 0").
 	Actor string
 	Role  Role
-	// From is the peer's address; empty for the control socket.
+	// From is the address of the peer; empty for the control socket.
 	From string
-	// Request is the method and the path.
+	// Request is the method and the path of the request.
 	Request string
-	// Before is the object as the API shows it, nil when there was none or it has none.
+	// Before is the object before the change, as the API shows it. It is nil if there was no object
+	// or the API does not show it.
 	Before json.RawMessage
-	// Asked is the request's body without secrets and documents; nil when it had none.
+	// Asked is the body of the request without secrets and documents; nil if it had no body.
 	Asked json.RawMessage
-	// Token is the name of the token that was shown; empty for the control socket.
+	// Token is the name of the token that was presented; empty for the control socket.
 	Token string
-	// Quota bounds what the token's instances may have.
+	// Quota bounds what the instances of the token may have.
 	Quota TokenQuota
 }
 
 type changeKey struct{}
 
-// WithChange is ctx for work on behalf of c, which may be completed until that begins.
+// WithChange returns ctx for work on behalf of c. The caller may complete c until that work begins.
 func WithChange(ctx context.Context, c *Change) context.Context {
 	return context.WithValue(ctx, changeKey{}, c)
 }
 
-// ChangeOf is what WithChange put into ctx; nil when nothing did.
+// ChangeOf returns what WithChange put into ctx, or nil.
 func ChangeOf(ctx context.Context) *Change {
 	c, _ := ctx.Value(changeKey{}).(*Change)
 	return c

@@ -1,12 +1,12 @@
 package seedbed
 
-// JobAdopt and JobForget change whose a machine is, and nothing of what it is.
+// JobAdopt and JobForget start and stop managing a domain; they leave the domain itself unchanged.
 const (
-	JobAdopt  JobKind = "adopt"  // take a domain and its disks under management
-	JobForget JobKind = "forget" // let go of an instance, whose domain and disks stay
+	JobAdopt  JobKind = "adopt"  // start managing a domain and its disks
+	JobForget JobKind = "forget" // stop managing an instance; its domain and disks stay
 )
 
-// ForeignDomain is a domain of a node that is nobody's instance, as it could be adopted.
+// ForeignDomain is a domain of a node that does not belong to an instance and may be adopted.
 type ForeignDomain struct {
 	ID     InstanceID    `json:"id"`
 	Name   string        `json:"name"`
@@ -16,60 +16,63 @@ type ForeignDomain struct {
 	Memory Bytes         `json:"memory"`
 	Disks  []ForeignDisk `json:"disks"`
 	NICs   []ForeignNIC  `json:"nics"`
-	// Problems say what keeps it from being adopted, and what would change that.
+	// Problems say why it cannot be adopted, and how to change that.
 	Problems []string `json:"problems"`
 }
 
-// ForeignDisk is a disk of such a domain; what is no disk, such as a CD, is left as it is.
+// ForeignDisk is a disk of a ForeignDomain. Other devices, such as a CD, are not listed and stay
+// unchanged.
 type ForeignDisk struct {
-	// Target is what the guest knows it by, such as vda.
+	// Target is the disk's name in the guest, such as vda.
 	Target string `json:"target"`
-	// Type is file or rbd, and Source the path, or the Ceph pool and image with "/" between them.
+	// Type is "file" or "rbd". Source is the path, or the Ceph pool and image as pool/image.
 	Type   string `json:"type"`
 	Source string `json:"source"`
 	Format string `json:"format"`
-	// Pool is the pool that can take it, with its size and, for a clone, its image there.
+	// Pool is the pool that the disk would belong to. Size is its size, and Image the image in that
+	// pool that it is a clone of.
 	Pool  string `json:"pool"`
 	Size  Bytes  `json:"size"`
 	Image string `json:"image,omitempty"`
 }
 
-// ForeignNIC is a network interface of such a domain.
+// ForeignNIC is a network interface of a ForeignDomain.
 type ForeignNIC struct {
 	MAC    MAC    `json:"mac"`
 	Bridge string `json:"bridge"`
 }
 
-// AdoptRequest says how a domain is to be adopted.
+// AdoptRequest says how to adopt a domain.
 type AdoptRequest struct {
-	// Addresses are those of its NICs, in their order, as text; the others get free ones.
+	// Addresses are the IP addresses of the NICs as text, in the order of the NICs. A NIC without
+	// one gets a free address.
 	Addresses []string          `json:"addresses"`
 	Tags      map[string]string `json:"tags"`
 }
 
 // AdoptSpec is the input of an adopt job.
 type AdoptSpec struct {
-	// Sources are where the disks are until then, in the order of the volumes.
+	// Sources are where the disks are before the adoption, in the order of the volumes.
 	Sources []string `json:"sources"`
 }
 
-// VolumeAdoption is a disk that becomes a volume, and its way back.
+// VolumeAdoption asks for a disk to become a volume. It also describes how to undo that.
 type VolumeAdoption struct {
 	Pool     string     `json:"pool"`
 	Name     string     `json:"name"`
 	Instance InstanceID `json:"instance"`
-	// Source is where it was, as in a ForeignDisk.
+	// Source is where the disk was, as in a ForeignDisk.
 	Source string `json:"source"`
 }
 
-// DomainAdoption is a domain that becomes an instance's, and its way back. It
-// stays as it is but for the sources of its disks and the names of its taps.
+// DomainAdoption asks for a domain to become that of an instance. It also describes how to undo
+// that. Only the sources of the disks and the names of the taps change.
 type DomainAdoption struct {
 	ID      InstanceID `json:"id"`
 	Name    string     `json:"name"`
 	Job     JobID      `json:"job"`
 	Profile string     `json:"profile"`
-	// Disks are where its disks are from then on, and Sources where they were.
+	// Disks are where the disks are afterwards, and Sources where they were before.
 	Disks   []Disk      `json:"disks"`
 	Sources []string    `json:"sources"`
 	NICs    []DomainNIC `json:"nics"`

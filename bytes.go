@@ -26,8 +26,8 @@ var units = []struct {
 	{"B", 1}, {"", 1},
 }
 
-// ParseBytes reads a size: a whole number and an optional unit, KiB to TiB or
-// K to T, all binary. "10GiB", "10G" and "10737418240" are the same size.
+// ParseBytes parses a size: a whole number and an optional unit, KiB to TiB or K to T, all binary.
+// "10GiB", "10G" and "10737418240" are the same size. Any other text is ErrInvalid.
 func ParseBytes(s string) (Bytes, error) {
 	for _, u := range units {
 		n, ok := strings.CutSuffix(s, u.suffix)
@@ -43,7 +43,7 @@ func ParseBytes(s string) (Bytes, error) {
 	return 0, Errorf(ErrInvalid, "%q is not a size: want a whole number and a unit, such as 512MiB or 10GiB", Clip(s))
 }
 
-// String is the exact size in the largest unit that divides it.
+// String returns the exact size in the largest unit that divides it.
 func (b Bytes) String() string {
 	for _, u := range units[:4] {
 		if b != 0 && b%u.size == 0 {
@@ -53,7 +53,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// Human is the size for people: to a tenth, in the largest unit that it reaches.
+// Human returns the size for people to read: to a tenth, in the largest unit that it reaches.
 func (b Bytes) Human() string {
 	for _, u := range units[:4] {
 		if b >= u.size {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Catalogue is what machines are composed from, as it goes from one installation
-// to another: without numbers, revisions and times, without images, networks and
-// OVA images, which are named. Secret params have no value in it: they have none in a profile.
+// Catalogue is what instances are made from, in the form that one installation exports and another
+// imports. It has no IDs, revisions or times. Images, networks and OVA images are only named.
+// Secret parameters have no value here, as in a profile.
 type Catalogue struct {
 	System   []CatalogueSystem   `json:"system_templates"`
 	Network  []CatalogueNetwork  `json:"network_templates"`
@@ -16,11 +16,12 @@ type Catalogue struct {
 	UserData []CatalogueDocument `json:"userdata"`
 	Scripts  []CatalogueScript   `json:"scripts"`
 	Profiles []Profile           `json:"profiles"`
-	// Provisioner are the profiles with a script in a catalogue of a release before 0.2.0.
+	// Provisioner holds the profiles with a script of a catalogue that a release before 0.2.0
+	// wrote.
 	Provisioner []CatalogueProvisioner `json:"provisioner_profiles,omitempty"`
 }
 
-// CatalogueSystem is a system template; the downtime is in milliseconds.
+// CatalogueSystem is a system template. MigrationDowntime is in milliseconds.
 type CatalogueSystem struct {
 	Name              string   `json:"name"`
 	VCPUs             int      `json:"vcpus"`
@@ -37,7 +38,7 @@ type CatalogueSystem struct {
 	DiskCopy          bool     `json:"disk_copy,omitempty"`
 }
 
-// CatalogueNetwork is a network template; the VNIs are in the order of the NICs.
+// CatalogueNetwork is a network template. VNIs are in the order of the NICs.
 type CatalogueNetwork struct {
 	Name string      `json:"name"`
 	MAC  MACTemplate `json:"mac_template,omitempty"`
@@ -61,7 +62,7 @@ type CatalogueDisk struct {
 	Mountpoint     string   `json:"mountpoint,omitempty"`
 }
 
-// CatalogueDocument is a userdata document.
+// CatalogueDocument is a user-data document.
 type CatalogueDocument struct {
 	Name string `json:"name"`
 	Data string `json:"data"`
@@ -74,7 +75,7 @@ type CatalogueScript struct {
 	Options ScriptOptions `json:"options,omitzero"`
 }
 
-// CatalogueProvisioner is a profile with a script in a catalogue of a release before 0.2.0.
+// CatalogueProvisioner is a profile with a script, as a release before 0.2.0 wrote it.
 type CatalogueProvisioner struct {
 	Name      string   `json:"name"`
 	Type      string   `json:"type"`
@@ -91,26 +92,26 @@ type CatalogueProvisioner struct {
 	Hold      bool     `json:"hold,omitempty"`
 }
 
-// Objects is how many objects there are.
+// Objects returns the number of objects in c.
 func (c Catalogue) Objects() int {
 	return len(c.System) + len(c.Network) + len(c.Storage) + len(c.UserData) + len(c.Scripts) + len(c.Provisioner) + len(c.Profiles)
 }
 
-// SystemOfCatalogue is a system template as a catalogue has it.
+// SystemOfCatalogue returns t in the form of a catalogue.
 func SystemOfCatalogue(t SystemTemplate) CatalogueSystem {
 	return CatalogueSystem{t.Name, t.VCPUs, t.Memory, t.Serial, t.VNC, t.VNCBind, t.NodeLimit, t.NodeSelector, t.NodeAutostart, t.MigrationMethod, t.MigrationDowntime.Milliseconds(), t.DiskBus, t.DiskCopy}
 }
 
-// Template is the system template that c describes.
+// Template returns the system template that c describes.
 func (c CatalogueSystem) Template() SystemTemplate {
-	// What is too long for a duration is refused all the same.
+	// A value beyond a Duration is clamped to one that the checks refuse as well.
 	const most = int64(24 * 366 * time.Hour / time.Millisecond)
 	return SystemTemplate{Name: c.Name, VCPUs: c.VCPUs, Memory: c.Memory, Serial: c.Serial, VNC: c.VNC, VNCBind: c.VNCBind, NodeLimit: c.NodeLimit,
 		NodeSelector: c.NodeSelector, NodeAutostart: c.NodeAutostart, MigrationMethod: c.MigrationMethod, DiskBus: c.DiskBus, DiskCopy: c.DiskCopy,
 		MigrationDowntime: time.Duration(max(-1, min(c.MigrationDowntime, most))) * time.Millisecond}
 }
 
-// NetworkOfCatalogue is a network template as a catalogue has it.
+// NetworkOfCatalogue returns t in the form of a catalogue.
 func NetworkOfCatalogue(t NetworkTemplate) CatalogueNetwork {
 	c := CatalogueNetwork{t.Name, t.MAC, []string{}}
 	for _, n := range t.Networks {
@@ -119,7 +120,7 @@ func NetworkOfCatalogue(t NetworkTemplate) CatalogueNetwork {
 	return c
 }
 
-// StorageOfCatalogue is a storage template as a catalogue has it.
+// StorageOfCatalogue returns t in the form of a catalogue.
 func StorageOfCatalogue(t StorageTemplate) CatalogueStorage {
 	c := CatalogueStorage{t.Name, []CatalogueDisk{}}
 	for _, d := range t.Disks {
@@ -128,12 +129,12 @@ func StorageOfCatalogue(t StorageTemplate) CatalogueStorage {
 	return c
 }
 
-// Disk is the disk of a template that c describes.
+// Disk returns the template disk that c describes.
 func (c CatalogueDisk) Disk() TemplateDisk {
 	return TemplateDisk{Name: c.Name, Pool: c.Pool, Source: c.Source, Size: c.Size, Filesystem: c.Filesystem, FilesystemArgs: c.FilesystemArgs, Mountpoint: c.Mountpoint}
 }
 
-// Profile is the profile that c describes.
+// Profile returns the profile that c describes.
 func (c CatalogueProvisioner) Profile() Profile {
 	p := NewScripted(c.Name, c.Script)
 	p.System, p.NetworkTemplate, p.Storage, p.Document, p.OVA = c.System, c.Network, c.Storage, c.UserData, c.OVA
@@ -142,13 +143,13 @@ func (c CatalogueProvisioner) Profile() Profile {
 	return p
 }
 
-// ProfileOfCatalogue is a profile as a catalogue has it.
+// ProfileOfCatalogue returns p in the form of a catalogue.
 func ProfileOfCatalogue(p Profile) Profile {
 	p.ID, p.Revision, p.Created, p.Changed = 0, 0, time.Time{}, time.Time{}
 	return p
 }
 
-// What becomes of an object of a catalogue that is taken over.
+// What importing a catalogue does to an object.
 const (
 	CatalogueMade     = "made"
 	CatalogueChanged  = "changed"
@@ -156,24 +157,26 @@ const (
 	CatalogueConflict = "conflict"
 )
 
-// CatalogueChange is what becomes of one object.
+// CatalogueChange is what importing a catalogue does to one object.
 type CatalogueChange struct {
-	// Kind is what it is, such as "system template"; Action is one of the constants.
+	// Kind is the kind of object, such as "system template". Action is CatalogueMade,
+	// CatalogueChanged, CatalogueKept or CatalogueConflict.
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Action string `json:"action"`
-	// Detail says why, of a conflict.
+	// Detail is the reason for a conflict.
 	Detail string `json:"detail,omitempty"`
 }
 
-// CatalogueReport is what became of a catalogue that was taken over, or would.
+// CatalogueReport is what an import of a catalogue did, or would do.
 type CatalogueReport struct {
-	// Applied tells whether it was: not when that was only tried, nor with a conflict.
+	// Applied reports whether the catalogue was imported. It is false for a trial and for an import
+	// with a conflict.
 	Applied bool              `json:"applied"`
 	Changes []CatalogueChange `json:"changes"`
 }
 
-// Conflicts is how many objects are in the way.
+// Conflicts returns the number of objects in conflict.
 func (r CatalogueReport) Conflicts() (n int) {
 	for _, c := range r.Changes {
 		if c.Action == CatalogueConflict {
@@ -183,15 +186,15 @@ func (r CatalogueReport) Conflicts() (n int) {
 	return n
 }
 
-// TakeOver is how a catalogue is taken over.
+// TakeOver says how to import a catalogue.
 type TakeOver struct {
-	// Try writes nothing, and says what would be written.
+	// Try only reports what an import would do.
 	Try bool
-	// Keep leaves what is there as it is, instead of changing it.
+	// Keep leaves existing objects unchanged.
 	Keep bool
-	// Check refuses, with ErrInvalid, what the database cannot judge of a profile. It is
-	// called with a context in which what came before it is there. nil is none.
+	// Check returns ErrInvalid for a profile with a fault that the database cannot detect. Its
+	// context sees the objects that were imported before. Nil checks nothing.
 	Check func(context.Context, Profile) error
-	// CheckDisk is the same for a disk of a storage template.
+	// CheckDisk is like Check, for a disk of a storage template.
 	CheckDisk func(TemplateDisk) error
 }

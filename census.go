@@ -2,23 +2,24 @@ package seedbed
 
 import "time"
 
-// Census is how much there is of everything.
+// Census counts the objects of an installation.
 type Census struct {
 	Instances []NodeCensus `json:"instances"`
-	// Volumes are those of the instances, and Disks their size together.
+	// Volumes is the number of volumes of the instances, and Disks their total size.
 	Volumes int   `json:"volumes"`
 	Disks   Bytes `json:"disks"`
-	// Jobs are those that have not ended, by state; Failed is how many did not succeed since a moment.
+	// Jobs counts the jobs that have not ended, by state. Failed counts those that have failed
+	// since Since.
 	Jobs   map[JobState]int `json:"jobs"`
 	Failed int              `json:"failed"`
 	Since  time.Time        `json:"since"`
-	// The catalogue.
+	// The objects of the catalogue.
 	Images   int `json:"images"`
 	Profiles int `json:"profiles"`
 	Networks int `json:"networks"`
 }
 
-// NodeCensus is the instances of one node in one state.
+// NodeCensus counts the instances of one node in one state.
 type NodeCensus struct {
 	Node   string        `json:"node"`
 	State  InstanceState `json:"state"`
@@ -27,7 +28,7 @@ type NodeCensus struct {
 	Memory Bytes         `json:"memory"`
 }
 
-// Total is the instances of all nodes in the states that are given, or in all.
+// Total returns the instances of all nodes in the given states, or in all states if none is given.
 func (c Census) Total(states ...InstanceState) (n NodeCensus) {
 	for _, each := range c.Instances {
 		wanted := len(states) == 0

@@ -2,72 +2,72 @@ package seedbed
 
 import "time"
 
-// Decision is what came of a verified delivery.
+// Decision is the outcome of a verified delivery.
 type Decision string
 
 // The decisions.
 const (
 	DecisionAccepted Decision = "accepted" // it has a job
 	DecisionIgnored  Decision = "ignored"  // the hook's rule did not match
-	DecisionRefused  Decision = "refused"  // it asked for what cannot be, or may not
-	DecisionPlanned  Decision = "planned"  // it asked what would be made
+	DecisionRefused  Decision = "refused"  // it asked for something impossible or not allowed
+	DecisionPlanned  Decision = "planned"  // it asked for a plan
 )
 
 // Delivery is one verified webhook as it is recorded.
 type Delivery struct {
 	Hook string `json:"hook"`
-	// ID is the sender's name of the event, the same on every retry.
+	// ID is the sender's name for the event, the same on every retry.
 	ID string `json:"id"`
 	// SHA256 is the digest of the raw body.
 	SHA256   Digest    `json:"sha256"`
 	Received time.Time `json:"received"`
 	Decision Decision  `json:"decision"`
-	// Detail is why, for a decision other than accepted.
+	// Detail is the reason for a decision other than accepted.
 	Detail string `json:"detail,omitempty"`
-	// Job is set when it was accepted.
+	// Job is set if it was accepted.
 	Job JobID `json:"job,omitempty"`
 	// Peer is the sender's address.
 	Peer string `json:"peer,omitempty"`
-	// Headers are those of the request, without what proves or may prove who sent it.
+	// Headers are those of the request, without any that are or may be credentials.
 	Headers map[string]string `json:"headers,omitempty"`
-	// Payload is the raw body, where the hook keeps it; else nil.
+	// Payload is the raw body if the hook keeps it; else nil.
 	Payload []byte `json:"payload,omitempty"`
-	// Quota bounds what its hook may make: Accept holds it against what there is.
+	// Quota bounds what the hook may create. Accept compares it with what exists.
 	Quota Quota `json:"-"`
 }
 
-// Redelivery is what came of a delivery that was put through again.
+// Redelivery is the outcome of a delivery that was processed again.
 type Redelivery struct {
-	// ID names it in the history: the first one's, '~', and a part of its own.
+	// ID names it in the history: the ID of the original delivery, '~' and a unique suffix.
 	ID       string   `json:"id"`
 	Decision Decision `json:"decision"`
-	// Job is set when it was accepted.
+	// Job is set if it was accepted.
 	Job   JobID    `json:"job,omitempty"`
 	State JobState `json:"state,omitempty"`
 }
 
-// Trial is what a hook would make of a delivery.
+// Trial is the result of a dry run of a delivery.
 type Trial struct {
-	// Matched is what the rule said.
+	// Matched reports whether the rule of the hook matched.
 	Matched bool `json:"matched"`
-	// Request is what the delivery asks for; nil when it did not match.
+	// Request is what the delivery asks for; nil if the rule did not match.
 	Request *Request `json:"request,omitempty"`
-	// Problem is why it would be refused; empty when it would be accepted.
+	// Problem is why it would be refused; empty if it would be accepted.
 	Problem string `json:"problem,omitempty"`
-	// Plan is what a create would make.
+	// Plan is what a create request would make.
 	Plan *Plan `json:"plan,omitempty"`
 }
 
-// Sample is a delivery to try a hook with.
+// Sample is a delivery for a dry run of a hook.
 type Sample struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Query   map[string]string `json:"query,omitempty"`
-	// Body is the raw body; its kind is that of the header content-type, by default JSON.
+	// Body is the raw body. The header content-type gives its type; the default is JSON.
 	Body string `json:"body"`
 }
 
-// Plan is what a create would make, as things are now. Nothing of it is
-// reserved: the MAC address is drawn by the job, and the address may go to another.
+// Plan is what a create request would make now. It reserves nothing: the job chooses the MAC
+// address, and another instance may get the IP address.
 type Plan struct {
 	Name    string   `json:"name"`
 	Profile string   `json:"profile"`
@@ -76,47 +76,49 @@ type Plan struct {
 	VCPUs   int      `json:"vcpus"`
 	Memory  Bytes    `json:"memory"`
 	Volumes []Volume `json:"volumes"`
-	// Placement is how the node was chosen: every node of the installation, the chosen one first.
+	// Placement explains the choice of the node. It lists every node of the installation, the
+	// chosen one first.
 	Placement []Placement `json:"placement,omitempty"`
-	// NICs have the network, the address that is free now, and the MAC where it is known before.
+	// NICs have the network, an address that is free now, and the MAC if it is known in advance.
 	NICs []NIC `json:"nics"`
-	// Script is the provisioning script that makes its disks; empty without one.
+	// Script is the provisioning script that makes the disks; empty without one.
 	Script string `json:"script,omitempty"`
-	// Stages are those of the job, in their order.
+	// Stages are the stages of the job, in their order.
 	Stages []string `json:"stages,omitempty"`
-	// Notes are what is to be known besides, for people to read.
+	// Notes are further remarks for people to read.
 	Notes []string `json:"notes,omitempty"`
-	// Problems are why it would fail now; empty when it would be accepted.
+	// Problems say why it would fail now; empty if it would be accepted.
 	Problems []string `json:"problems"`
 }
 
-// ImportRequest asks what an import would make.
+// ImportRequest asks for the plan of an import.
 type ImportRequest struct {
-	// Name is the image's or, with OVA, that of the OVA image.
+	// Name is the name of the image or, with OVA, of the OVA image.
 	Name string `json:"name"`
 	OVA  bool   `json:"ova,omitempty"`
 	Pool string `json:"pool,omitempty"`
-	// Path is a file on the worker's host; empty for one that is to be uploaded, of that Size, if it is known.
+	// Path is a file on the worker's host. Empty means a file to be uploaded; Size is its size if
+	// known.
 	Path string `json:"path,omitempty"`
 	Size Bytes  `json:"size,omitempty"`
-	// SHA256, Format, Firmware and Node are those of an ImportSpec.
+	// SHA256, Format, Firmware and Node are as in ImportSpec.
 	SHA256   string   `json:"sha256,omitempty"`
 	Format   string   `json:"format,omitempty"`
 	Firmware Firmware `json:"firmware,omitempty"`
 	Node     string   `json:"node,omitempty"`
 }
 
-// ImportPlan is what an import would make as things are now.
+// ImportPlan is what an import would make now.
 type ImportPlan struct {
 	Name string `json:"name"`
 	Pool string `json:"pool"`
-	// Node is whose worker would make it; empty where none can.
+	// Node is the node whose worker would make it; empty if none can.
 	Node string `json:"node"`
-	// Size is that of the file, if it is known, and Free the room in the pool as its
-	// node has reported it; 0 before.
+	// Size is the size of the file, if known. Free is the room in the pool as the node last
+	// reported it; 0 before the first report.
 	Size Bytes `json:"size,omitempty"`
 	Free Bytes `json:"free,omitempty"`
-	// Stages, Notes and Problems are as those of a Plan.
+	// Stages, Notes and Problems are as in Plan.
 	Stages   []string `json:"stages"`
 	Notes    []string `json:"notes,omitempty"`
 	Problems []string `json:"problems"`

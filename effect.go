@@ -2,9 +2,9 @@ package seedbed
 
 import "time"
 
-// Call says on whose behalf an effect is asked for. The worker refuses an
-// epoch lower than the highest it has seen for the job, and ends a running
-// call of a lower epoch before it starts one of a higher.
+// Call names the job on whose behalf an effect is requested. The worker refuses an epoch lower than
+// the highest it has seen for the job. It ends a running call of a lower epoch before it starts one
+// of a higher epoch.
 type Call struct {
 	Job   JobID  `json:"job"`
 	Epoch int64  `json:"epoch"`
@@ -18,26 +18,26 @@ type VolumeSpec struct {
 	Instance InstanceID `json:"instance"`
 	// Image is an image of the same pool; empty makes a blank volume.
 	Image string `json:"image,omitempty"`
-	// Size is the virtual size; at least the image's. Zero means the image's.
+	// Size is the virtual size, at least that of the image. Zero means the size of the image.
 	Size Bytes `json:"size"`
 }
 
-// Disk is how a hypervisor reaches a volume.
+// Disk says how a hypervisor reaches a volume.
 type Disk struct {
 	// Type is "file" (Source is a path) or "rbd" (Source is pool/image).
 	Type   string `json:"type"`
 	Source string `json:"source"`
 	// Format is "qcow2" or "raw".
 	Format string `json:"format"`
-	// Backing is the qcow2 file of the image that a file is a clone of; empty for
-	// one that stands alone. Clones share it, so a hypervisor must not change its owner.
+	// Backing is the qcow2 file of the image that a file is a clone of; empty for a file without
+	// one. Clones share it, so a hypervisor must not change its owner.
 	Backing string `json:"backing,omitempty"`
-	// RBD is how to reach the cluster of a Disk of type rbd; else zero.
+	// RBD says how to reach the cluster of a Disk of type rbd; else zero.
 	RBD RBDSource `json:"rbd,omitzero"`
 }
 
-// RBDSource is a Ceph cluster as a hypervisor reaches it. It holds no key:
-// the hypervisor has that under Secret.
+// RBDSource says how a hypervisor reaches a Ceph cluster. It does not contain the key, which the
+// hypervisor stores under Secret.
 type RBDSource struct {
 	// Monitors are all monitors, as host:port, separated by commas.
 	Monitors string `json:"monitors"`
@@ -47,7 +47,7 @@ type RBDSource struct {
 	Secret string `json:"secret"`
 }
 
-// VolumeInfo is a volume as a pool has it.
+// VolumeInfo is a volume as its pool reports it.
 type VolumeInfo struct {
 	Pool     string     `json:"pool"`
 	Name     string     `json:"name"`
@@ -55,37 +55,38 @@ type VolumeInfo struct {
 	Job      JobID      `json:"job"`
 	Size     Bytes      `json:"size"`
 	Disk     Disk       `json:"disk"`
-	// Restored is true for a volume that came back from the trash: it is of no
-	// instance, and no cleanup may take it.
+	// Restored is true for a volume that was restored from the trash. It does not belong to an
+	// instance, and the cleanup must not remove it.
 	Restored bool `json:"restored,omitempty"`
 }
 
-// ImageSpec asks for an image to be imported from a file on the worker's host,
-// or from one that was uploaded.
+// ImageSpec asks for an image to be imported from a file on the worker's host, or from an uploaded
+// file.
 type ImageSpec struct {
 	Pool string `json:"pool"`
 	Name string `json:"name"`
-	// Path is the file; empty with Upload, the ID of a file that the pool has taken in.
+	// Path is the file; empty with Upload, the ID of a file that was uploaded to the pool.
 	Path   string `json:"path,omitempty"`
 	Upload string `json:"upload,omitempty"`
-	// SHA256 is the digest of the file: it must have it or, uploaded, was found to.
+	// SHA256 is the digest that a file at Path must have. For an upload it is the digest that was
+	// computed.
 	SHA256 string `json:"sha256,omitempty"`
-	// Member is the disk of an OVA, by the name of its file; empty means the only one.
+	// Member is the name of a disk's file in an OVA; empty means its only disk.
 	Member string `json:"member,omitempty"`
 	// Format is what the file must be; empty means any that can be imported.
 	Format string `json:"format,omitempty"`
 }
 
-// ImageInfo is an image as a pool has it.
+// ImageInfo is an image as its pool reports it.
 type ImageInfo struct {
 	Pool   string `json:"pool"`
 	Name   string `json:"name"`
 	Job    JobID  `json:"job"`
 	Size   Bytes  `json:"size"`
 	Format string `json:"format"`
-	// SHA256 is the digest of the file; empty where it was not found.
+	// SHA256 is the digest of the file; empty if it was not computed.
 	SHA256 string `json:"sha256"`
-	// Firmware is what the OVA says that the disk comes from; else empty.
+	// Firmware is the firmware that the OVA of the disk states; else empty.
 	Firmware Firmware `json:"firmware,omitempty"`
 }
 
@@ -95,7 +96,7 @@ type PoolInfo struct {
 	Type string `json:"type"` // "dir" or "ceph"
 	Size Bytes  `json:"size"`
 	Free Bytes  `json:"free"`
-	// Shared is true where every node that has the pool sees the same volumes in it.
+	// Shared is true if every node that has the pool sees the same volumes in it.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -109,13 +110,14 @@ type DomainSpec struct {
 	NICs    []DomainNIC `json:"nics"`
 	Profile string      `json:"profile"`
 	Job     JobID       `json:"job"`
-	// Datasource is what the SMBIOS values announce; empty is DatasourceEC2.
+	// Datasource is what the SMBIOS values announce; empty means DatasourceEC2.
 	Datasource Datasource `json:"datasource,omitempty"`
-	// Firmware is its root disk's; empty is the BIOS.
+	// Firmware is that of the root disk; empty means the BIOS.
 	Firmware Firmware `json:"firmware,omitempty"`
-	// System is what it has besides; nil is what a machine without a system template has.
+	// System is its further virtual hardware. Nil means that of an instance without a system
+	// template.
 	System *System `json:"system,omitempty"`
-	// Script is the document that a script made for it; nil has the driver make one.
+	// Script is the document that a script made for it. If it is nil, the driver makes one.
 	Script *DomainScript `json:"script,omitempty"`
 }
 
@@ -126,7 +128,7 @@ type DomainNIC struct {
 	Bridge string `json:"bridge"`
 }
 
-// DomainState is what a hypervisor says of a domain.
+// DomainState is the state of a domain as the hypervisor reports it.
 type DomainState string
 
 // The states of a domain.
@@ -145,12 +147,12 @@ type DomainInfo struct {
 	State DomainState `json:"state"`
 }
 
-// DomainEvent is one change of a domain's life.
+// DomainEvent is one change in the lifecycle of a domain.
 type DomainEvent struct {
 	ID   InstanceID `json:"id"`
 	Name string     `json:"name"`
-	// Event is defined, undefined, started, suspended, resumed, stopped, shutdown, crashed or resync;
-	// resync (with no ID) says that events may have been lost and the inventory must be read.
+	// Event is defined, undefined, started, suspended, resumed, stopped, shutdown, crashed or
+	// resync. A resync has no ID: events may have been lost, and the inventory must be read.
 	Event string    `json:"event"`
 	At    time.Time `json:"at"`
 }
@@ -158,30 +160,30 @@ type DomainEvent struct {
 // Inventory is everything on one node that carries Seedbed's tag.
 type Inventory struct {
 	Node string `json:"node"`
-	// Complete is true only when the hypervisor and every pool answered in full.
+	// Complete is true only if the hypervisor and every pool answered in full.
 	Complete bool `json:"complete"`
-	// Problem says why it is not complete.
+	// Problem is why it is not complete.
 	Problem string       `json:"problem,omitempty"`
 	Domains []DomainInfo `json:"domains"`
 	Volumes []VolumeInfo `json:"volumes"`
 	Images  []ImageInfo  `json:"images"`
-	// Taken are the MAC addresses on the node that others use, as far as they are known.
+	// Taken are the MAC addresses on the node that others are known to use.
 	Taken []TakenMAC `json:"taken,omitempty"`
 }
 
-// TakenMAC is a MAC address that is in use, and by whom, for people to read.
+// TakenMAC is a MAC address that is in use. By says who uses it, for people to read.
 type TakenMAC struct {
 	MAC MAC    `json:"mac"`
 	By  string `json:"by"`
 }
 
-// Progress is how far an effect is.
+// Progress is how far an effect has got.
 type Progress struct {
 	Done  Bytes `json:"done"`
 	Total Bytes `json:"total"`
 }
 
-// Percent is Done over Total, 0 to 100; 0 when Total is unknown.
+// Percent returns Done over Total, 0 to 100. It is 0 if Total is unknown.
 func (p Progress) Percent() int {
 	if p.Total <= 0 {
 		return 0
@@ -193,7 +195,7 @@ func (p Progress) Percent() int {
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Detail is what was found; Hint is what to do about it when not OK.
+	// Detail is what was found. Hint is what to do about it if the check is not OK.
 	Detail string `json:"detail,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 }

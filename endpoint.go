@@ -17,10 +17,10 @@ const (
 // The versions of Standard Webhooks signatures.
 const (
 	SignV1  = "v1"  // HMAC-SHA256, with a secret that both sides know
-	SignV1a = "v1a" // Ed25519, with a key that this side alone knows
+	SignV1a = "v1a" // Ed25519, with a key that only this side knows
 )
 
-// SignVersions are all of them, the default first.
+// SignVersions returns all versions, the default first.
 func SignVersions() []string { return []string{SignV1, SignV1a} }
 
 // DisabledByOperator is the Reason of an endpoint that was disabled on request.
@@ -30,22 +30,23 @@ const DisabledByOperator = "disabled by the operator"
 type Endpoint struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
-	// Events are the patterns of the event types that it is told.
+	// Events are the patterns of the event types that it receives.
 	Events []string `json:"events"`
 	// CloudEvents: the body is a CloudEvent (1.0, structured) rather than Seedbed's own form.
 	CloudEvents bool `json:"cloudevents"`
-	// AllowPrivate: it may have an address that is not public: private, loopback, link-local, shared.
+	// AllowPrivate: its address need not be public. It may be private, loopback, link-local or
+	// shared.
 	AllowPrivate bool `json:"allow_private"`
-	// Insecure: plain HTTP is allowed wherever it is. With AllowPrivate alone it
-	// is to addresses that are not public.
+	// Insecure: plain HTTP is allowed to any address. With AllowPrivate only, it is allowed to
+	// addresses that are not public.
 	Insecure bool `json:"insecure"`
 	Enabled  bool `json:"enabled"`
 	// Reason is why it was disabled.
 	Reason string `json:"reason,omitempty"`
-	// Keys are those that sign.
+	// Keys are the keys that sign.
 	Keys []EndpointKey `json:"keys"`
-	// Failures counts the attempts that failed since the last success, the
-	// first of which was at FailingSince; until OpenUntil there is none.
+	// Failures counts the attempts that failed since the last success. The first of them was at
+	// FailingSince. No attempt is made until OpenUntil.
 	Failures     int       `json:"failures"`
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	OpenUntil    time.Time `json:"open_until,omitzero"`
@@ -55,19 +56,20 @@ type Endpoint struct {
 // EndpointKey is one signing key of an endpoint.
 type EndpointKey struct {
 	ID string `json:"id"`
-	// Version is what it signs: one of the Sign constants. Empty is SignV1.
+	// Version is the version of its signatures, one of the Sign constants. Empty means SignV1.
 	Version string `json:"version"`
-	// Key is the decoded HMAC key, or the seed of an Ed25519 key. It never leaves
-	// the store but to sign and, an HMAC key, once when it is made.
+	// Key is the decoded HMAC key, or the seed of an Ed25519 key. It leaves the store only to sign
+	// and, for an HMAC key, once when it is made.
 	Key []byte `json:"-"`
-	// Public is what verifies a SignV1a, as people copy it ("whpk_…"); else empty.
+	// Public is the public key that verifies a SignV1a signature, in text form ("whpk_…"); else
+	// empty.
 	Public  string    `json:"public_key,omitempty"`
 	Created time.Time `json:"created"`
 	// Expires is when it stops signing; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// EndpointChange is what is to change of an endpoint; nil stays.
+// EndpointChange says what to change of an endpoint. A nil field stays.
 type EndpointChange struct {
 	Enabled      *bool     `json:"enabled,omitempty"`
 	URL          *string   `json:"url,omitempty"`
@@ -76,10 +78,10 @@ type EndpointChange struct {
 	Insecure     *bool     `json:"insecure,omitempty"`
 }
 
-// Empty tells whether nothing is to change.
+// Empty reports whether c changes nothing.
 func (c EndpointChange) Empty() bool { return c == EndpointChange{} }
 
-// Of is e as the change makes it, but for whether it is enabled.
+// Of returns e with the change applied, except Enabled.
 func (c EndpointChange) Of(e Endpoint) Endpoint {
 	if c.URL != nil {
 		e.URL = *c.URL
@@ -96,7 +98,7 @@ func (c EndpointChange) Of(e Endpoint) Endpoint {
 	return e
 }
 
-// Signs are the versions of the keys that do not end.
+// Signs returns the versions of the keys that never expire.
 func (e Endpoint) Signs() (versions []string) {
 	for _, k := range e.Keys {
 		if k.Expires.IsZero() {
@@ -106,7 +108,7 @@ func (e Endpoint) Signs() (versions []string) {
 	return versions
 }
 
-// Check refuses, with ErrInvalid, an endpoint that cannot be.
+// Check returns ErrInvalid for an endpoint that is not valid.
 func (e Endpoint) Check() error {
 	if err := CheckName("endpoint", e.Name); err != nil {
 		return err
@@ -125,7 +127,7 @@ func (e Endpoint) Check() error {
 	return nil
 }
 
-// checkURL quotes no URL: it may hold a password where none belongs.
+// checkURL never quotes the URL in an error, because the URL may hold a password.
 func (e Endpoint) checkURL() error {
 	bad := func(text string) error { return Errorf(ErrInvalid, "the URL of endpoint %q %s", e.Name, text) }
 	if len(e.URL) > maxEndpointURL {
@@ -147,7 +149,7 @@ func (e Endpoint) checkURL() error {
 	return nil
 }
 
-// Wants tells whether the endpoint is to be told events of that type.
+// Wants reports whether the endpoint receives events of that type.
 func (e Endpoint) Wants(eventType string) bool {
 	for _, p := range e.Events {
 		if MatchEvent(p, eventType) {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// The kinds of error that callers match with errors.Is. Drivers translate
-// foreign errors into one of them at their edge; the HTTP servers map each to
-// one status code.
+// The kinds of error that callers match with errors.Is. Drivers translate foreign errors into one
+// of them at their edge; the HTTP servers map each to one status code.
 var (
 	// ErrNotFound: the named thing does not exist.
 	ErrNotFound = errors.New("not found")
@@ -15,9 +14,9 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrInvalid: the request itself is wrong, and would be wrong at any time.
 	ErrInvalid = errors.New("invalid")
-	// ErrInUse: the thing cannot go or change because something uses it.
+	// ErrInUse: the thing cannot be removed or changed because something uses it.
 	ErrInUse = errors.New("in use")
-	// ErrForbidden: the caller is known, and may not do this.
+	// ErrForbidden: the caller is known, but may not do this.
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnauthenticated: the caller did not prove who it is.
 	ErrUnauthenticated = errors.New("unauthenticated")
@@ -25,16 +24,16 @@ var (
 	ErrStale = errors.New("stale epoch")
 	// ErrFull: the pool, disk or quota has no room left.
 	ErrFull = errors.New("no space left")
-	// ErrUnavailable: something that is needed does not answer; later may help.
+	// ErrUnavailable: something that is needed does not answer; a later attempt may succeed.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrConflict: the thing exists, but is not ours or not as it must be.
+	// ErrConflict: the thing exists, but does not belong to Seedbed or is not as it must be.
 	ErrConflict = errors.New("conflict")
 	// ErrVersion: the database was written by a newer release.
 	ErrVersion = errors.New("version mismatch")
 )
 
-// Error is an error of one Kind whose text is written for the person who
-// reads it: what is wrong, where, and what would be right.
+// Error is an error of one Kind. Its text is written for the person who reads it: what is wrong,
+// where, and what would be right.
 type Error struct {
 	// Kind is one of the sentinels of this package.
 	Kind error
@@ -50,7 +49,7 @@ func (e *Error) Error() string { return e.Msg }
 // Unwrap returns the kind, so that errors.Is matches it.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Errorf makes an *Error of kind with a formatted message.
+// Errorf returns an *Error of kind with a formatted message.
 func Errorf(kind error, format string, args ...any) error {
 	return &Error{Kind: kind, Msg: fmt.Sprintf(format, args...)}
 }
@@ -72,8 +71,8 @@ var kinds = []struct {
 	{"version", ErrVersion},
 }
 
-// KindName is the wire name of err's kind, such as "not_found", and "internal"
-// for an error of no kind. The protocols between the programs carry it.
+// KindName returns the wire name of err's kind, such as "not_found", or "internal" for an error
+// without a kind. The protocols between the programs carry it.
 func KindName(err error) string {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -83,8 +82,8 @@ func KindName(err error) string {
 	return "internal"
 }
 
-// KindError is the inverse of KindName: an *Error with the kind that name
-// stands for and msg as its text. An unknown name gives a plain error.
+// KindError is the inverse of KindName. It returns an *Error with the kind that name stands for and
+// the text msg, or a plain error for an unknown name.
 func KindError(name, msg string) error {
 	for _, k := range kinds {
 		if k.name == name {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFaultsAreTested holds that docs/reference/faults.md has every case that it is to
-// have, once, and that the tests that it names are there.
+// TestFaultsAreTested holds that docs/reference/faults.md has every case that it is to have, once,
+// and that the tests that it names are there.
 func TestFaultsAreTested(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("docs/reference/faults.md")

@@ -2,17 +2,17 @@ package seedbed
 
 import "fmt"
 
-// Follow says what becomes of an instance's user-data when its profile, or the
-// document that this names, is changed.
+// Follow says what happens to the user-data of an instance when its profile, or the user-data
+// document that the profile names, changes.
 type Follow string
 
-// The ways to follow.
+// The values of Follow.
 const (
-	FollowLive   Follow = "live"   // it is made anew, and served
+	FollowLive   Follow = "live"   // it is made and served again
 	FollowPinned Follow = "pinned" // it stays as it was when the instance was made
 )
 
-// ParseFollow reads a way to follow; the empty string is otherwise.
+// ParseFollow parses a Follow; the empty string is otherwise. Any other text is ErrInvalid.
 func ParseFollow(s string, otherwise Follow) (Follow, error) {
 	switch f := Follow(s); f {
 	case "":
@@ -23,7 +23,7 @@ func ParseFollow(s string, otherwise Follow) (Follow, error) {
 	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", Clip(s))
 }
 
-// Parts are what a profile names, as of one moment; nil is none.
+// Parts are the objects that a profile names, as of one moment. Nil means that it names none.
 type Parts struct {
 	System   *SystemTemplate
 	Network  *NetworkTemplate
@@ -33,50 +33,51 @@ type Parts struct {
 	Script   *Script
 }
 
-// PartNames name Parts; empty is none.
+// PartNames are the names of Parts; empty means none.
 type PartNames struct{ System, Network, Storage, UserData, OVA, Script string }
 
-// Source names what an instance's user-data was made from: the revision of its
-// profile, and that of the document that the profile names (0 for none).
+// Source returns the text that identifies what the user-data of an instance was made from: the
+// revision of the profile, and that of the document that it names (0 for none).
 func Source(profile, document int64) string { return fmt.Sprintf("%d.%d", profile, document) }
 
-// LiveDocument is an instance whose user-data is to be made anew.
+// LiveDocument is an instance whose user-data must be made again.
 type LiveDocument struct {
 	Instance InstanceID
-	// Source is what its user-data was made from, and Want what it is to be made from.
+	// Source is what the user-data was made from, and Want what it must be made from.
 	Source, Want string
 }
 
-// System is what an instance has of its system template besides its size.
+// System is what an instance has from its system template, except its size.
 type System struct {
 	// Serial and VNC ask for a serial console and a screen; VNCBind is the address of the latter.
 	Serial  bool   `json:"serial"`
 	VNC     bool   `json:"vnc"`
 	VNCBind string `json:"vnc_bind,omitempty"`
-	// NodeLimit are the nodes that may run it (empty is all), and NodeSelector
-	// is how one of them is chosen; empty is the installation's way.
+	// NodeLimit are the nodes that may run it (empty means all). NodeSelector says how one of them
+	// is chosen; empty means the installation's selector.
 	NodeLimit    []string `json:"node_limit,omitempty"`
 	NodeSelector string   `json:"node_selector,omitempty"`
-	// Autostart has it start with its node.
+	// Autostart starts it with its node.
 	Autostart bool `json:"autostart"`
-	// MigrationMethod is none, live or shutdown, or empty for the installation's
-	// way; MigrationMaxDowntime is in milliseconds, 0 for the hypervisor's.
+	// MigrationMethod is none, live or shutdown, or empty for the installation's method.
+	// MigrationMaxDowntime is in milliseconds; 0 means the hypervisor's default.
 	MigrationMethod      string `json:"migration_method,omitempty"`
 	MigrationMaxDowntime int64  `json:"migration_max_downtime,omitempty"`
-	// DiskBus is where its disks are, BusVirtio or BusSCSI, and empty as the former.
+	// DiskBus is the bus of its disks, BusVirtio or BusSCSI; empty means BusVirtio.
 	DiskBus string `json:"disk_bus,omitempty"`
-	// DiskCopy has its disks copied whole from their images, where they would be clones.
+	// DiskCopy makes its disks full copies of their images instead of clones.
 	DiskCopy bool `json:"disk_copy,omitempty"`
 }
 
-// The buses of disks: each a device of its own (virtio-blk), or all on one controller (virtio-scsi).
+// The buses of disks: each a device of its own (virtio-blk), or all on one controller
+// (virtio-scsi).
 const (
 	BusVirtio = "virtio"
 	BusSCSI   = "scsi"
 )
 
-// Disk is the name of the nth disk in the guest (Linux, virtblk_name_format and
-// sd_format_disk_name): vda or sda, and so on to vdz, vdaa.
+// Disk returns the name of disk n, from 0, in a Linux guest (virtblk_name_format and
+// sd_format_disk_name): vda or sda, up to vdz, then vdaa.
 func (s System) Disk(n int) string {
 	name, prefix := "", "vd"
 	for ; n >= 0; n = n/26 - 1 {
@@ -88,7 +89,7 @@ func (s System) Disk(n int) string {
 	return prefix + name
 }
 
-// SystemOf is what an instance has of a system template.
+// SystemOf returns what an instance has from a system template.
 func SystemOf(t SystemTemplate) System {
 	return System{
 		Serial: t.Serial, VNC: t.VNC, VNCBind: t.VNCBind, NodeLimit: t.NodeLimit, NodeSelector: t.NodeSelector,

@@ -25,22 +25,25 @@ type Guest struct {
 	// Tags are served at tags/instance, and as OpenStack's meta.
 	Tags    map[string]string `json:"tags,omitempty"`
 	Options MetadataOptions   `json:"options,omitzero"`
-	// Region and Zone are where it is placed; never of a form that distributions take for Amazon's.
+	// Region and Zone are where it is placed. They never have a form that distributions take for
+	// Amazon's.
 	Region string `json:"region,omitempty"`
 	Zone   string `json:"zone,omitempty"`
-	// Signature is the installation's RSA signature (PKCS #1 v1.5, SHA-256) of
-	// IdentityDocument, made by seedbedd; empty when it could not sign.
+	// Signature is the installation's RSA signature (PKCS #1 v1.5, SHA-256) of IdentityDocument,
+	// made by seedbedd. It is empty if seedbedd could not sign.
 	Signature []byte `json:"signature,omitempty"`
-	// Action is what is about to happen to it: one of the Action constants; empty is ActionNone.
+	// Action is what is about to happen to it, one of the Action constants. Empty means ActionNone.
 	Action      string        `json:"action,omitempty"`
 	Maintenance []Maintenance `json:"maintenance,omitempty"`
 	Spot        *Spot         `json:"spot,omitempty"`
-	// Password is what the guest posted (OpenStack password), encrypted with its public key; empty when nothing.
+	// Password is what the guest posted (OpenStack password), encrypted with its public key; empty
+	// if it posted none.
 	Password string `json:"password,omitempty"`
-	// ReportToken is the secret last element of the one-time phone-home path; empty when there is none.
+	// ReportToken is the secret last element of the one-time phone-home path; empty if there is
+	// none.
 	ReportToken string    `json:"report_token,omitempty"`
 	Created     time.Time `json:"created"`
-	// Node is the hypervisor that it runs on.
+	// Node is the node that it runs on.
 	Node string `json:"node"`
 }
 
@@ -57,7 +60,7 @@ type Documents struct {
 	VendorData []byte
 }
 
-// Site is what is the same for every guest of an installation.
+// Site holds what is the same for every guest of an installation.
 type Site struct {
 	// Domain and Partition are served at services/domain and services/partition.
 	Domain    string `json:"domain,omitempty"`
@@ -92,23 +95,25 @@ type FeedChange struct {
 
 // FeedPage is one answer of the feed.
 type FeedPage struct {
-	// Snapshot is true when Changes is everything that is served, and what is not in it must go.
+	// Snapshot is true if Changes holds every record. The client then removes the records that are
+	// not in it.
 	Snapshot bool `json:"snapshot"`
 	// Revision is the node's revision once the page is applied.
 	Revision int64 `json:"revision"`
-	// Generation changes when the database was replaced; a client with another starts from a snapshot.
+	// Generation changes when the database is replaced. A client with another generation starts
+	// from a snapshot.
 	Generation string       `json:"generation"`
 	Changes    []FeedChange `json:"changes"`
 	Networks   []Network    `json:"networks"`
 	// TokenKey is the installation's 32-byte key for IMDSv2 session tokens.
 	TokenKey []byte `json:"token_key"`
 	Site     Site   `json:"site,omitzero"`
-	// Maintenance are the events of the node, which every guest on it is told.
+	// Maintenance holds the maintenance events of the node, which are served to every guest on it.
 	Maintenance []Maintenance `json:"maintenance,omitempty"`
 }
 
-// GuestEvent is one thing that a guest did, spooled by the guest plane and
-// delivered at least once; (node, Seq) makes it unique.
+// GuestEvent is one thing that a guest did, spooled by the guest plane and delivered at least once;
+// (node, Seq) makes it unique.
 type GuestEvent struct {
 	// Seq grows by one per node and never repeats for one spool.
 	Seq      int64      `json:"seq"`
@@ -116,16 +121,18 @@ type GuestEvent struct {
 	// Kind is "lease", "access", "user-data", "report" or "password".
 	Kind string    `json:"kind"`
 	At   time.Time `json:"at"`
-	// MAC and Addr are set for lease, with Until its end.
+	// MAC, Addr and Until, the end of the lease, are set for lease.
 	MAC   MAC        `json:"mac,omitzero"`
 	Addr  netip.Addr `json:"addr,omitzero"`
 	Until time.Time  `json:"until,omitzero"`
-	// Method, Path, Status and Bytes are set for access and user-data. The report path is recorded without its token.
+	// Method, Path, Status and Bytes are set for access and user-data. The report path is recorded
+	// without its token.
 	Method string `json:"method,omitempty"`
 	Path   string `json:"path,omitempty"`
 	Status int    `json:"status,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
-	// Fields are what the guest posted, for report and password: names and values, clipped to 4 KiB in all.
+	// Fields are what the guest posted, for report and password: names and values, clipped to 4 KiB
+	// in all.
 	Fields map[string]string `json:"fields,omitempty"`
 }
 
@@ -135,7 +142,8 @@ const (
 	GuestAccess   = "access"
 	GuestUserData = "user-data"
 	GuestReport   = "report"
-	// GuestPassword: the guest posted its encrypted administrator password, once; Fields has "password".
+	// GuestPassword: the guest posted its encrypted administrator password, once; Fields has
+	// "password".
 	GuestPassword = "password"
 )
 
@@ -166,9 +174,9 @@ type GuestPlaneState struct {
 	// InSync is true once everything that the server had at the last contact is included.
 	InSync bool
 	Site   Site
-	// Maintenance are the events of the node itself, which every guest is told.
+	// Maintenance holds the maintenance events of the node, which are served to every guest.
 	Maintenance []Maintenance
-	// Since and Changed say what is new: a receiver that serves the state of revision Since has
+	// Since and Changed say what is new. A receiver that serves the state of revision Since has
 	// every record but those of Changed, which were added, changed or removed. Since is -1 if
 	// everything may be new.
 	Since   int64

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Scheme says how a hook's sender proves who it is. It is pinned per hook:
-// nothing in a request chooses it.
+// Scheme says how a hook's sender proves who it is. It is fixed per hook; a request cannot choose
+// it.
 type Scheme string
 
 // The schemes.
@@ -20,10 +20,10 @@ const (
 	SchemeSlack        Scheme = "slack"         // X-Slack-Signature, v0
 	SchemeGeneric      Scheme = "generic"       // an HMAC that HookForm describes
 	SchemeAlertmanager Scheme = "alertmanager"  // a bearer token, or a client certificate
-	SchemeNone         Scheme = "none"          // no proof: loopback or a client certificate alone
+	SchemeNone         Scheme = "none"          // no proof; only for loopback or with a client certificate
 )
 
-// Schemes are all of them, the default first.
+// Schemes returns all schemes, the default first.
 func Schemes() []Scheme {
 	return []Scheme{SchemeStandard, SchemeStandardV1a, SchemeGitHub, SchemeGitLab, SchemeGitLabSigned,
 		SchemeStripe, SchemeSlack, SchemeGeneric, SchemeAlertmanager, SchemeNone}
@@ -32,16 +32,16 @@ func Schemes() []Scheme {
 // The actions that a request may ask for.
 const (
 	DoCreate = "create" // make an instance and start it
-	DoRemove = "remove" // take it away, volumes included
+	DoRemove = "remove" // remove it, volumes included
 	DoStart  = "start"  // start its domain
-	DoStop   = "stop"   // shut its guest down, or switch it off
-	DoPlan   = "plan"   // say what create would make, and write nothing
+	DoStop   = "stop"   // shut down its guest, or power it off
+	DoPlan   = "plan"   // report what create would make; write nothing
 
 	DoReboot  = "reboot"  // stop it, and start it again
 	DoRebuild = "rebuild" // give it fresh disks; its name and addresses stay
 )
 
-// Actions are all of them.
+// Actions returns all actions.
 func Actions() []string {
 	return []string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan}
 }
@@ -52,11 +52,11 @@ type Hook struct {
 	HookSettings
 	// Profiles are the profiles that it may use; empty means any.
 	Profiles []string `json:"profiles"`
-	// Actions are the actions that it may ask for; empty means create alone.
+	// Actions are the actions that it may ask for; empty means only create.
 	Actions []string `json:"actions"`
-	// Tolerance is how far a delivery's timestamp may be off, either way.
+	// Tolerance is how far a delivery's timestamp may differ from now, either way.
 	Tolerance time.Duration `json:"tolerance"`
-	// Keys are what its sender signs with; several while one takes over from another.
+	// Keys are the keys that its sender signs with. There are several while one replaces another.
 	Keys []HookKey `json:"keys"`
 	// Declared is true when the configuration file declares it: nothing else may change it.
 	Declared bool      `json:"declared"`
@@ -64,7 +64,7 @@ type Hook struct {
 	Changed  time.Time `json:"changed"`
 }
 
-// HookSettings is how a hook judges what comes.
+// HookSettings says how a hook verifies, limits and interprets deliveries.
 type HookSettings struct {
 	Scheme Scheme `json:"scheme,omitempty"`
 	// Form describes the signature of SchemeGeneric; else nil.
@@ -73,25 +73,25 @@ type HookSettings struct {
 	Insecure bool `json:"insecure,omitempty"`
 	// CIDRs are the senders' networks; empty means any.
 	CIDRs []netip.Prefix `json:"cidrs,omitempty"`
-	// Subjects are names of client certificates, one of which a sender must hold:
-	// a DNS or URI subject alternative name, or the common name. Empty asks for none.
+	// Subjects are names of client certificates, one of which a sender must hold: a DNS or URI
+	// subject alternative name, or the common name. Empty requires none.
 	Subjects []string `json:"subjects,omitempty"`
-	// Rate is how many deliveries a second it takes, with as many at once; 0 is any number.
+	// Rate is how many deliveries it accepts per second, and in a burst; 0 means any number.
 	Rate float64 `json:"rate,omitempty"`
-	// Concurrency is how many deliveries it works on at the same time; 0 is any number.
+	// Concurrency is how many deliveries it processes at the same time; 0 means any number.
 	Concurrency int `json:"concurrency,omitempty"`
-	// MaxBody is the largest body; 0 is the listener's.
+	// MaxBody is the largest body; 0 means the listener's bound.
 	MaxBody Bytes `json:"max_body,omitzero"`
-	// Instances is how many live instances may be of its making; 0 is any number.
+	// Instances is how many live instances it may have created; 0 means any number.
 	Instances int `json:"instances,omitempty"`
-	// Creates is how many instances it may make in an hour; 0 is any number.
+	// Creates is how many instances it may create per hour; 0 means any number.
 	Creates int `json:"creates,omitempty"`
-	// Priority is the highest that its jobs may be given; the zero value is PriorityNormal.
+	// Priority is the highest priority that its jobs may have. The zero value is PriorityNormal.
 	Priority Priority `json:"priority,omitzero"`
-	// When is a CEL expression that decides whether a delivery means anything; empty is true.
+	// When is a CEL expression that decides whether to act on a delivery; empty means true.
 	When string `json:"when,omitempty"`
-	// Mapping is a CEL expression that gives action, name, profile, params and how the
-	// job is to be run; empty takes the body for them.
+	// Mapping is a CEL expression that yields the action, name, profile, parameters and job
+	// options. If it is empty, the body gives them.
 	Mapping string `json:"mapping,omitempty"`
 	// KeepPayload keeps the bodies in the history, for redelivery.
 	KeepPayload bool `json:"keep_payload,omitempty"`
@@ -99,17 +99,17 @@ type HookSettings struct {
 
 // HookKey is one key of a hook.
 type HookKey struct {
-	// ID tells the keys of a hook apart.
+	// ID distinguishes the keys of a hook.
 	ID string `json:"id"`
-	// Secret is as the scheme has it: a decoded HMAC key, a public key, or the
-	// text of a token. It never leaves the store but to verify and, once, when it is made.
+	// Secret depends on the scheme: a decoded HMAC key, a public key, or the text of a token. It
+	// leaves the store only to verify and, once, when it is made.
 	Secret []byte `json:"-"`
-	// NotBefore and NotAfter bound when it counts; zero is no bound.
+	// NotBefore and NotAfter bound when it is valid; zero means no bound.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 }
 
-// Valid tells whether the key counts at that time.
+// Valid reports whether the key is valid at that time.
 func (k HookKey) Valid(at time.Time) bool {
 	return !at.Before(k.NotBefore) && (k.NotAfter.IsZero() || at.Before(k.NotAfter))
 }
@@ -124,16 +124,16 @@ type HookForm struct {
 	Encoding string `json:"encoding,omitempty" yaml:"encoding"`
 	// Algorithm is "sha256" (the default) or "sha512".
 	Algorithm string `json:"algorithm,omitempty" yaml:"algorithm"`
-	// Signed is what is signed: text with {timestamp}, {id} and, last, {body}. Default "{body}",
-	// with a TimestampHeader "{timestamp}.{body}".
+	// Signed is what is signed: text with {timestamp}, {id} and, last, {body}. The default is
+	// "{body}" or, with a TimestampHeader, "{timestamp}.{body}".
 	Signed string `json:"signed,omitempty" yaml:"signed"`
-	// TimestampHeader holds Unix seconds; empty when the sender tells no time.
+	// TimestampHeader holds Unix seconds; empty if the sender gives no time.
 	TimestampHeader string `json:"timestamp_header,omitempty" yaml:"timestamp_header"`
-	// IDHeader names the delivery; empty takes the digest of the body.
+	// IDHeader names the delivery; if it is empty, the digest of the body does.
 	IDHeader string `json:"id_header,omitempty" yaml:"id_header"`
 }
 
-// Quota bounds what a hook may have made; zero is without bound.
+// Quota bounds what a hook may have created; zero means no bound.
 type Quota struct {
 	Instances int
 	Creates   int

@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// InstanceID is an instance's UUID in lower-case text form. It starts with
-// "ec2", which makes an unmodified cloud-init take its EC2 datasource; the
-// SMBIOS serial has the same value.
+// InstanceID is an instance's UUID in lower-case text form. It starts with "ec2", which makes an
+// unmodified cloud-init take its EC2 datasource; the SMBIOS serial has the same value.
 type InstanceID string
 
-// JobID is a job's UUID in lower-case text form. Its first eight digits are
-// what people see and type.
+// JobID is a job's UUID in lower-case text form. Its first eight digits are what people see and
+// type.
 type JobID string
 
-// NICID numbers a NIC within an installation, from 1 up to 2^31-1. It is the
-// packet mark by which the kernel proves who asks, and names the tap.
+// NICID numbers a NIC within an installation, from 1 up to 2^31-1. It is the packet mark that
+// identifies the caller of the metadata service, and part of the tap's name.
 type NICID int64
 
-// NewInstanceID draws a UUID whose first three digits are "ec2". The next nine
-// are the time in units of 16 ms, and the three after the version the time in 4096ths
-// of that, so that what is made together stands together in every index; 62 bits are
-// random (RFC 9562 version 8).
+// NewInstanceID returns a new UUID whose first three digits are "ec2" (RFC 9562 version 8). The
+// next nine digits are the time in units of 16 ms, and the three after the version are the time in
+// 4096ths of that unit: instances that are made together are adjacent in every index. The other 62
+// bits are random.
 func NewInstanceID() InstanceID {
 	u := newUUID()
 	fine := uint64(time.Now().UnixMicro()) * 4096 / 16_000
@@ -36,10 +35,9 @@ func NewInstanceID() InstanceID {
 	return InstanceID(formatUUID(u))
 }
 
-// NewJobID draws a random version 4 UUID, but for the first 28 bits, which count
-// sixteenths of a millisecond: jobs that are made together stand together in the
-// database, which then touches few pages for many. They take every value within
-// hours, so that the first digits still tell jobs apart.
+// NewJobID returns a random version 4 UUID, except that the first 28 bits count sixteenths of a
+// millisecond. Jobs that are made together are adjacent in the database, which then touches few
+// pages for many jobs. The count wraps within hours, so the first digits still distinguish jobs.
 func NewJobID() JobID {
 	u := newUUID()
 	t := uint32(time.Now().UnixMicro()*16/1000)<<4 | uint32(u[3]&0x0f)
@@ -60,7 +58,7 @@ func formatUUID(u [16]byte) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// uuidForm is that of a UUID in lower case, with 0 for each digit.
+// uuidForm is the form of a lower-case UUID, with 0 for each digit.
 const uuidForm = "00000000-0000-0000-0000-000000000000"
 
 func isUUID(s string) bool {
@@ -75,7 +73,7 @@ func isUUID(s string) bool {
 	return true
 }
 
-// ParseInstanceID checks that s is a UUID in lower-case text form.
+// ParseInstanceID returns s as an InstanceID, or ErrInvalid if it is not a lower-case UUID.
 func ParseInstanceID(s string) (InstanceID, error) {
 	if !isUUID(s) {
 		return "", Errorf(ErrInvalid, "%q is not an instance ID: want a lower-case UUID", s)
@@ -83,7 +81,7 @@ func ParseInstanceID(s string) (InstanceID, error) {
 	return InstanceID(s), nil
 }
 
-// EC2 is the instance ID in Amazon's form: "i-" and the UUID's last 17 digits.
+// EC2 returns the instance ID in Amazon's form: "i-" and the UUID's last 17 digits.
 func (id InstanceID) EC2() string {
 	h := strings.ReplaceAll(string(id), "-", "")
 	if len(h) < 17 {
@@ -92,31 +90,32 @@ func (id InstanceID) EC2() string {
 	return "i-" + h[len(h)-17:]
 }
 
-// Short is the first group of the UUID: what tables and messages show.
+// Short returns the first group of the UUID, which tables and messages show.
 func (id JobID) Short() string {
 	s, _, _ := strings.Cut(string(id), "-")
 	return s
 }
 
-// Tap is the host-side interface name of the NIC: "sb" and the number, at
-// most 15 characters, so that filters exist before the interface does.
+// Tap returns the host-side interface name of the NIC: "sb" and the number, at most 15 characters.
+// It is known in advance, so filters can exist before the interface does.
 func (n NICID) Tap() string { return "sb" + strconv.FormatInt(int64(n), 10) }
 
-// Mark is the packet mark of the NIC.
+// Mark returns the packet mark of the NIC.
 func (n NICID) Mark() uint32 { return uint32(n) }
 
 // MAC is an EUI-48 address. Its text form is lower case with colons.
 type MAC [6]byte
 
-// NewMAC draws a random unicast, locally administered address under 52:54:00,
-// the prefix that QEMU guests use.
+// NewMAC returns a random unicast, locally administered address under 52:54:00, the prefix that
+// QEMU guests use.
 func NewMAC() MAC {
 	m := MAC{0x52, 0x54, 0x00}
 	rand.Read(m[3:])
 	return m
 }
 
-// ParseMAC reads an EUI-48 address in any form that net.ParseMAC takes.
+// ParseMAC parses an EUI-48 address in any form that net.ParseMAC takes. Any other text is
+// ErrInvalid.
 func ParseMAC(s string) (MAC, error) {
 	hw, err := net.ParseMAC(s)
 	if err != nil || len(hw) != 6 {
@@ -125,10 +124,10 @@ func ParseMAC(s string) (MAC, error) {
 	return MAC(hw), nil
 }
 
-// String is the lower-case form with colons.
+// String returns the lower-case form with colons.
 func (m MAC) String() string { return m.HardwareAddr().String() }
 
-// HardwareAddr is the address as the net package has it.
+// HardwareAddr returns the address as a net.HardwareAddr.
 func (m MAC) HardwareAddr() net.HardwareAddr { return net.HardwareAddr(m[:]) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -144,8 +143,8 @@ func (m *MAC) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// consists tells whether s is 1 to 63 letters, digits and others of those, and begins
-// and, unless it may end with any, ends with a letter or digit.
+// consists reports whether s is 1 to 63 characters, each a letter, a digit or one of others, and
+// starts (and, unless endsWithAny, ends) with a letter or digit. Upper-case letters need upper.
 func consists(s, others string, upper, endsWithAny bool) bool {
 	if len(s) == 0 || len(s) > 63 {
 		return false
@@ -161,8 +160,8 @@ func consists(s, others string, upper, endsWithAny bool) bool {
 	return true
 }
 
-// CheckInstanceName accepts one lower-case RFC 1123 host name label: an
-// instance's name is its host name, its domain's name and its console's file name.
+// CheckInstanceName returns ErrInvalid unless name is one lower-case RFC 1123 host name label. The
+// name of an instance is also its host name, its domain's name and its console's file name.
 func CheckInstanceName(name string) error {
 	if !consists(name, "-", false, false) {
 		return Errorf(ErrInvalid, "name %q is not a host name: want 1 to 63 of a-z, 0-9 and '-', not starting or ending with '-'", Clip(name))
@@ -170,8 +169,8 @@ func CheckInstanceName(name string) error {
 	return nil
 }
 
-// CheckName accepts the name of a catalogue object (image, profile, hook,
-// network, pool); kind is named in the message.
+// CheckName returns ErrInvalid unless name can be that of a catalogue object (image, profile, hook,
+// network, pool). The message names the kind.
 func CheckName(kind, name string) error {
 	if !consists(name, "._-", true, true) {
 		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit", kind, Clip(name))
@@ -182,7 +181,7 @@ func CheckName(kind, name string) error {
 // Digest is a SHA-256 digest. Its text form is lower-case hexadecimal.
 type Digest [32]byte
 
-// String is the hexadecimal form.
+// String returns the hexadecimal form.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // MarshalText implements encoding.TextMarshaler.

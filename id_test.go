@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// The IDs of jobs are version 4 UUIDs that stand in the order in which they were
-// made, by sixteenths of a millisecond, and differ in their first digits.
+// The IDs of jobs are version 4 UUIDs that stand in the order in which they were made, by
+// sixteenths of a millisecond, and differ in their first digits.
 func TestNewJobID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// identityDocument has the fields of Amazon's document in their order; null where there is no source.
+// identityDocument has the fields of Amazon's document in their order. A field that Seedbed cannot
+// fill is null.
 type identityDocument struct {
 	AccountID               *string  `json:"accountId"`
 	Architecture            string   `json:"architecture"`
@@ -25,9 +26,9 @@ type identityDocument struct {
 	Version                 string   `json:"version"`
 }
 
-// IdentityDocument is the instance identity document of g (EC2 user guide,
-// "Instance identity documents"): indented JSON without a final line break.
-// seedbedd signs exactly these bytes and the guest plane serves them, so both call this.
+// IdentityDocument returns the instance identity document of g (EC2 user guide, "Instance identity
+// documents"): indented JSON without a final line break. seedbedd signs exactly these bytes and the
+// guest plane serves them, so both call this method.
 func (g Guest) IdentityDocument() []byte {
 	orNull := func(s string) *string {
 		if s == "" {
@@ -52,12 +53,12 @@ func (g Guest) IdentityDocument() []byte {
 	}
 	b, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		panic(err) // strings alone always encode
+		panic(err) // strings always encode
 	}
 	return b
 }
 
-// ServedID is the instance-id in the form that the instance's options ask for.
+// ServedID returns the instance-id in the form that MetadataOptions.InstanceID asks for.
 func (g Guest) ServedID() string {
 	if g.Options.InstanceID == InstanceIDUUID {
 		return string(g.ID)

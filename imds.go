@@ -15,7 +15,8 @@ const (
 	DatasourceNone Datasource = "none"
 )
 
-// ParseDatasource reads a datasource; the empty string is DatasourceEC2.
+// ParseDatasource parses a datasource; the empty string is DatasourceEC2. An unknown name is
+// ErrInvalid.
 func ParseDatasource(s string) (Datasource, error) {
 	switch d := Datasource(s); d {
 	case "":
@@ -29,9 +30,8 @@ func ParseDatasource(s string) (Datasource, error) {
 // MaxHopLimit is the highest hop limit of a token answer.
 const MaxHopLimit = 64
 
-// MetadataOptions are how an instance may use the metadata service, with the
-// names and values of EC2's ModifyInstanceMetadataOptions. In the zero value
-// every field stands for its default.
+// MetadataOptions say how an instance may use the metadata service, with the names and values of
+// EC2's ModifyInstanceMetadataOptions. The zero value of a field means its default.
 type MetadataOptions struct {
 	// Endpoint is "enabled" (the default) or "disabled": every request gets 403.
 	Endpoint string `json:"http_endpoint,omitempty"`
@@ -39,10 +39,11 @@ type MetadataOptions struct {
 	Tokens string `json:"http_tokens,omitempty"`
 	// HopLimit is the time to live of the token answer, 1 (the default) to MaxHopLimit.
 	HopLimit int `json:"http_put_response_hop_limit,omitempty"`
-	// Tags is "enabled" (the default; Amazon's is the other) or "disabled": no tags/instance.
+	// Tags is "enabled" (the default; Amazon's default is "disabled") or "disabled": no
+	// tags/instance.
 	Tags string `json:"instance_metadata_tags,omitempty"`
-	// InstanceID is the form of instance-id: "ec2" (the default, i- and 17 digits)
-	// or "uuid", as PVC serves it.
+	// InstanceID is the form of instance-id: "ec2" (the default, i- and 17 digits) or "uuid", as
+	// PVC serves it.
 	InstanceID string `json:"instance_id,omitempty"`
 }
 
@@ -56,7 +57,8 @@ const (
 	InstanceIDUUID   = "uuid"
 )
 
-// WithDefaults has every field set: to its own value, to that of base, or to the default.
+// WithDefaults returns o with every field set: to its own value, else to that of base, else to the
+// default.
 func (o MetadataOptions) WithDefaults(base MetadataOptions) MetadataOptions {
 	or := func(v *string, values ...string) {
 		for _, w := range values {
@@ -75,7 +77,7 @@ func (o MetadataOptions) WithDefaults(base MetadataOptions) MetadataOptions {
 	return o
 }
 
-// Check refuses, with ErrInvalid, a value that is neither known nor left out.
+// Check returns ErrInvalid if a field is set to an unknown value.
 func (o MetadataOptions) Check() error {
 	for _, f := range []struct{ name, value, a, b string }{
 		{"http_endpoint", o.Endpoint, MetadataEnabled, MetadataDisabled},

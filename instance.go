@@ -5,40 +5,41 @@ import (
 	"time"
 )
 
-// InstanceState is where an instance is in its life.
+// InstanceState is where an instance is in its lifecycle.
 type InstanceState string
 
-// The states of an instance. Only a job or the cleanup changes them.
+// The states of an instance. Only a job or the cleanup changes a state.
 const (
 	// InstanceProvisioning: its create job has not ended.
 	InstanceProvisioning InstanceState = "provisioning"
-	// InstanceRunning: its domain was started, and is not known to have stopped.
+	// InstanceRunning: its domain was started and is not known to have stopped.
 	InstanceRunning InstanceState = "running"
 	// InstanceStopped: its domain is defined and off.
 	InstanceStopped InstanceState = "stopped"
 	// InstanceRemoving: its remove job has not ended.
 	InstanceRemoving InstanceState = "removing"
-	// InstanceGone: its domain vanished from libvirt and the cleanup took its
-	// addresses back; its volumes are untouched until it is removed.
+	// InstanceGone: its domain vanished from libvirt and the cleanup released its addresses. Its
+	// volumes stay until it is removed.
 	InstanceGone InstanceState = "gone"
 	// InstanceFailed: its create or remove job failed and could not undo everything.
 	InstanceFailed InstanceState = "failed"
 )
 
-// Ready is what ends an instance's create job.
+// Ready says what ends the create job of an instance.
 type Ready string
 
 // The policies of a profile.
 const (
 	// ReadyReport: cloud-init has phoned home at the end of its first boot.
 	ReadyReport Ready = "report"
-	// ReadyMetadata: the guest has fetched its user-data (or learned that it has none). The default.
+	// ReadyMetadata: the guest has fetched its user-data (or learned that it has none). The
+	// default.
 	ReadyMetadata Ready = "metadata"
 	// ReadyStarted: the domain was started.
 	ReadyStarted Ready = "started"
 )
 
-// ParseReady reads a policy; the empty string is ReadyMetadata.
+// ParseReady parses a policy; the empty string is ReadyMetadata. An unknown name is ErrInvalid.
 func ParseReady(s string) (Ready, error) {
 	switch r := Ready(s); r {
 	case "":
@@ -60,18 +61,20 @@ type Instance struct {
 	VCPUs   int           `json:"vcpus"`
 	Memory  Bytes         `json:"memory"`
 	Ready   Ready         `json:"ready"`
-	// Held is true while the operator wants it defined but not started; the cleanup leaves it alone.
+	// Held is true while the operator wants it defined but not started. The cleanup skips it.
 	Held bool `json:"held"`
-	// Protected is true while removing and rebuilding it takes its name once more; the cleanup leaves it alone.
+	// Protected is true while removing or rebuilding it requires its name as confirmation. The
+	// cleanup skips it.
 	Protected bool `json:"protected"`
-	// Follow says whether its user-data follows the profile's, and Source what it was made from.
+	// Follow says whether its user-data follows that of the profile. Source identifies what the
+	// user-data was made from.
 	Follow Follow `json:"userdata"`
 	Source string `json:"-"`
-	// Params are what its templates read: strings, int64 and bools. They may be secret.
+	// Params are the values that its templates read: string, int64 and bool. They may be secret.
 	Params map[string]any `json:"-"`
-	// System is what it has of a system template.
+	// System is what it has from a system template.
 	System System `json:"system"`
-	// Token is the name of the token by which it was made; empty for any other way.
+	// Token is the name of the token that created it; empty if none did.
 	Token string `json:"token,omitempty"`
 	// UserData is what the guest is served, byte for byte; nil means none (404).
 	UserData []byte `json:"-"`
@@ -93,7 +96,7 @@ type Instance struct {
 	Revision int64     `json:"revision"`
 	Created  time.Time `json:"created"`
 	Changed  time.Time `json:"changed"`
-	// Fetched is when the guest first asked for its user-data; zero before.
+	// Fetched is when the guest first requested its user-data; zero before.
 	Fetched time.Time `json:"fetched,omitzero"`
 	// Reported is when the guest phoned home; zero before.
 	Reported time.Time `json:"reported,omitzero"`
@@ -112,8 +115,8 @@ type NIC struct {
 
 // Volume is one disk of an instance.
 type Volume struct {
-	// Name is unique in its pool: the instance's UUID and the disk's index, and
-	// for a disk of a rebuild the start of that job's ID.
+	// Name is unique in its pool: the UUID of the instance and the index of the disk, and for a
+	// disk of a rebuild the start of that job's ID.
 	Name  string `json:"name"`
 	Pool  string `json:"pool"`
 	Index int    `json:"index"`
@@ -122,7 +125,7 @@ type Volume struct {
 	Image string `json:"image,omitempty"`
 }
 
-// ImageState is where an image is in its life.
+// ImageState is where an image is in its lifecycle.
 type ImageState string
 
 // The states of an image.
@@ -140,78 +143,81 @@ type Image struct {
 	State ImageState `json:"state"`
 	// Size is the virtual size of the disk.
 	Size Bytes `json:"size"`
-	// Source is the path that it was imported from, and Format what qemu-img found there.
+	// Source is the path that it was imported from, and Format the format that qemu-img detected
+	// there.
 	Source string `json:"source"`
 	Format string `json:"format"`
-	// SHA256 is the hexadecimal digest of the imported file, empty where it was not
-	// found: of a file that is read where it is, and that nobody said the digest of.
+	// SHA256 is the hexadecimal digest of the imported file. It is empty if it was not computed:
+	// for a file that was read in place and whose digest the request did not give.
 	SHA256 string `json:"sha256"`
-	// Firmware is what a machine with this root disk is to be started by; empty where nobody said.
+	// Firmware is what starts an instance with this root disk; empty if not known.
 	Firmware Firmware `json:"firmware,omitempty"`
-	// Node is whose worker made it: the only one that has it, unless the pool is shared.
+	// Node is the node whose worker made it. Unless the pool is shared, only that node has it.
 	Node    string    `json:"node,omitempty"`
 	Created time.Time `json:"created"`
 }
 
 // Profile is what instances are made from.
 type Profile struct {
-	// ID numbers the profiles, from 1; it is never given again.
+	// ID numbers the profiles, from 1. It is never reused.
 	ID     int64  `json:"-"`
 	Name   string `json:"name"`
 	Image  string `json:"image"`
 	VCPUs  int    `json:"vcpus"`
 	Memory Bytes  `json:"memory"`
-	// DiskSize is the size of the root disk; zero means the image's own.
+	// DiskSize is the size of the root disk; zero means the size of the image.
 	DiskSize Bytes    `json:"disk_size"`
 	Network  string   `json:"network"`
 	SSHKeys  []string `json:"ssh_keys"`
-	// UserData is served byte for byte, or, with Ready report, as the first part of a multipart document.
+	// UserData is served byte for byte or, with Ready report, as the first part of a multipart
+	// document.
 	UserData []byte `json:"user_data"`
-	// VendorData is served beside that of the installation. With VendorDataInUserData,
-	// both become further parts of the user-data: EC2's datasource reads no vendor-data.
+	// VendorData is served together with that of the installation. With VendorDataInUserData, both
+	// become further parts of the user-data, since the EC2 datasource does not read vendor-data.
 	VendorData           []byte            `json:"vendor_data"`
 	VendorDataInUserData bool              `json:"vendor_data_in_user_data"`
 	Datasource           Datasource        `json:"datasource,omitempty"`
 	Metadata             MetadataOptions   `json:"metadata"`
 	Tags                 map[string]string `json:"tags"`
 	Ready                Ready             `json:"ready,omitempty"`
-	// Params are what a request may say besides. Nil lets it say whatever a template reads;
-	// an empty list, nothing.
+	// Params are the parameters that a request may set. Nil allows whatever a template reads; an
+	// empty list allows none.
 	Params []Param `json:"params,omitzero"`
-	// Expressions are text with expressions in place of fields, by the fields' names:
-	// image, vcpus, memory, disk, network and the names that follow.
+	// Expressions are texts with expressions that replace fields, by the names of the fields:
+	// image, vcpus, memory, disk, network and the names of the fields below.
 	Expressions map[string]string `json:"expressions,omitempty"`
-	// System, NetworkTemplate and Storage are templates. What the profile says
-	// itself counts before them: Image and DiskSize make its first disk, Network its
-	// first NIC, and what is zero or empty is the template's.
+	// System, NetworkTemplate and Storage are templates. The fields of the profile take precedence:
+	// Image and DiskSize make the first disk, Network the first NIC, and a zero or empty field
+	// means the value of the template.
 	System          string `json:"system_template,omitempty"`
 	NetworkTemplate string `json:"network_template,omitempty"`
 	Storage         string `json:"storage_template,omitempty"`
-	// Document is a userdata document that is served in place of UserData.
+	// Document is a user-data document that is served instead of UserData.
 	Document string `json:"userdata_document,omitempty"`
 	// OVA is an OVA image whose disks come before those of Storage.
 	OVA string `json:"ova,omitempty"`
-	// Script makes the disks where a blank disk is to be formatted or mounted; it is
-	// skipped where none is, unless it always runs.
+	// Script makes the disks if a blank disk has to be formatted or mounted. Otherwise it is
+	// skipped, unless its options say that it always runs.
 	Script string `json:"script,omitempty"`
-	// Arguments are the script's, each as key=value. With Params, they may hold expressions.
+	// Arguments are the arguments of the script, each as key=value. With Params, they may hold
+	// expressions.
 	Arguments []string `json:"arguments,omitempty"`
-	// Follow, Protected and Hold are for the instances that are made from it;
-	// Hold has them defined and not started.
+	// Follow, Protected and Hold are for the instances made from the profile. Hold defines them
+	// without starting them.
 	Follow    Follow `json:"userdata,omitempty"`
 	Protected bool   `json:"protected"`
 	Hold      bool   `json:"hold"`
-	// OnFailure is what becomes of a create job that fails, unless its request says otherwise.
+	// OnFailure says what happens to a create job that fails, unless its request says otherwise.
 	OnFailure OnFailure `json:"on_failure,omitzero"`
-	// Revision, Created and Changed are set by the server: a request does not have them.
+	// Revision, Created and Changed are set by the server; a request does not have them.
 	Revision int64     `json:"revision,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
 	Changed  time.Time `json:"changed,omitzero"`
 }
 
-// NewScripted is a profile with a script that has what a guest and a client of PVC's
-// expect: the guest finds its UUID, and an empty document where there is none, its
-// user-data follows the profile, and a create job ends once the domain is started.
+// NewScripted returns a profile with a script and the defaults that guests and clients of PVC
+// expect: instance-id is the UUID, missing user-data is an empty document, the user-data follows
+// the profile, and a create job ends once the domain is started.
 func NewScripted(name, script string) Profile {
 	return Profile{
 		Name: name, Script: script, SSHKeys: []string{}, UserData: []byte{}, Tags: map[string]string{}, Ready: ReadyStarted, Follow: FollowLive,
@@ -224,20 +230,20 @@ type Network struct {
 	Name string `json:"name"`
 	// Bridge is the interface name, at most 15 characters.
 	Bridge string `json:"bridge"`
-	// MAC is the bridge's own address, drawn once and kept.
+	// MAC is the bridge's own address. It is chosen once and kept.
 	MAC MAC `json:"mac"`
-	// Prefix is the guests' subnet; Gateway is the bridge's address in it.
+	// Prefix is the subnet of the guests, and Gateway the bridge's address in it.
 	Prefix  netip.Prefix `json:"prefix"`
 	Gateway netip.Addr   `json:"gateway"`
 	// DNS are the resolvers that DHCP hands out.
 	DNS  []netip.Addr `json:"dns"`
 	NAT  bool         `json:"nat"`
 	DHCP bool         `json:"dhcp"`
-	// Identity is how callers are told apart: "tap" (the default; only a NIC of
-	// ours on this host, by its mark) or "mac" (also what no rule of ours saw, by
-	// its MAC in the neighbour table: for guests whose tap is not ours).
+	// Identity says how callers are identified: "tap" (the default; only NICs of Seedbed on this
+	// node, by their packet mark) or "mac" (also unmarked callers, by their MAC in the neighbour
+	// table, for guests whose tap is not Seedbed's).
 	Identity string `json:"identity,omitempty"`
-	// Allow are the protections that this network goes without.
+	// Allow says which protections are off for this network.
 	Allow Allowance `json:"allow,omitzero"`
 }
 
@@ -247,9 +253,10 @@ const (
 	IdentityMAC = "mac"
 )
 
-// Allowance names what guests are kept from unless their network allows it.
+// Allowance lists what guests may do only if their network allows it.
 type Allowance struct {
-	// Addresses: sending from IP addresses, and answering ARP and ND for addresses, that are not the guest's (routers).
+	// Addresses: sending from IP addresses, and answering ARP and ND for addresses, that are not
+	// the guest's (routers).
 	Addresses bool `json:"addresses,omitempty"`
 	// DHCPServer: answering DHCP and DHCPv6.
 	DHCPServer bool `json:"dhcp_server,omitempty"`

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// FailurePolicy is what becomes of a job one of whose stages has failed.
+// FailurePolicy says what happens to a job after one of its stages failed.
 type FailurePolicy string
 
 // The policies.
 const (
-	FailRollback FailurePolicy = "rollback" // undo all that it did; the default
-	FailKeep     FailurePolicy = "keep"     // leave everything as it is, to be looked at, retried or removed
-	FailRetry    FailurePolicy = "retry"    // start the stage again after a while, and at last undo
+	FailRollback FailurePolicy = "rollback" // undo everything that it did; the default
+	FailKeep     FailurePolicy = "keep"     // leave everything in place, to be examined, retried or removed
+	FailRetry    FailurePolicy = "retry"    // start the stage again after a wait; undo after the last attempt
 )
 
 // The bounds and defaults of FailRetry.
@@ -26,20 +26,19 @@ const (
 	maxRetryBackoff  = time.Hour
 )
 
-// OnFailure is a FailurePolicy with what it needs. The zero value is FailRollback.
-// As text it is "rollback", "keep", or "retry" with the attempts and the wait
-// before the second, such as "retry:5:30s"; the wait doubles from attempt to
-// attempt, up to an hour.
+// OnFailure is a FailurePolicy with its settings. The zero value is FailRollback. As text it is
+// "rollback", "keep", or "retry" with the attempts and the wait before the second, such as
+// "retry:5:30s"; the wait doubles from attempt to attempt, up to an hour.
 type OnFailure struct {
 	Policy FailurePolicy
-	// Attempts is how often a stage is started in all, and Backoff the wait before
-	// the second time; of FailRetry alone.
+	// Attempts is how often a stage is started in total, and Backoff the wait before the second
+	// attempt. Only FailRetry has them.
 	Attempts int
 	Backoff  time.Duration
 }
 
-// ParseOnFailure reads the text of an OnFailure; the empty text is the zero value.
-// What is not one gives ErrInvalid.
+// ParseOnFailure parses the text of an OnFailure; the empty text is the zero value. Any other text
+// is ErrInvalid.
 func ParseOnFailure(s string) (OnFailure, error) {
 	if s == "" {
 		return OnFailure{}, nil
@@ -70,7 +69,7 @@ func ParseOnFailure(s string) (OnFailure, error) {
 	return o, nil
 }
 
-// String is what ParseOnFailure reads; empty for the zero value.
+// String returns the text that ParseOnFailure parses; empty for the zero value.
 func (o OnFailure) String() string {
 	if o.Policy != FailRetry {
 		return string(o.Policy)
@@ -87,7 +86,7 @@ func (o *OnFailure) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Wait is how long a stage waits that has been started so many times.
+// Wait returns how long to wait before a stage that was started attempts times is started again.
 func (o OnFailure) Wait(attempts int) time.Duration {
 	wait := o.Backoff
 	for ; attempts > 1 && wait < maxRetryBackoff; attempts-- {
@@ -96,10 +95,10 @@ func (o OnFailure) Wait(attempts int) time.Duration {
 	return min(wait, maxRetryBackoff)
 }
 
-// Priority says which of two jobs that wait is taken first: the higher one.
+// Priority orders waiting jobs: the higher one is claimed first.
 type Priority int
 
-// The named priorities, and the bounds.
+// The named priorities and the bounds.
 const (
 	PriorityLow    Priority = -10
 	PriorityNormal Priority = 0
@@ -108,8 +107,8 @@ const (
 	maxPriority = 100
 )
 
-// ParsePriority reads "low", "normal", "high" or a whole number from -100 to 100;
-// the empty text is PriorityNormal. What is not one gives ErrInvalid.
+// ParsePriority parses "low", "normal", "high" or a whole number from -100 to 100; the empty text
+// is PriorityNormal. Any other text is ErrInvalid.
 func ParsePriority(s string) (Priority, error) {
 	switch s {
 	case "low":
@@ -126,7 +125,7 @@ func ParsePriority(s string) (Priority, error) {
 	return Priority(n), nil
 }
 
-// String is what ParsePriority reads.
+// String returns the text that ParsePriority parses.
 func (p Priority) String() string {
 	switch p {
 	case PriorityLow:
@@ -148,28 +147,28 @@ func (p *Priority) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// JobOptions are how a job is to be run, besides what it is to do.
+// JobOptions say how to run a job.
 type JobOptions struct {
 	OnFailure OnFailure `json:"on_failure,omitzero"`
 	Priority  Priority  `json:"priority,omitzero"`
-	// After is a job that must have succeeded before this one starts; with any
-	// other end of it this one ends too, without having begun.
+	// After is a job that must succeed before this one starts. If it ends any other way, this job
+	// ends without starting.
 	After JobID `json:"after,omitempty"`
 }
 
-// Claiming is who asks for a job, and for which.
+// Claiming says who claims a job, and which jobs it accepts.
 type Claiming struct {
-	// Owner names the asker, and Lease is how long it has the job unless renewed.
+	// Owner names the engine. Lease is how long it owns the job without renewal.
 	Owner string
 	Lease time.Duration
 	// Kinds are the kinds that it can run; empty means any.
 	Kinds []JobKind
-	// PerNode and PerPool are how many jobs may run at a time on one node and on one
-	// pool, of all askers; 0 is without limit.
+	// PerNode and PerPool are how many jobs of all engines may run at the same time on one node and
+	// on one pool; 0 means no limit.
 	PerNode, PerPool int
 }
 
-// Check refuses, with ErrInvalid, options that mean nothing for a job of that kind.
+// Check returns ErrInvalid for options that do not apply to a job of that kind.
 func (o JobOptions) Check(kind JobKind) error {
 	switch {
 	case kind.Forward() && o.After != "":
@@ -188,18 +187,18 @@ func (o JobOptions) Check(kind JobKind) error {
 
 type jobOptionsKey struct{}
 
-// WithJobOptions is ctx for a request whose job is to be run with those options.
+// WithJobOptions returns ctx for a request whose job runs with o.
 func WithJobOptions(ctx context.Context, o JobOptions) context.Context {
 	return context.WithValue(ctx, jobOptionsKey{}, o)
 }
 
-// JobOptionsOf is what WithJobOptions put into ctx; the zero value when nothing did.
+// JobOptionsOf returns what WithJobOptions put into ctx, or the zero value.
 func JobOptionsOf(ctx context.Context) JobOptions {
 	o, _ := ctx.Value(jobOptionsKey{}).(JobOptions)
 	return o
 }
 
-// Over is o where it says something, and else below.
+// Over returns o with its unset fields taken from below.
 func (o JobOptions) Over(below JobOptions) JobOptions {
 	if o.OnFailure != (OnFailure{}) {
 		below.OnFailure = o.OnFailure

@@ -3,14 +3,14 @@ package seedbed
 // Acceptance is everything that one accepted request writes, in one transaction.
 type Acceptance struct {
 	Job Job
-	// Delivery is the webhook that asked; nil when the API did.
+	// Delivery is the webhook that made the request; nil for a request through the API.
 	Delivery *Delivery
-	// Instance is the new instance of a create job, with its NICs and volumes;
-	// a NIC without an address gets the lowest free one of its network.
+	// Instance is the new instance of a create job, with its NICs and volumes; a NIC without an
+	// address gets the lowest free one of its network.
 	Instance *Instance
-	// Compose makes the documents of the new instance once its addresses are
-	// known, in place of those that it has; nil leaves them. It runs in the
-	// transaction, perhaps more than once, and must not wait.
+	// Compose makes the documents of the new instance once its addresses are known. They replace
+	// those that it has; nil leaves them. Compose runs in the transaction, perhaps more than once,
+	// and must not wait.
 	Compose func(Instance) (Documents, error)
 	// Rebuild is what a rebuild job makes of its instance.
 	Rebuild *Instance
@@ -18,14 +18,15 @@ type Acceptance struct {
 	Image *Image
 	// OVA is the new OVA image of a job that makes one.
 	OVA *NewOVA
-	// Confirm is the instance's name once more, which removing or rebuilding a protected one takes.
+	// Confirm is the name of the instance again, which removing or rebuilding a protected one
+	// requires.
 	Confirm string
-	// Script is what a create job carries its script out by; nil without one.
+	// Script is what a create job runs its script with; nil without one.
 	Script *ScriptRun
 }
 
-// Step is one stage boundary of a job: the commit of one stage and the intent
-// of the next, in one transaction.
+// Step is one stage boundary of a job: the commit of one stage and the intent of the next, in one
+// transaction.
 type Step struct {
 	// Done is the stage whose effect was verified; empty at the start of the job.
 	Done string
@@ -37,16 +38,16 @@ type Step struct {
 	InstanceState InstanceState
 	// Image makes the job's image active with what the import found; nil leaves it.
 	Image *ImageInfo
-	// Images are those of an OVA, likewise.
+	// Images is the same for the images of an OVA.
 	Images []ImageInfo
-	// Final is set when there is no way back from Next: a job that was asked to be
-	// cancelled does not get there.
+	// Final is set if Next cannot be undone. A job whose cancellation was requested does not reach
+	// it.
 	Final bool
-	// Flattened notes that the instance's volumes are clones of no image any more.
+	// Flattened records that the volumes of the instance are no longer clones of an image.
 	Flattened bool
-	// Resized is what Done has changed of the instance's size; nil leaves it.
+	// Resized is what the stage Done changed of the instance's size; nil leaves it.
 	Resized *ResizeSpec
-	// Events are what there is to say of Done, as LogEvent takes them one by one.
+	// Events are the events of the stage Done, each as LogEvent takes it.
 	Events []Event
 }
 
@@ -54,13 +55,13 @@ type Step struct {
 type Outcome struct {
 	// State is terminal.
 	State JobState
-	// Error is why, for a state other than succeeded.
+	// Error is the reason for a state other than succeeded.
 	Error string
-	// InstanceState is the instance's state from now on; empty leaves it.
+	// InstanceState is the instance's new state; empty leaves it.
 	InstanceState InstanceState
-	// ImageState is the image's state from now on, for a job that removes one; empty leaves it.
+	// ImageState is the image's new state, for a job that removes one; empty leaves it.
 	ImageState ImageState
-	// Keep leaves what the job needs to be taken up again at the stage that failed.
+	// Keep keeps what the job needs to resume at the stage that failed.
 	Keep bool
 	// Drop deletes the job's instance or image row and releases its claims.
 	Drop bool

@@ -1,8 +1,8 @@
 package seedbed_test
 
 // layout is which packages of this module a package may import, besides the root package, which all
-// may. What is not here is not allowed: a new package needs a row. "x/*" is every package below x; a
-// package's own row counts before such a row. Tests of a package may import more.
+// may. What is not here is not allowed: a new package needs a row. "x/*" is every package below x;
+// a package's own row counts before such a row. Tests of a package may import more.
 var layout = map[string]string{
 	".": "",
 

@@ -106,7 +106,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestPrograms holds that only seedbed-worker links C, and that no program links what only tests need.
+// TestPrograms holds that only seedbed-worker links C, and that no program links what only tests
+// need.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"seedbedd", "seedbed-metadata", "seedbed", "seedbed-worker"} {

@@ -1,9 +1,10 @@
 package seedbed
 
-// The bounds of what an instance may have. They keep out mistakes and abuse;
-// what the host can really give is found by the job.
+// The bounds of what an instance may have. They prevent mistakes and abuse; the job finds out what
+// the host can really give.
 const (
-	// MaxVCPUs is the largest number of virtual CPUs: what the pc machine type of every supported QEMU takes.
+	// MaxVCPUs is the largest number of virtual CPUs: what the pc machine type of every supported
+	// QEMU takes.
 	MaxVCPUs = 255
 	// MaxDisk is the largest virtual size of a disk, whether asked for or imported.
 	MaxDisk = 64 * TiB
@@ -13,7 +14,7 @@ const (
 	sector    = Bytes(512)
 )
 
-// CheckVCPUs refuses, with ErrInvalid, a number of virtual CPUs that is not 1 to MaxVCPUs.
+// CheckVCPUs returns ErrInvalid unless n is 1 to MaxVCPUs.
 func CheckVCPUs(n int) error {
 	if n < 1 || n > MaxVCPUs {
 		return Errorf(ErrInvalid, "vcpus is out of range: want 1 to %d", MaxVCPUs)
@@ -21,8 +22,7 @@ func CheckVCPUs(n int) error {
 	return nil
 }
 
-// CheckMemory refuses, with ErrInvalid, a memory size that is not a whole number
-// of MiB from 64 MiB to 64 TiB.
+// CheckMemory returns ErrInvalid unless size is a whole number of MiB from 64 MiB to 64 TiB.
 func CheckMemory(size Bytes) error {
 	if size < minMemory || size > maxMemory {
 		return Errorf(ErrInvalid, "memory is %s: want %s to %s", size, minMemory, maxMemory)
@@ -33,9 +33,8 @@ func CheckMemory(size Bytes) error {
 	return nil
 }
 
-// CheckDisk refuses, with ErrInvalid, a disk size that is not a whole number of
-// sectors up to MaxDisk. Zero, the image's own size, passes. The message calls
-// the size by param, the name that the user knows it by.
+// CheckDisk returns ErrInvalid unless size is a whole number of sectors up to MaxDisk. Zero, which
+// means the size of the image, is valid. The message calls the size param, its name for the user.
 func CheckDisk(param string, size Bytes) error {
 	if size < 0 || size > MaxDisk {
 		return Errorf(ErrInvalid, "%s is %s: want at most %s", param, size, MaxDisk)

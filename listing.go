@@ -7,75 +7,73 @@ import (
 	"time"
 )
 
-// InstanceQuery says which instances are wanted. The zero value of a member
-// asks for nothing.
+// InstanceQuery selects instances. The zero value of a field does not restrict the selection.
 type InstanceQuery struct {
 	State   InstanceState
 	Profile string
 	Node    string
-	// Prefix is what the name starts with.
+	// Prefix is what the names start with.
 	Prefix string
-	// After is the last name that the caller has: those after it follow.
+	// After is the last name of the page before; empty for the first page.
 	After string
-	// Limit is the most that are given; 0 is without bound.
+	// Limit is the maximum number of results; 0 means no limit.
 	Limit int
 }
 
-// ProfileQuery says which profiles are wanted, by name. The zero value of a
-// member asks for nothing.
+// ProfileQuery selects profiles by name. The zero value of a field does not restrict the selection.
 type ProfileQuery struct {
-	// Prefix is what the name starts with.
+	// Prefix is what the names start with.
 	Prefix string
-	// After is the last name that the caller has: those after it follow.
+	// After is the last name of the page before; empty for the first page.
 	After string
-	// Limit is the most that are given; 0 is without bound.
+	// Limit is the maximum number of results; 0 means no limit.
 	Limit int
 }
 
-// JobQuery says which jobs are wanted, the newest first. The zero value of a
-// member asks for nothing.
+// JobQuery selects jobs, the newest first. The zero value of a field does not restrict the
+// selection.
 type JobQuery struct {
 	Kind  JobKind
 	State JobState
-	// After is the last job that the caller has: those before it in time follow.
+	// After is the last job of the page before; zero for the first page.
 	After JobCursor
-	// Limit is the most that are given; 0 is without bound.
+	// Limit is the maximum number of results; 0 means no limit.
 	Limit int
 }
 
-// JobCursor is a job's place among all. It stays one after the job is forgotten.
+// JobCursor is the place of a job in the list of all jobs. It stays valid after the job is deleted.
 type JobCursor struct {
 	Created time.Time
 	ID      JobID
 }
 
-// Cursor is the job's place.
+// Cursor returns the place of the job.
 func (j Job) Cursor() JobCursor { return JobCursor{j.Created, j.ID} }
 
-// InstanceStates are all of them.
+// InstanceStates returns all states of instances.
 func InstanceStates() []InstanceState {
 	return []InstanceState{InstanceProvisioning, InstanceRunning, InstanceStopped, InstanceRemoving, InstanceGone, InstanceFailed}
 }
 
-// JobStates are all of them.
+// JobStates returns all states of jobs.
 func JobStates() []JobState {
 	return []JobState{JobQueued, JobRunning, JobUndoing, JobSucceeded, JobRolledBack, JobIncomplete, JobFailed}
 }
 
-// JobKinds are all of them.
+// JobKinds returns all kinds of job.
 func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobResize, JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget}
 }
 
-// cursorForm is a time in microseconds, and a job's ID.
+// cursorForm matches a time in microseconds and the ID of a job.
 var cursorForm = regexp.MustCompile(`^([0-9]{1,18})\.([0-9a-f-]{36})$`)
 
-// String is the place as a link to the next page has it.
+// String returns the cursor as links to the next page contain it.
 func (c JobCursor) String() string {
 	return strconv.FormatInt(c.Created.UnixMicro(), 10) + "." + string(c.ID)
 }
 
-// ParseJobCursor reads what String gives; another text is ErrInvalid.
+// ParseJobCursor parses what String returns. Any other text is ErrInvalid.
 func ParseJobCursor(s string) (JobCursor, error) {
 	m := cursorForm.FindStringSubmatch(s)
 	if m == nil {
@@ -85,7 +83,7 @@ func ParseJobCursor(s string) (JobCursor, error) {
 	return JobCursor{time.UnixMicro(micros).UTC(), JobID(strings.Clone(m[2]))}, err
 }
 
-// Matches tells whether a name is wanted.
+// Matches reports whether m selects name.
 func (m NameMatch) Matches(name string) bool {
 	switch {
 	case m.Start && m.End:

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// MACTemplate makes the MAC addresses of a machine's NICs, in the language of
-// Python's str.format with three fields: {prefix} is 52:54:01, {vmid} the
-// machine's number and {netid} the NIC's, each as one hexadecimal digit, modulo
+// MACTemplate makes the MAC addresses of an instance's NICs. It is a format string of Python's
+// str.format with three fields: {prefix} is 52:54:01, {vmid} the instance's number and {netid} the
+// NIC's, each as one hexadecimal digit, modulo
 // 16. {{ and }} are braces. A field may be padded: {vmid:0>2}.
 type MACTemplate string
 
@@ -17,8 +17,7 @@ const macPrefix = "52:54:01"
 // maxMACTemplate bounds a template and what it makes, in bytes.
 const maxMACTemplate = 128
 
-// Check refuses, with ErrInvalid, a template that does not make a unicast MAC
-// address for every machine and NIC.
+// Check returns ErrInvalid unless t makes a unicast MAC address for every instance and NIC.
 func (t MACTemplate) Check() error {
 	if len(t) > maxMACTemplate {
 		return Errorf(ErrInvalid, "MAC template has %d bytes: want at most %d", len(t), maxMACTemplate)
@@ -33,14 +32,15 @@ func (t MACTemplate) Check() error {
 	return nil
 }
 
-// PerNIC tells whether the NICs of one machine get different addresses.
+// PerNIC reports whether the NICs of one instance get different addresses.
 func (t MACTemplate) PerNIC() bool {
 	a, errA := t.MAC(0, 0)
 	b, errB := t.MAC(0, 1)
 	return errA == nil && errB == nil && a != b
 }
 
-// MAC is the address of that NIC of the machine with that number, both from 0.
+// MAC returns the address of NIC number nic of instance number vm, both from 0. It is ErrInvalid if
+// the template does not make a unicast address.
 func (t MACTemplate) MAC(vm, nic int) (MAC, error) {
 	text, err := t.expand(map[string]string{
 		"prefix": macPrefix, "vmid": strconv.FormatInt(int64(vm&15), 16), "netid": strconv.FormatInt(int64(nic&15), 16),
@@ -58,7 +58,7 @@ func (t MACTemplate) MAC(vm, nic int) (MAC, error) {
 	return m, nil
 }
 
-// expand puts the values in place of the fields.
+// expand returns t with its fields replaced by the values.
 func (t MACTemplate) expand(values map[string]string) (string, error) {
 	var out strings.Builder
 	for rest := string(t); rest != ""; {
@@ -94,7 +94,7 @@ func (t MACTemplate) expand(values map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// pad is Python's format of a string: [[fill]align][0][width].
+// pad formats a string as Python does: [[fill]align][0][width]. It reports whether format is valid.
 func pad(value, format string) (string, bool) {
 	fill, align := " ", byte('<')
 	isAlign := func(i int) bool { return len(format) > i && strings.IndexByte("<>^", format[i]) >= 0 }

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Node is one hypervisor of the installation: a host with a seedbed-worker and
-// a seedbed-metadata.
+// Node is one node of the installation: a host that runs seedbed-worker and seedbed-metadata.
 type Node struct {
 	Name string `json:"name"`
-	// Worker is where its seedbed-worker serves control hosts, such as
-	// https://hv2.example:7375; empty for the worker on the socket of the control host of that name.
+	// Worker is the URL where its seedbed-worker serves control hosts, such as
+	// https://hv2.example:7375. Empty means the worker at the local socket of the control host of
+	// that name.
 	Worker string `json:"worker"`
-	// Cordoned nodes keep what they have and are given no new instances.
+	// Cordoned nodes keep their instances but do not get new ones.
 	Cordoned bool      `json:"cordoned"`
 	Created  time.Time `json:"created,omitzero"`
-	// Report is what its worker said last, and Seen when, by the clock of the process that
-	// has the Node; zero for one that never answered.
+	// Report is the last report of its worker. Seen is when it came, by the clock of the process
+	// that holds the Node. Both are zero if the worker never answered.
 	Report NodeReport `json:"report,omitzero"`
 	Seen   time.Time  `json:"seen,omitzero"`
-	// Problem is why it did not answer when it was asked last; empty when it did.
+	// Problem is why it did not answer the last request; empty if it did.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Check refuses, with ErrInvalid, a name or an address of the worker that is of no use.
+// Check returns ErrInvalid unless the name and the URL of the worker are valid.
 func (n Node) Check() error {
 	if err := CheckName("node", n.Name); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (n Node) Check() error {
 	return CheckWorkerURL(n.Worker)
 }
 
-// CheckWorkerURL refuses, with ErrInvalid, what is no address of a seedbed-worker:
-// https, a host and a port alone. Empty is the socket of the control host.
+// CheckWorkerURL returns ErrInvalid unless s is the URL of a seedbed-worker: only https, a host and
+// a port. The empty string is valid and means the socket of the control host.
 func CheckWorkerURL(s string) error {
 	if s == "" {
 		return nil
@@ -45,7 +45,7 @@ func CheckWorkerURL(s string) error {
 	return nil
 }
 
-// Pool is the pool of that name as the node reported it; false for one that it does not have.
+// Pool returns the pool of that name as the node reported it, and whether the node has it.
 func (n Node) Pool(name string) (PoolInfo, bool) {
 	for _, p := range n.Report.Pools {
 		if p.Name == name {
@@ -55,50 +55,51 @@ func (n Node) Pool(name string) (PoolInfo, bool) {
 	return PoolInfo{}, false
 }
 
-// NodeReport is what a hypervisor has, as its worker says.
+// NodeReport is what a node has, as its worker reports it.
 type NodeReport struct {
-	// CPUs are the threads that run guests, and Load is the load average over a minute.
+	// CPUs is the number of hardware threads, and Load the load average over a minute.
 	CPUs int     `json:"cpus"`
 	Load float64 `json:"load"`
-	// Memory is all of it, and MemoryFree what could be given to guests now (MemAvailable).
+	// Memory is the total, and MemoryFree what guests could get now (MemAvailable).
 	Memory     Bytes `json:"memory"`
 	MemoryFree Bytes `json:"memory_free"`
-	// Domains are the running ones, of Seedbed and of others.
+	// Domains is the number of running domains, of Seedbed and of others.
 	Domains int `json:"domains"`
-	// Arch is the machine's, such as x86_64, and Hypervisor what runs the guests, such as "QEMU 7.2.0 (kvm)".
+	// Arch is the architecture of the node, such as x86_64. Hypervisor is what runs the guests,
+	// such as "QEMU 7.2.0 (kvm)".
 	Arch       string     `json:"arch"`
 	Hypervisor string     `json:"hypervisor"`
 	Pools      []PoolInfo `json:"pools"`
 }
 
-// The selectors: by what one of several nodes is chosen (PVC's manual, "Node selectors").
+// The selectors say how one of several nodes is chosen (PVC's manual, "Node selectors").
 const (
-	SelectMem     = "mem"     // the most memory that is free
-	SelectMemProv = "memprov" // the most memory that no instance was promised
+	SelectMem     = "mem"     // the most free memory
+	SelectMemProv = "memprov" // the most memory that is not promised to instances
 	SelectVCPUs   = "vcpus"   // the fewest vCPUs of instances
 	SelectLoad    = "load"    // the lowest load
-	SelectVMs     = "vms"     // the fewest machines
+	SelectVMs     = "vms"     // the fewest instances
 )
 
-// NodeSelectors are all of them.
+// NodeSelectors returns all selectors.
 func NodeSelectors() []string {
 	return []string{SelectMem, SelectMemProv, SelectVCPUs, SelectLoad, SelectVMs}
 }
 
-// NodeUse is what the instances of a node take, whatever their state.
+// NodeUse is what the instances of a node use, whatever their state.
 type NodeUse struct {
 	Node      string `json:"node"`
 	Instances int    `json:"instances"`
 	Running   int    `json:"running"`
 	VCPUs     int    `json:"vcpus"`
 	Memory    Bytes  `json:"memory"`
-	// ComingVCPUs and ComingMemory are of those that are being made, or were just now:
-	// they do not show in the node's report yet.
+	// ComingVCPUs and ComingMemory are those of instances that are being made or were just made.
+	// The node's report does not include them yet.
 	ComingVCPUs  int   `json:"coming_vcpus"`
 	ComingMemory Bytes `json:"coming_memory"`
 }
 
-// NodeState is whether a node takes instances.
+// NodeState says whether a node accepts instances.
 type NodeState string
 
 // The states of a node.
@@ -112,19 +113,19 @@ const (
 type NodeStatus struct {
 	Node
 	State NodeState `json:"state"`
-	// Control is whether the seedbedd that answers runs there.
+	// Control is true if the seedbedd that answers runs there.
 	Control bool `json:"control"`
-	// What its instances take, whatever their state.
+	// What its instances use, whatever their state.
 	Instances int   `json:"instances"`
 	Running   int   `json:"running"`
 	VCPUs     int   `json:"vcpus"`
 	Memory    Bytes `json:"memory"`
 }
 
-// NodeSilence is how long the worker of a node that is ready may have said nothing.
+// NodeSilence is how long the worker of a ready node may be silent.
 const NodeSilence = time.Minute
 
-// State is the node's at that moment of the clock that Seen is by.
+// State returns the state of the node at now, by the clock of Seen.
 func (n Node) State(now time.Time) NodeState {
 	switch {
 	case n.Problem != "" || now.Sub(n.Seen) > NodeSilence:
@@ -135,12 +136,12 @@ func (n Node) State(now time.Time) NodeState {
 	return NodeReady
 }
 
-// Placement is why a node was chosen for an instance, or was not.
+// Placement says why a node was or was not chosen for an instance.
 type Placement struct {
 	Node   string `json:"node"`
 	Chosen bool   `json:"chosen"`
-	// Refused is why it cannot take the instance; empty for one that can.
+	// Refused is why it cannot accept the instance; empty if it can.
 	Refused string `json:"refused,omitempty"`
-	// Reason is what it was weighed by, such as "mem: 12.0GiB free".
+	// Reason is what it was ranked by, such as "mem: 12.0GiB free".
 	Reason string `json:"reason,omitempty"`
 }

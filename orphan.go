@@ -2,61 +2,60 @@ package seedbed
 
 import "time"
 
-// OrphanKind is what sort of thing was left behind.
+// OrphanKind is the kind of an orphan.
 type OrphanKind string
 
-// The kinds of what is left behind.
+// The kinds of orphan.
 const (
 	OrphanVolume   OrphanKind = "volume"
 	OrphanSnapshot OrphanKind = "snapshot"
 	OrphanImage    OrphanKind = "image"
 	OrphanDomain   OrphanKind = "domain"
-	// OrphanStage is whatever a stage has done, where no more is known than that it was not undone.
+	// OrphanStage is the effect of a stage that was not undone, if nothing more is known.
 	OrphanStage OrphanKind = "stage"
 )
 
-// Orphan is one thing that a job which was undone could not take back. It is
-// known until it is gone: with its job's undo, once that is tried again, or with
-// the instance or image that it is of.
+// Orphan is one thing that the undo of a job could not remove. It is recorded until it is gone:
+// after a later attempt to undo the job, or with the instance or image that it belongs to.
 //
-// One without a Stage is a stray: it carries Seedbed's tag, and the database knows
-// nothing of its instance or job, as after it was restored from a copy. Nobody
-// takes it away but people, who know whose it may be.
+// One without a Stage is a stray: it carries Seedbed's tag, but the database does not know its
+// instance or job, for example after the database was restored from a backup. Seedbed never removes
+// a stray; an operator decides.
 type Orphan struct {
-	// Job is the job that has left it; of a stray image, the one of its tag.
+	// Job is the job that left it; for a stray image, the job in its tag.
 	Job JobID `json:"job,omitempty"`
-	// Of is the job's kind, Subject, Instance and Node are the job's own. A stray has the
-	// Instance of its tag, and the Node where it was seen.
+	// Of is the kind of the job. Subject, Instance and Node are those of the job. For a stray,
+	// Instance is from its tag and Node is where it was seen.
 	Of       JobKind    `json:"of,omitempty"`
 	Subject  string     `json:"subject,omitempty"`
 	Instance InstanceID `json:"instance,omitempty"`
 	Node     string     `json:"node,omitempty"`
-	// Stage is the stage of the job that is not undone.
+	// Stage is the stage that was not undone.
 	Stage string     `json:"stage,omitempty"`
 	Kind  OrphanKind `json:"kind"`
 	Pool  string     `json:"pool,omitempty"`
-	// Name is the volume's, image's or domain's, a snapshot's as volume@snapshot, or the stage's.
+	// Name is the name of the volume, image, domain or stage, or a snapshot as volume@snapshot.
 	Name string `json:"name"`
-	// Why is what kept it from being undone.
+	// Why is the reason that it was not undone.
 	Why string `json:"why"`
-	// Since is when it was first left, Tries is how often it was, and Tried when the
-	// last time; of a stray, when and how often it was seen.
+	// Since is when the undo first failed, Tries how often it failed, and Tried when it last
+	// failed. For a stray, they say when and how often it was seen.
 	Since time.Time `json:"since"`
 	Tries int       `json:"tries"`
 	Tried time.Time `json:"tried"`
 }
 
-// CleanupReport is what one run of the cleanup did, or in a dry run would do.
+// CleanupReport is what one run of the cleanup did or, in a dry run, would do.
 type CleanupReport struct {
-	// Items are what went, or would go.
+	// Items are what it removed or would remove.
 	Items []CleanupItem `json:"tasks"`
-	// Refused is why nothing was done; empty when the run went through.
+	// Refused is why it did nothing; empty if the run completed.
 	Refused string `json:"refused"`
-	// Skipped is why nothing was done of what is on some of the nodes.
+	// Skipped says why some nodes were skipped.
 	Skipped []string `json:"skipped"`
 }
 
-// CleanupItem is one thing that the cleanup took away.
+// CleanupItem is one thing that the cleanup removed.
 type CleanupItem struct {
 	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit, trash or orphans
 	Action  string `json:"action"`  // release, delete, purge or undo

@@ -9,38 +9,38 @@ import (
 	"unicode/utf8"
 )
 
-// ParamType is what the values of a param are.
+// ParamType is the type of a parameter's values.
 type ParamType string
 
-// The types of param.
+// The types of parameter.
 const (
 	ParamString ParamType = "string"
 	ParamInt    ParamType = "int"
-	ParamSize   ParamType = "size" // bytes, given as ParseBytes reads them
+	ParamSize   ParamType = "size" // bytes, as ParseBytes parses them
 	ParamBool   ParamType = "bool"
 	ParamEnum   ParamType = "enum"   // one of Values
-	ParamSecret ParamType = "secret" // a string that nothing shows
+	ParamSecret ParamType = "secret" // a string that is never shown
 )
 
-// ParamTypes are all of them.
+// ParamTypes returns all types.
 func ParamTypes() []ParamType {
 	return []ParamType{ParamString, ParamInt, ParamSize, ParamBool, ParamEnum, ParamSecret}
 }
 
-// Param is one declared param of a profile: what a request may, or must, say of
-// an instance besides what every profile takes.
+// Param is one declared parameter of a profile, which a request may or must set.
 type Param struct {
 	Name string    `json:"name"`
 	Type ParamType `json:"type"`
-	// Default is the value of a request that gives none, as text, and may hold
-	// expressions over other params; nil is no value.
+	// Default is the value for a request that does not set the parameter, as text. It may contain
+	// expressions over other parameters. Nil means no default.
 	Default *ParamText `json:"default,omitempty"`
-	// Pattern is a regular expression (RE2) that the whole of a string or secret matches; empty is any.
+	// Pattern is a regular expression (RE2) that the whole of a string or secret must match; empty
+	// means any.
 	Pattern string `json:"pattern,omitempty"`
-	// Values are what an enum may be.
+	// Values are the values of an enum.
 	Values      []string `json:"values,omitempty"`
 	Description string   `json:"description,omitempty"`
-	// Required has a request without it refused.
+	// Required refuses a request that does not set it.
 	Required bool `json:"required,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func (t *ParamText) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The bounds of params.
+// The bounds of parameters.
 const (
 	MaxParams      = 64
 	maxParamValues = 64
@@ -70,8 +70,8 @@ const (
 
 var paramForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// CheckParams refuses, with ErrInvalid, declarations that cannot be, each by
-// itself: whether their expressions can be evaluated is not looked at.
+// CheckParams returns ErrInvalid for a declaration that is not valid. It does not evaluate
+// expressions.
 func CheckParams(params []Param) error {
 	if len(params) > MaxParams {
 		return Errorf(ErrInvalid, "there are %d params: want at most %d", len(params), MaxParams)
@@ -130,7 +130,7 @@ func (p Param) check() error {
 	return nil
 }
 
-// pattern matches a whole value; nil where there is none.
+// pattern returns the compiled Pattern, which matches a whole value; nil if Pattern is empty.
 func (p Param) pattern() (*regexp.Regexp, error) {
 	if p.Pattern == "" {
 		return nil, nil
@@ -141,8 +141,8 @@ func (p Param) pattern() (*regexp.Regexp, error) {
 	return regexp.Compile(`\A(?:` + p.Pattern + `)\z`)
 }
 
-// Parse reads a value as text, and gives it as a string, an int64 (of bytes for
-// a size) or a bool. The error, ErrInvalid, does not repeat a secret.
+// Parse parses the text of a value. The result is a string, an int64 (in bytes for a size) or a
+// bool. The error, ErrInvalid, does not quote a secret.
 func (p Param) Parse(text string) (any, error) {
 	shown := strconv.Quote(Clip(text))
 	if p.Type == ParamSecret {

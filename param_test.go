@@ -103,7 +103,8 @@ func TestParamText(t *testing.T) {
 	}
 }
 
-// FuzzParam holds that a value is read or refused, and that what was read is so again from its text.
+// FuzzParam holds that a value is read or refused, and that what was read is so again from its
+// text.
 func FuzzParam(f *testing.F) {
 	for _, s := range []string{"", "12", "2GiB", "true", "a", "\x00"} {
 		f.Add(s, "a+")

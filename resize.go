@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// JobResize gives an instance a larger disk, or other vcpus and memory.
+// JobResize gives an instance a larger disk, or changes its vCPUs and memory.
 const JobResize JobKind = "resize"
 
-// ResizeRequest asks for an instance to be resized. What is zero stays as it is.
+// ResizeRequest asks for an instance to be resized. A zero field changes nothing.
 type ResizeRequest struct {
-	// Disk is a volume of the instance, by its number from 0 or by its name; empty
-	// is the only one that it has. Size is what it has from then on.
+	// Disk is a volume of the instance, by its index from 0 or by its name; empty means its only
+	// volume. Size is the new size of the volume.
 	Disk   string `json:"disk,omitempty"`
 	Size   Bytes  `json:"size,omitempty"`
 	VCPUs  int    `json:"vcpus,omitempty"`
 	Memory Bytes  `json:"memory,omitempty"`
 }
 
-// ResizeSpec is the input of a resize job, and what one of its stages has done.
-// What is zero stays as it is.
+// ResizeSpec is the input of a resize job, and what one of its stages has changed. A zero field
+// changes nothing.
 type ResizeSpec struct {
 	Pool   string `json:"pool,omitempty"`
 	Volume string `json:"volume,omitempty"`
@@ -30,12 +30,12 @@ type ResizeSpec struct {
 	Memory Bytes  `json:"memory,omitempty"`
 }
 
-// Machine tells whether anything but a disk changes.
+// Machine reports whether the vCPUs or the memory change.
 func (s ResizeSpec) Machine() bool { return s.VCPUs != 0 || s.Memory != 0 }
 
-// SpecOf says what the request is for that instance. Errors: ErrInvalid for a
-// size out of range, for a disk that would become smaller, and when nothing
-// would change; ErrNotFound for a disk that the instance has not.
+// SpecOf returns the input of the job that resizes i as requested. It returns ErrInvalid for a size
+// out of range, for a disk that would become smaller, and if nothing would change, and ErrNotFound
+// for a disk that the instance does not have.
 func (r ResizeRequest) SpecOf(i Instance) (ResizeSpec, error) {
 	s := ResizeSpec{Size: r.Size, VCPUs: r.VCPUs, Memory: r.Memory}
 	if r.Size != 0 || r.Disk != "" {
@@ -48,7 +48,7 @@ func (r ResizeRequest) SpecOf(i Instance) (ResizeSpec, error) {
 		}
 		s.Pool, s.Volume = v.Pool, v.Name
 	}
-	if s.VCPUs == i.VCPUs { // what stays does not have to wait until the instance is stopped
+	if s.VCPUs == i.VCPUs { // an unchanged value does not require the instance to be stopped
 		s.VCPUs = 0
 	}
 	if s.Memory == i.Memory {
@@ -60,7 +60,7 @@ func (r ResizeRequest) SpecOf(i Instance) (ResizeSpec, error) {
 	return s, nil
 }
 
-// volume is the one that the request names.
+// volume returns the volume that the request names.
 func (r ResizeRequest) volume(i Instance) (Volume, error) {
 	var have []string
 	for _, v := range i.Volumes {
@@ -75,7 +75,7 @@ func (r ResizeRequest) volume(i Instance) (Volume, error) {
 	return Volume{}, Errorf(ErrNotFound, "instance %q has no disk %q: want one of %s", i.Name, Clip(r.Disk), strings.Join(have, ", "))
 }
 
-// Of is the instance once it is resized; errors as of SpecOf.
+// Of returns the resized instance. Errors are as for SpecOf.
 func (s ResizeSpec) Of(i Instance) (Instance, error) {
 	was := i
 	i.Volumes = slices.Clone(i.Volumes)
@@ -113,7 +113,7 @@ func (s ResizeSpec) Of(i Instance) (Instance, error) {
 	return i, nil
 }
 
-// CheckGrowth refuses, with ErrInvalid, a size that is smaller than the volume's.
+// CheckGrowth returns ErrInvalid if size is smaller than that of the volume.
 func (v VolumeInfo) CheckGrowth(size Bytes) error {
 	if size >= v.Size {
 		return nil

@@ -5,21 +5,23 @@ import (
 	"time"
 )
 
-// ScriptLimits bound what a provisioning script may use; zero leaves each to
-// the worker's configuration, which is also the most that a script gets.
+// ScriptLimits bound what a provisioning script may use. Zero means the bound in the worker's
+// configuration, which is also the maximum.
 type ScriptLimits struct {
-	// Time is that of all five steps together.
+	// Time is the total time of all five steps.
 	Time   time.Duration `json:"time,omitempty"`
 	Memory Bytes         `json:"memory,omitempty"`
 }
 
-// ScriptOptions are what a provisioning script is let out of its sandbox for, and bounded by.
+// ScriptOptions say what a provisioning script may do beyond its sandbox, and what bounds it.
 type ScriptOptions struct {
-	// Privileged gives it the host's /dev, /sys and /run as root, as PVC does: such a script can do anything to the host.
+	// Privileged gives it the host's /dev, /sys and /run as root, as PVC does: such a script can do
+	// anything to the host.
 	Privileged bool `json:"privileged,omitempty"`
 	// Network gives it the host's network.
 	Network bool `json:"network,omitempty"`
-	// Always has it run where it would be skipped: for machines of which no disk has a mountpoint or a filesystem.
+	// Always runs it even for instances without a disk that has a mountpoint or a filesystem, for
+	// which it is skipped otherwise.
 	Always bool `json:"always,omitempty"`
 	ScriptLimits
 }
@@ -31,7 +33,7 @@ const (
 	maxScriptMemory = TiB
 )
 
-// Check refuses, with ErrInvalid, limits that no script can have.
+// Check returns ErrInvalid for a limit out of range.
 func (o ScriptOptions) Check() error {
 	if o.Time < 0 || o.Time > maxScriptTime || o.Time%time.Second != 0 {
 		return Errorf(ErrInvalid, "time is %s: want whole seconds up to %s, or 0 for the worker's limit", o.Time, maxScriptTime)
@@ -42,33 +44,33 @@ func (o ScriptOptions) Check() error {
 	return nil
 }
 
-// ScriptStart is what a session of a script begins with.
+// ScriptStart starts a session of a script.
 type ScriptStart struct {
 	Instance InstanceID `json:"instance"`
 	Name     string     `json:"name"`
 	Profile  string     `json:"profile"`
-	// Number is that at the end of the name, as an integer: PVC's vm_id.
+	// Number is the number at the end of the instance's name: PVC's vm_id.
 	Number json.Number `json:"number"`
 	Text   string      `json:"text"`
 	// Data is PVC's vm_data.
 	Data    json.RawMessage `json:"data"`
 	Options ScriptOptions   `json:"options"`
-	// Suffix is what the names of its volumes have behind them in their pools, and
-	// the script does not see: the disks that a rebuild makes stand beside the former ones.
+	// Suffix is appended to the names of the volumes in their pools; the script does not see it. It
+	// lets a rebuild make disks while the former ones exist.
 	Suffix string `json:"suffix,omitempty"`
 }
 
-// ScriptTurn has a script go on: one of its fields is set.
+// ScriptTurn makes a script continue. One of its fields is set.
 type ScriptTurn struct {
-	// Start begins a session, which ends one that the job has.
+	// Start begins a session and ends an earlier one of the same job.
 	Start *ScriptStart `json:"start,omitempty"`
 	// Step runs a step of the script: setup, create, prepare, install or cleanup.
 	Step string `json:"step,omitempty"`
-	// Answer answers the call that the turn before ended with.
+	// Answer answers the call that ended the turn before.
 	Answer *ScriptAnswer `json:"answer,omitempty"`
 }
 
-// ScriptAnswer is what came of a call.
+// ScriptAnswer is the outcome of a call.
 type ScriptAnswer struct {
 	ID      int64  `json:"id"`
 	OK      bool   `json:"ok"`
@@ -78,12 +80,12 @@ type ScriptAnswer struct {
 // ScriptCall is what a script asks for.
 type ScriptCall struct {
 	ID int64 `json:"id"`
-	// Name is add_volume or clone_volume, or map_volume for what is no volume of
-	// the pool: then the answer's message is the volume to show in its place.
+	// Name is add_volume, clone_volume or map_volume. A script maps an image with map_volume; the
+	// message of the answer is then the volume to show instead.
 	Name string `json:"name"`
 	Pool string `json:"pool"`
-	// Volume is the new volume's name or, to be mapped, the image's; Size that of an
-	// added one as the script gave it, Source what a clone is made of.
+	// Volume is the name of the new volume or, for map_volume, of the image. Size is the size of an
+	// added volume as the script gave it. Source is what a clone is made from.
 	Volume string `json:"volume"`
 	Size   string `json:"size,omitempty"`
 	Source string `json:"source,omitempty"`
@@ -91,19 +93,19 @@ type ScriptCall struct {
 
 // ScriptFailure is how a script failed.
 type ScriptFailure struct {
-	// Step is where; "load" before the first.
+	// Step is the step that failed; "load" before the first.
 	Step string `json:"step"`
-	// Class and Message are the exception's; Traceback is Python's.
+	// Class and Message are those of the exception. Traceback is Python's.
 	Class     string `json:"class"`
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
-	// Ended is set when its process has ended, so that it takes no further turn.
+	// Ended is set if its process has ended, so that no further turn is possible.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// ScriptResult is how a turn ended: with a call, with a failure, or with what was asked for.
+// ScriptResult is how a turn ended: with a call, with a failure, or with the requested result.
 type ScriptResult struct {
-	// Kind is "class" or "function", once a session has begun.
+	// Kind is "class" or "function" once a session has begun.
 	Kind string `json:"kind,omitempty"`
 	// XML is what create returned.
 	XML     string         `json:"xml,omitempty"`
@@ -116,10 +118,10 @@ type ScriptHost struct {
 	// Arch is what uname -m says.
 	Arch  string     `json:"arch"`
 	Pools []PoolInfo `json:"pools"`
-	// Missing are the programs, of those that were asked for, that are not there.
+	// Missing are the requested programs that the host does not have.
 	Missing []string `json:"missing"`
-	// Monitors are the hosts of Ceph's monitors, MonitorPort the port of the first,
-	// and Secret the UUID of libvirt's secret with the key; empty without a Ceph pool.
+	// Monitors are the hosts of Ceph's monitors, MonitorPort is the port of the first, and Secret
+	// is the UUID of libvirt's secret with the key. They are empty without a Ceph pool.
 	Monitors    []string `json:"monitors"`
 	MonitorPort string   `json:"monitor_port"`
 	Secret      string   `json:"secret"`
@@ -128,30 +130,31 @@ type ScriptHost struct {
 // DomainScript is a domain's document as a script made it.
 type DomainScript struct {
 	XML string `json:"xml"`
-	// Volumes are the names by which the document knows the spec's disks, as pool/name.
+	// Volumes are the names that the document uses for the disks of the spec, as pool/name.
 	Volumes []string `json:"volumes"`
-	// Early is set while there are no volumes yet: Volumes are the pools, and any
-	// volume in them is let through whose name begins with the domain's and '_'.
+	// Early is set while the volumes do not exist. Volumes are then the pools, and the document may
+	// use any volume in them whose name begins with that of the domain and '_'.
 	Early bool `json:"early,omitempty"`
 }
 
-// ScriptRun is what a create or rebuild job carries its script out by: all of it
-// as it was when the job was accepted.
+// ScriptRun is what a create or rebuild job runs its script with, as of the acceptance of the job.
 type ScriptRun struct {
 	Script  Script          `json:"script"`
 	System  SystemTemplate  `json:"system"`
 	Network NetworkTemplate `json:"network"`
 	Storage StorageTemplate `json:"storage"`
-	// OVA is the OVA image of a profile of that type, whose disks are among the storage template's; else nil.
+	// OVA is the OVA image of the profile, whose disks are among those of Storage; nil without one.
 	OVA *OVA `json:"ova,omitempty"`
-	// Bridges are those of the networks, in their order.
+	// Bridges are the bridges of the networks, in their order.
 	Bridges []string `json:"bridges"`
-	// Arguments are the script's: the profile's and over them the request's.
+	// Arguments are the arguments of the script. Those of the request take precedence over those of
+	// the profile.
 	Arguments map[string]string `json:"arguments"`
-	// Secrets are the values of the profile's params of that type, which the job does not show.
+	// Secrets are the values of the profile's parameters of type secret, which the job does not
+	// show.
 	Secrets []string `json:"secrets,omitempty"`
-	// XML is what the script of a rebuild has made for the domain, as long as the
-	// instance is what it was, and Former what there was before.
+	// XML is the document that the script of a rebuild has made for the domain, until the instance
+	// is replaced. Former is the document before.
 	XML    string `json:"xml,omitempty"`
 	Former string `json:"former,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDocument bounds a user-data or vendor-data document whatever is
-// configured: the guest plane keeps each in memory.
+// MaxDocument bounds a user-data or vendor-data document whatever the configuration, because the
+// guest plane keeps each in memory.
 const MaxDocument = 16 * MiB
 
 // The bounds of tags (Amazon's: 50 tags, keys of 128 and values of 256 characters).
@@ -16,8 +16,8 @@ const (
 	maxTagValue = 256
 )
 
-// CheckDocument refuses, with ErrInvalid, a document of more than MaxDocument;
-// the message calls it what.
+// CheckDocument returns ErrInvalid for a document larger than MaxDocument. The message calls it
+// what.
 func CheckDocument(what string, data []byte) error {
 	if len(data) > int(MaxDocument) {
 		return Errorf(ErrInvalid, "%s has %d bytes: want at most %s", what, len(data), MaxDocument)
@@ -25,10 +25,9 @@ func CheckDocument(what string, data []byte) error {
 	return nil
 }
 
-// CheckTags refuses, with ErrInvalid, tags that cannot be served at
-// tags/instance: a key is one element of a path, so it has no slash or space
-// and is not "." or ".." (EC2 user guide, "Access to instance tags in instance
-// metadata"), and a value is one line of text.
+// CheckTags returns ErrInvalid for tags that cannot be served at tags/instance. A key is one
+// element of a path, so it must not contain a slash or space, or be "." or ".." (EC2 user guide,
+// "Access to instance tags in instance metadata"). A value is one line of text.
 func CheckTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
 		return Errorf(ErrInvalid, "there are %d tags: want at most %d", len(tags), MaxTags)

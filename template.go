@@ -5,50 +5,51 @@ import (
 	"time"
 )
 
-// Stored is what the database keeps of every object that a profile is
-// composed of.
+// Stored holds what the database records of every object that a profile refers to.
 type Stored struct {
-	// ID numbers the objects of one kind, from 1; it is never given again.
+	// ID numbers the objects of one kind, from 1. It is never reused.
 	ID int64
 	// Revision grows by one with each change of the object or its parts.
 	Revision         int64
 	Created, Changed time.Time
 }
 
-// SystemTemplate is the virtual hardware of a machine (PVC's system template).
+// SystemTemplate is the virtual hardware of an instance (PVC's system template).
 type SystemTemplate struct {
 	Stored
 	Name   string
 	VCPUs  int
 	Memory Bytes
-	// Serial and VNC ask for a serial console and a screen; VNCBind is the address of the latter.
+	// Serial and VNC ask for a serial console and a VNC screen; VNCBind is the address of the
+	// screen.
 	Serial, VNC bool
 	VNCBind     string
-	// NodeLimit are the nodes that may run it; empty is all.
+	// NodeLimit are the nodes that may run it; empty means all.
 	NodeLimit []string
-	// NodeSelector is how one of them is chosen: mem, memprov, vcpus, vms or load; empty is the installation's way.
+	// NodeSelector says how one of them is chosen: mem, memprov, vcpus, vms or load; empty means
+	// the installation's selector.
 	NodeSelector string
 	// NodeAutostart, MigrationMethod (none, live or shutdown; may be empty) and
 	// MigrationDowntime say how it follows its node.
 	NodeAutostart     bool
 	MigrationMethod   string
 	MigrationDowntime time.Duration
-	// DiskBus is where its disks are, BusVirtio or BusSCSI, and empty as the former; DiskCopy has
-	// them copied whole from their images, where they would be clones.
+	// DiskBus is the bus of its disks, BusVirtio or BusSCSI; empty means BusVirtio. DiskCopy makes
+	// them full copies of their images instead of clones.
 	DiskBus  string
 	DiskCopy bool
-	// OVA is the name of the OVA image that it came with, and OVAID its number; else empty and 0.
+	// OVA and OVAID are the name and ID of the OVA image that it came with; else empty and 0.
 	OVA   string
 	OVAID int64
 }
 
-// NetworkTemplate is a machine's NICs (PVC's network template).
+// NetworkTemplate is the NICs of an instance (PVC's network template).
 type NetworkTemplate struct {
 	Stored
 	Name string
-	// MAC is what the MAC addresses are made by; empty draws them.
+	// MAC makes the MAC addresses; empty means random ones.
 	MAC MACTemplate
-	// Networks are what the NICs are on, in their order.
+	// Networks are the networks of the NICs, in their order.
 	Networks []TemplateNetwork
 }
 
@@ -61,11 +62,11 @@ type TemplateNetwork struct {
 	VNI string
 }
 
-// StorageTemplate is a machine's disks (PVC's storage template).
+// StorageTemplate is the disks of an instance (PVC's storage template).
 type StorageTemplate struct {
 	Stored
 	Name string
-	// Disks are in the order of their names, which is the machine's; the first is its root disk.
+	// Disks are in the order of their names, as in the instance. The first is its root disk.
 	Disks []TemplateDisk
 }
 
@@ -74,21 +75,20 @@ type TemplateDisk struct {
 	ID int64
 	// Template is the ID of the storage template.
 	Template int64
-	// Name is the disk's, such as "sda"; Pool is where it is.
+	// Name is the name of the disk, such as "sda". Pool is the pool that it is in.
 	Name, Pool string
-	// Source is the image of the same pool that it is a clone of; empty makes it blank.
+	// Source is the image of the same pool that it is a clone of; empty means blank.
 	Source string
-	// Size is that of a blank disk; 0 for a clone, which has the image's.
+	// Size is the size of a blank disk; 0 for a clone, which has the size of its image.
 	Size Bytes
-	// Filesystem is what a blank disk is to be formatted as, with the arguments
-	// of mkfs, and Mountpoint where a script finds it; empty for neither.
+	// Filesystem is the filesystem to make on a blank disk, and FilesystemArgs the arguments of
+	// mkfs. Mountpoint is where a script finds the disk. Empty means not to format or not to mount.
 	Filesystem     string
 	FilesystemArgs []string
 	Mountpoint     string
 }
 
-// Empty is the name of the user-data document and of the script that are always
-// there, and hold nothing.
+// Empty is the name of the user-data document and of the script that always exist and are empty.
 const Empty = "empty"
 
 // UserDataDocument is user-data that profiles share, served byte for byte.
@@ -109,28 +109,28 @@ type Script struct {
 // ScriptedSpec is the input of a create job whose instance was made from a profile with a script.
 type ScriptedSpec struct {
 	Profile string `json:"profile"`
-	// Revision is the profile's that it was made from.
+	// Revision is the revision of the profile that it was made from.
 	Revision int64 `json:"revision"`
-	// Start tells whether the instance is started once it is defined.
+	// Start is true if the instance is started once it is defined.
 	Start bool `json:"start"`
-	// Scripted tells whether the profile's script makes it.
+	// Scripted is true if the profile's script makes it.
 	Scripted bool `json:"scripted,omitempty"`
-	// Undefined tells whether only its disks are made.
+	// Undefined is true if only its disks are made.
 	Undefined bool `json:"undefined,omitempty"`
 }
 
-// NameMatch tells which names of a list are wanted. The zero value is all.
+// NameMatch selects names. The zero value selects all.
 type NameMatch struct {
 	// Text is in the name: at its start if Start, at its end if End.
 	Text       string
 	Start, End bool
 }
 
-// ExactName matches that name alone.
+// ExactName returns a NameMatch for only that name.
 func ExactName(name string) NameMatch { return NameMatch{Text: name, Start: true, End: true} }
 
-// ParseNameMatch reads a pattern as PVC takes it: text that is anywhere in the
-// name, at its start after '^', and at its end before '$'.
+// ParseNameMatch parses a pattern as PVC takes it: text anywhere in the name, at its start after
+// '^', and at its end before '$'.
 func ParseNameMatch(s string) NameMatch {
 	var m NameMatch
 	m.Text, m.Start = strings.CutPrefix(s, "^")

@@ -2,20 +2,19 @@ package seedbed
 
 import "time"
 
-// ImageRemoving is the state of an image whose removal was accepted: nothing
-// new is made of it.
+// ImageRemoving is the state of an image whose removal was accepted. Nothing new is made from it.
 const ImageRemoving ImageState = "removing"
 
 // SnapshotSpec names one snapshot of a volume.
 type SnapshotSpec struct {
 	Pool     string     `json:"pool"`
 	Volume   string     `json:"volume"`
-	Instance InstanceID `json:"instance"` // whose volume it is
-	Name     string     `json:"name"`     // as CheckName takes it
+	Instance InstanceID `json:"instance"` // that the volume belongs to
+	Name     string     `json:"name"`     // valid for CheckName
 }
 
-// MaxSnapshots is how many snapshots a volume may have: each takes room in the
-// record that a pool keeps of its volume.
+// MaxSnapshots is how many snapshots a volume may have. Each takes room in the pool's record of the
+// volume.
 const MaxSnapshots = 200
 
 // SnapshotInfo is one finished snapshot of a volume.
@@ -32,34 +31,34 @@ type SnapshotJob struct {
 
 // ImageRemoval is the input of a job that removes an image.
 type ImageRemoval struct {
-	// Import is the job that made the image: what is tagged with another stays.
+	// Import is the job that made the image. An image that is tagged with another job stays.
 	Import JobID `json:"import"`
-	// Was is the image's state before.
+	// Was is the state of the image before the removal.
 	Was ImageState `json:"was"`
 }
 
-// TrashState is where a removed volume is.
+// TrashState is the state of a removed volume.
 type TrashState string
 
 // The states of a removed volume.
 const (
 	Trashed  TrashState = "trashed"  // in its pool's trash, and purged once its time is over
-	Restored TrashState = "restored" // a volume again, of no instance, and left alone by every cleanup
+	Restored TrashState = "restored" // a volume again, without an instance; the cleanup skips it
 )
 
 // TrashItem is a volume that was removed from its instance and still exists.
 type TrashItem struct {
 	Pool string `json:"pool"`
-	// Node is the one that has it; empty where the pool is shared.
+	// Node is the node that has it; empty if the pool is shared.
 	Node string `json:"node,omitempty"`
-	// ID names it in its pool's trash; empty for one that is restored.
+	// ID names it in the trash of its pool; empty for a restored one.
 	ID    string     `json:"id,omitempty"`
 	Name  string     `json:"name"` // of the volume, before and again once it is restored
 	State TrashState `json:"state"`
-	// Instance is whose volume it was.
+	// Instance is the instance that the volume belonged to.
 	Instance InstanceID `json:"instance"`
 	Size     Bytes      `json:"size"`
 	Removed  time.Time  `json:"removed,omitzero"`
-	// Expires is when the cleanup purges it. Both times are zero for one that is restored.
+	// Expires is when the cleanup purges it. Both times are zero for a restored one.
 	Expires time.Time `json:"expires,omitzero"`
 }

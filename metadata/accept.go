@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// guestListener turns what a listener accepts into conns, bounds their number,
-// and knows which are open.
+// guestListener wraps accepted connections in conns, bounds their number, and tracks which are
+// open.
 type guestListener struct {
 	net.Listener
 	ctx     context.Context
@@ -31,8 +31,8 @@ func newGuestListener(ctx context.Context, ln net.Listener, s *Server) *guestLis
 	return &guestListener{Listener: ln, ctx: ctx, srv: s, open: map[*conn]struct{}{}, empty: make(chan struct{})}
 }
 
-// Accept returns the next connection for which there is room. What passes by
-// itself (no descriptor left, a caller that has gone) is waited out.
+// Accept returns the next connection for which there is room. It retries after a passing error,
+// such as a lack of descriptors or a caller that has left.
 func (l *guestListener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
@@ -63,7 +63,7 @@ func (l *guestListener) Accept() (net.Conn, error) {
 	}
 }
 
-// passing tells errors of accept(2) that are about one connection or the moment.
+// passing reports whether an error of accept(2) concerns only one connection or a temporary state.
 func passing(err error) bool {
 	for _, e := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.EINTR, syscall.ENETDOWN, syscall.EPROTO, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
@@ -94,8 +94,8 @@ func (l *guestListener) remove(c *conn) {
 	}
 }
 
-// drain wakes every connection that waits for a request, gives those with one
-// until ctx ends, cuts off the rest, and returns when all are closed.
+// drain wakes every connection that waits for a request and gives those with a request until ctx
+// ends. Then it closes the rest. It returns once all are closed.
 func (l *guestListener) drain(ctx context.Context) {
 	l.mu.Lock()
 	if len(l.open) == 0 {

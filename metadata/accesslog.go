@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// recordBurst is how many access records an instance can have at once, and
-	// recordEvery how often it gets another.
+	// recordBurst is how many access records an instance can have at once, and recordEvery how
+	// often it gets another.
 	recordBurst = 256
 	recordEvery = 500 * time.Millisecond
 )
 
-// budget bounds the access records of one instance. Requests beyond it are counted. It is a token bucket
-// of its own, because one of x/time/rate is twice as large and stays empty after the clock was set back.
+// budget bounds the access records of one instance. Requests beyond it are counted. It is a token
+// bucket; one of x/time/rate is twice as large and stays empty after the clock was set back.
 type budget struct {
 	mu   sync.Mutex
 	used float64 // tokens; the bucket is empty at recordBurst
@@ -27,8 +27,8 @@ type budget struct {
 	over int64
 }
 
-// take reports whether a request at now gets a record of its own. If not, the request is counted, and
-// first is true if it is the first since the last sum.
+// take reports whether a request at now gets a record of its own. If not, the request is counted,
+// and first is true if it is the first since the last sum.
 func (b *budget) take(now time.Time) (single, first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,8 +39,8 @@ func (b *budget) take(now time.Time) (single, first bool) {
 	return false, b.over == 1
 }
 
-// settle returns and resets the number of counted requests, if the budget has room for their record or
-// at the end. Otherwise done is false.
+// settle returns and resets the number of counted requests, if the budget has room for their record
+// or at the end. Otherwise done is false.
 func (b *budget) settle(now time.Time, end bool) (over int64, done bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +110,8 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, who *conn) {
 	})
 }
 
-// recordSums reports the requests that have no record of their own until ctx ends, and then the rest.
+// recordSums reports the requests that have no record of their own until ctx ends, and then the
+// rest.
 func (s *Server) recordSums(ctx context.Context) {
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()

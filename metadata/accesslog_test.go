@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// records sums up the access records of an instance: single ones, those for
-// several requests, and the requests that the latter count.
+// records sums up the access records of an instance: single ones, those for several requests, and
+// the requests that the latter count.
 func (l *lab) records(id seedbed.InstanceID) (single, sums int, counted int64) {
 	for _, e := range l.seen(seedbed.GuestAccess) {
 		if e.Instance != id {

@@ -9,14 +9,14 @@ import (
 	"seedbed"
 )
 
-// builder is an index while it is made.
+// builder builds an index.
 type builder struct {
 	index
 	newMarks *partedDraft[uint32, port]
 	newMACs  *partedDraft[seat, uint32]
 }
 
-// newIndex begins an index of s; the token key's state is kept while the key is the same.
+// newIndex starts an index of s. It reuses the token key's state if the key is unchanged.
 func newIndex(s seedbed.GuestPlaneState, old *index) *builder {
 	b := &builder{index: index{state: s, applied: time.Now(), replaced: make(chan struct{}),
 		networks: make(map[string]int32, len(s.Networks)), bridges: make(map[string]int32, len(s.Networks))}}
@@ -38,7 +38,7 @@ func (b *builder) done() *index {
 	return &x
 }
 
-// addAll makes the index from nothing.
+// addAll builds the index from scratch.
 func (b *builder) addAll() error {
 	b.newMarks, b.newMACs = (&parted[uint32, port]{}).draft(), (&parted[seat, uint32]{}).draft()
 	for id, g := range b.state.Guests {
@@ -49,7 +49,7 @@ func (b *builder) addAll() error {
 	return nil
 }
 
-// change makes the index from old and the instances that are not the same.
+// change builds the index from old and the instances that have changed.
 func (b *builder) change(old *index, changed []seedbed.InstanceID) error {
 	b.newMarks, b.newMACs, b.guests = old.marks.draft(), old.macs.draft(), old.guests
 	for _, id := range changed {

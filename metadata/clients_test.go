@@ -76,8 +76,8 @@ func TestAWSSDK(t *testing.T) {
 	}
 }
 
-// crawler is cloud-init's MetadataMaterializer (sources/helpers/ec2.py): each
-// directory's sub-directories first, then its leaves, one connection each.
+// crawler is cloud-init's MetadataMaterializer (sources/helpers/ec2.py): each directory's
+// sub-directories first, then its leaves, one connection each.
 type crawler struct {
 	t     *testing.T
 	l     *lab

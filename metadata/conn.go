@@ -18,8 +18,8 @@ var past = time.Unix(1, 0)
 
 var errDropped = errors.New("connection is closed without an answer")
 
-// conn is one guest's connection with what is known of its caller. All but
-// Close is called by the one goroutine that serves it.
+// conn is one guest's connection and what is known about its caller. Only the goroutine that serves
+// it calls its methods, except Close.
 type conn struct {
 	net.Conn
 	srv *Server
@@ -29,32 +29,33 @@ type conn struct {
 	facts Facts // its answer
 	who   seedbed.InstanceID
 	known bool
-	found *index // that the facts last led to who in
+	found *index // in which the facts last led to who
 
-	// What is known of the caller as of one index. A request sees view.
+	// What is known about the caller as of one index. A request sees view.
 	at     *index
 	life   *life
 	record *record // of at
 	pinned *index
 	view   *record // of pinned, with the news of viewed
 	viewed *record
-	where  place // of the request in hand
-	// token is the last that was good, for checkedBy: it is checked once per connection.
+	where  place // of the current request
+	// token is the last valid token, as checked by checkedBy. A token is checked once per
+	// connection.
 	token     []byte
 	tokenEnds time.Time
 	checkedBy *tokenKey
 
 	dropped bool
-	hops    int // how far its packets may go, once a token was issued on it; 0 before
+	hops    int // how many links its packets may pass, once a token was issued on it; 0 before
 
 	mu     sync.Mutex
 	slot   *atomic.Int32 // the count that this connection is part of
-	from   *source       // that it counts for, while its caller is unknown
+	from   *source       // in whose count it is while its caller is unknown
 	closed bool
 }
 
-// Read identifies the caller before the first byte. Who cannot be identified
-// now, or has too many connections, sees the connection end without an answer.
+// Read identifies the caller before the first byte. If the caller cannot be identified now, or has
+// too many connections, the connection ends without an answer.
 func (c *conn) Read(b []byte) (int, error) {
 	if !c.asked {
 		c.asked = true
@@ -67,7 +68,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Write refuses once the connection was dropped.
+// Write fails once the connection was dropped.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.dropped {
 		return 0, errDropped
@@ -75,7 +76,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Close ends the connection and frees its place. Further calls do nothing.
+// Close ends the connection and frees its place in the counts. Further calls do nothing.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -90,8 +91,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// identify asks the kernel once, and takes a place among the instance's
-// connections or among those of unknown callers.
+// identify asks the kernel once. It counts the connection for the instance or for unknown callers.
 func (c *conn) identify() error {
 	var err error
 	if c.srv.cfg.Identify != nil {
@@ -105,7 +105,7 @@ func (c *conn) identify() error {
 	return c.resolve(c.srv.dir.current.Load())
 }
 
-// resolve looks the facts up in x, and takes the place that goes with the outcome.
+// resolve looks up the facts in x and counts the connection accordingly.
 func (c *conn) resolve(x *index) error {
 	p, reason, err := c.srv.resolve(c.ln.ctx, x, c.facts)
 	if err != nil {
@@ -124,8 +124,8 @@ func (c *conn) resolve(x *index) error {
 	return c.take(&c.life.conns, c.srv.cfg.Limits.GuestConns)
 }
 
-// lookUp finds the record of a known caller in x: the facts still lead to the
-// same instance. Without one the connection has no record any more.
+// lookUp finds the record of a known caller in x, in which the facts lead to the same instance as
+// before. If x has none, the connection no longer has a record.
 func (c *conn) lookUp(x *index) bool {
 	if c.at == x && c.record != nil {
 		return true
@@ -147,8 +147,8 @@ func (c *conn) lookUp(x *index) bool {
 	return true
 }
 
-// seen is what a request at now sees: the pinned record while there is one, but
-// for the news.
+// seen returns what a request at now sees: the pinned record if there is one, with the current
+// news.
 func (c *conn) seen(now time.Time) (*index, *record) {
 	p := c.life.pin.Load()
 	if p == nil || p.index == c.at || !now.Before(p.until) {
@@ -167,7 +167,7 @@ func (c *conn) seen(now time.Time) (*index, *record) {
 	return c.pinned, c.view
 }
 
-// take moves the connection to a count with room for it.
+// take moves the connection to the count slot, or fails if that has reached most.
 func (c *conn) take(slot *atomic.Int32, most int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *conn) enter() error {
 	return nil
 }
 
-// release gives back the places that the connection has; c.mu is held.
+// release removes the connection from its counts. The caller holds c.mu.
 func (c *conn) release() {
 	if c.slot != nil {
 		c.slot.Add(-1)
@@ -216,14 +216,13 @@ func (c *conn) release() {
 	}
 }
 
-// drop ends the connection without an answer: what is written is thrown away,
-// and the server closes what it cannot write to.
+// drop ends the connection without an answer. Later writes fail, so the server closes it.
 func (c *conn) drop(ctx *fasthttp.RequestCtx) {
 	c.dropped = true
 	ctx.SetConnectionClose()
 }
 
-// SetReadDeadline lets nothing more be read once the server ends.
+// SetReadDeadline sets the deadline of c, except that nothing more is read once the server ends.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if c.ln.ctx.Err() != nil {
 		t = past
@@ -231,13 +230,12 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// limitHops lets what is written from now on pass so many links at most: with 1
-// a forwarder behind the guest never sees the token (EC2's hop limit).
+// limitHops limits how many links the packets written from now on may pass. With 1, a forwarder
+// behind the guest never sees the token (EC2's hop limit).
 //
-// It is for good. A next request does not say that the answer has arrived: a
-// caller can send it without, and the answer is then still in a buffer here, or
-// lost on its way and sent again. Who is out of reach gets nothing of what
-// follows the answer either, as it is one stream.
+// The limit stays. A next request does not prove that the answer has arrived: a caller can send it
+// earlier, while the answer is still in a buffer here or lost on its way and sent again. A caller
+// that is too far away does not get later answers either, as they are in the same stream.
 func (c *conn) limitHops(most int) error {
 	if c.hops == most {
 		return nil

@@ -2,8 +2,8 @@ package metadata
 
 import "strconv"
 
-// devices is block-device-mapping: ami and root are the root disk, without and
-// with its directory, as OpenStack's service has them, and ebs1, ebs2, … the others.
+// devices returns the leaves of block-device-mapping. As in OpenStack's service, ami and root are
+// the root disk, without and with its directory, and ebs1, ebs2, … are the other disks.
 func devices(r *record) []*node {
 	var all []*node
 	value := func(name, v string) {

@@ -12,8 +12,8 @@ import (
 	"seedbed"
 )
 
-// TestCrawlIsConsistent: whatever a client asks for first, it sees one state for
-// a minute, in each dialect.
+// TestCrawlIsConsistent: whatever a client asks for first, it sees one state for a minute, in each
+// dialect.
 func TestCrawlIsConsistent(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string][]string{

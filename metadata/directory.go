@@ -13,16 +13,15 @@ import (
 	"seedbed"
 )
 
-// Directory is the in-memory index of the guests that are served. Readers take
-// no lock: each change puts a new index in place, which shares with the one
-// before it what has not changed.
+// Directory is the in-memory index of the guests that are served. Readers do not lock. Each change
+// installs a new index, which shares the unchanged parts with the one before it.
 type Directory struct {
 	apply   sync.Mutex // one writer at a time
 	current atomic.Pointer[index]
 	lives   lives
 }
 
-// NewDirectory is an empty directory that is not in sync.
+// NewDirectory returns an empty directory that is not in sync.
 func NewDirectory() *Directory {
 	d := &Directory{}
 	x := &index{replaced: make(chan struct{})}
@@ -31,10 +30,9 @@ func NewDirectory() *Directory {
 	return d
 }
 
-// Apply replaces what is served. It keeps what s points to, which must not
-// change afterwards. A state that cannot be served as a whole (a blob is missing,
-// a NIC number or MAC occurs twice, a network is unknown, the key has a wrong
-// length) gives an error and changes nothing.
+// Apply replaces what is served. It keeps what s points to, which must not change afterwards. Apply
+// returns an error and changes nothing if it cannot serve the whole state: a blob is missing, a NIC
+// number or MAC occurs twice, a network is unknown, or the key has a wrong length.
 func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	if s.Guests == nil || s.Guest == nil {
 		return errors.New("metadata: a state needs Guests and Guest")
@@ -46,7 +44,7 @@ func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	defer d.apply.Unlock()
 	old := d.current.Load()
 	changed := slices.Compact(slices.Sorted(slices.Values(s.Changed)))
-	s.Changed = nil // the rest is kept for long
+	s.Changed = nil // the rest of s is kept for long
 	b := newIndex(s, old)
 	small := old.state.Guest != nil && s.Since == old.state.Revision && reflect.DeepEqual(s.Networks, old.state.Networks)
 	var err error
@@ -69,7 +67,7 @@ func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	return nil
 }
 
-// index is one state with what finds its NICs. It never changes.
+// index is one state with the maps that find its NICs. It never changes.
 type index struct {
 	state    seedbed.GuestPlaneState
 	networks map[string]int32 // the place in state.Networks by name
@@ -83,13 +81,13 @@ type index struct {
 	replaced chan struct{}
 }
 
-// seat is where a MAC is: on a bridge, which the first of its networks stands for.
+// seat is a MAC on a bridge. The first network of the bridge identifies the bridge.
 type seat struct {
 	network int32
 	mac     seedbed.MAC
 }
 
-// port is one NIC where it is attached.
+// port is one NIC at the bridge that it is attached to.
 type port struct {
 	instance seedbed.InstanceID
 	addr     netip.Addr
@@ -99,7 +97,7 @@ type port struct {
 
 func (x *index) port(mark uint32) (port, bool) { return x.marks.at(byte(mark), mark) }
 
-// portOf finds who has a MAC on a bridge, with its mark.
+// portOf finds the NIC that has a MAC on a bridge, and its mark.
 func (x *index) portOf(bridge string, mac seedbed.MAC) (p port, mark uint32, ok bool) {
 	n, ok := x.bridges[bridge]
 	if !ok {

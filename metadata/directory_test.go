@@ -16,8 +16,8 @@ import (
 	"seedbed"
 )
 
-// TestResolveByMAC: on a network with that identity a caller without a mark is
-// known by its MAC, and by nothing less.
+// TestResolveByMAC: on a network with that identity a caller without a mark is known by its MAC,
+// and by nothing less.
 func TestResolveByMAC(t *testing.T) {
 	t.Parallel()
 	d := NewDirectory()
@@ -56,8 +56,8 @@ func TestResolveByMAC(t *testing.T) {
 	}
 }
 
-// TestIdentityFollowsTheNetwork: a connection that was known by its MAC is
-// nobody's once the network goes by taps, and one whose NIC has moved neither.
+// TestIdentityFollowsTheNetwork: a connection that was known by its MAC is nobody's once the
+// network goes by taps, and one whose NIC has moved neither.
 func TestIdentityFollowsTheNetwork(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*seedbed.GuestPlaneState, *seedbed.Guest){
@@ -92,8 +92,8 @@ func TestIdentityFollowsTheNetwork(t *testing.T) {
 	}
 }
 
-// TestLocalTapGoesByItsMark: where a NIC's tap is on this host, only the mark
-// says who it is, also on a network that goes by MAC.
+// TestLocalTapGoesByItsMark: where a NIC's tap is on this host, only the mark says who it is, also
+// on a network that goes by MAC.
 func TestLocalTapGoesByItsMark(t *testing.T) {
 	t.Parallel()
 	var here atomic.Bool
@@ -164,8 +164,8 @@ func indexOf(x *index) map[string]string {
 	return out
 }
 
-// TestSmallChanges: what is made of changes is what is made of everything, and
-// an index that is in use stays as it is.
+// TestSmallChanges: what is made of changes is what is made of everything, and an index that is in
+// use stays as it is.
 func TestSmallChanges(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -219,8 +219,8 @@ func TestSmallChanges(t *testing.T) {
 	})
 }
 
-// TestLives: what is remembered of an instance stays with small and large
-// changes, goes with it, and a crawl that is over holds nothing.
+// TestLives: what is remembered of an instance stays with small and large changes, goes with it,
+// and a crawl that is over holds nothing.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)
@@ -254,8 +254,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestUnpinBesideRestless: a guest that begins a crawl the moment that its last
-// one is over does not keep what the crawls of others hold.
+// TestUnpinBesideRestless: a guest that begins a crawl the moment that its last one is over does
+// not keep what the crawls of others hold.
 func TestUnpinBesideRestless(t *testing.T) {
 	t.Parallel()
 	var l lives

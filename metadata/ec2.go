@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// ec2Tree is everything below a version, compiled once, in alphabetical order as
-// Amazon lists it. The top level is listed without slashes, as there.
+// ec2Tree is everything below a version, compiled once, in alphabetical order as Amazon lists it.
+// The top level is listed without slashes, as there.
 //
-// What has no source here is not in it: ancestor-ami-ids, autoscaling, elastic-*,
-// iam, ipv6, kernel-id, product-codes, public-*, ramdisk-id.
+// It omits what Seedbed has no source for: ancestor-ami-ids, autoscaling, elastic-*, iam, ipv6,
+// kernel-id, product-codes, public-*, ramdisk-id.
 //
 // Source: EC2 user guide, "Instance metadata categories" and "Dynamic data categories".
 var ec2Tree = dir("",
@@ -48,7 +48,7 @@ var ec2Tree = dir("",
 		text("profile", func(r *record) string { return r.guest.Profile }),
 		each("public-keys", publicKeys),
 		text("reservation-id", func(r *record) string { return stableID("r", string(r.guest.ID)) }),
-		constant("security-groups", "default"), // the one that every instance of Amazon's has
+		constant("security-groups", "default"), // the group that every instance of Amazon's has
 		dir("services",
 			text("domain", func(r *record) string { return r.site.Domain }),
 			text("partition", func(r *record) string { return r.site.Partition }),
@@ -75,7 +75,7 @@ func opened(n *node) *node {
 
 func hostname(r *record) string { return r.guest.Name }
 
-// hostID tells guests of one node from those of another, and not its name
+// hostID returns an ID that differs between nodes but does not reveal the name of the node
 // (placement/host-id; Amazon has one for dedicated hosts).
 func hostID(r *record) string {
 	if r.guest.Node == "" {
@@ -84,7 +84,7 @@ func hostID(r *record) string {
 	return stableID("h", r.guest.Node)
 }
 
-// primary is the first NIC; the zero value if there is no NIC.
+// primary returns the first NIC, or the zero value if there is none.
 func primary(r *record) seedbed.GuestNIC {
 	if len(r.guest.NICs) == 0 {
 		return seedbed.GuestNIC{}
@@ -106,9 +106,9 @@ func macText(m seedbed.MAC) string {
 	return m.String()
 }
 
-// versionList is what / answers: the versions that Amazon lists. Every other
-// date is served as well, because clients ask for the one that they were
-// written against. The other dialects are not listed: no client looks for them here.
+// versionList is the answer at /: the versions that Amazon lists. Every other date is served as
+// well, because clients request the version that they were written against. The other dialects are
+// not listed, because clients do not look for them here.
 var versionList = []byte(strings.Join([]string{
 	"1.0", "2007-01-19", "2007-03-01", "2007-08-29", "2007-10-10", "2007-12-15", "2008-02-01", "2008-09-01",
 	"2009-04-04", "2011-01-01", "2011-05-01", "2012-01-12", "2014-02-25", "2014-11-05", "2015-10-20", "2016-04-19",

@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// maintenanceTime is how the times of maintenance events are written, in GMT.
+// maintenanceTime is the layout of times in maintenance events, in GMT.
 const maintenanceTime = "02 Jan 2006 15:04:05 GMT"
 
-// maintenanceEvent is a seedbed.Maintenance in Amazon's form (EC2 user guide,
-// "View scheduled events").
+// maintenanceEvent is a seedbed.Maintenance in Amazon's form (EC2 user guide, "View scheduled
+// events").
 type maintenanceEvent struct {
 	NotBefore   string `json:"NotBefore"`
 	Code        string `json:"Code"`
@@ -21,13 +21,13 @@ type maintenanceEvent struct {
 	State       string `json:"State"`
 }
 
-// comingMaintenance is events/maintenance/scheduled: a list, "[]" when it is empty, as Amazon's.
+// comingMaintenance returns events/maintenance/scheduled: a list, "[]" if it is empty, as Amazon's.
 func comingMaintenance(r *record) ([]byte, bool) {
 	return maintenance(r, func(state string) bool { return state == seedbed.MaintenanceActive })
 }
 
-// pastMaintenance is events/maintenance/history: what is completed or canceled,
-// which its description says first.
+// pastMaintenance returns events/maintenance/history: the completed and canceled events. Their
+// descriptions begin with that state.
 func pastMaintenance(r *record) ([]byte, bool) {
 	return maintenance(r, func(state string) bool { return state != seedbed.MaintenanceActive })
 }
@@ -68,8 +68,8 @@ func lifeCycle(r *record) string {
 	return "on-demand"
 }
 
-// spotAction is spot/instance-action, there from the notice on (EC2 user guide,
-// "Spot Instance interruption notices").
+// spotAction returns spot/instance-action, which exists once the action was announced (EC2 user
+// guide, "Spot Instance interruption notices").
 func spotAction(r *record) ([]byte, bool) {
 	s := r.guest.Spot
 	if !notice(s) {
@@ -81,7 +81,7 @@ func spotAction(r *record) ([]byte, bool) {
 	}{s.Action, s.Time.UTC().Format(time.RFC3339)}), true
 }
 
-// terminationTime is spot/termination-time, which only a termination has.
+// terminationTime returns spot/termination-time, which only a termination has.
 func terminationTime(r *record) string {
 	s := r.guest.Spot
 	if !notice(s) || s.Action != "terminate" {
@@ -90,7 +90,7 @@ func terminationTime(r *record) string {
 	return s.Time.UTC().Format(time.RFC3339)
 }
 
-// rebalance is events/recommendations/rebalance.
+// rebalance returns events/recommendations/rebalance.
 func rebalance(r *record) ([]byte, bool) {
 	s := r.guest.Spot
 	if s == nil || s.Rebalance.IsZero() {

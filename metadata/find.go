@@ -2,8 +2,8 @@ package metadata
 
 import "seedbed"
 
-// Find is the guest, and its NIC, that has a MAC on a bridge: what DHCP asks.
-// What the record points to must not be changed.
+// Find returns the guest and the NIC that have a MAC on a bridge. DHCP uses it. What the record
+// points to must not be changed.
 func (d *Directory) Find(bridge string, mac seedbed.MAC) (seedbed.Guest, seedbed.GuestNIC, bool) {
 	x := d.current.Load()
 	p, mark, ok := x.portOf(bridge, mac)

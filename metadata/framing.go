@@ -12,16 +12,15 @@ const (
 	forwardedHeader = "X-Forwarded-For"
 )
 
-// framing is what decides about a request in its header lines.
+// framing holds the header fields that decide how a request is handled.
 type framing struct {
-	token, ttl          []byte // without the blanks around them
+	token, ttl          []byte // without surrounding blanks
 	hasToken, forwarded bool
 }
 
-// readFraming reads the header lines once. ok is false for a request that two
-// readers could take for two different ones: folded lines, a length together
-// with a transfer coding, and any header twice that decides something (RFC 9112,
-// 5.2 and 6.3).
+// readFraming reads the header lines once. ok is false for a request that two readers could
+// interpret differently: with folded lines, with a length and a transfer coding, or with one of
+// these fields twice (RFC 9112, 5.2 and 6.3).
 func readFraming(h *fasthttp.RequestHeader) (f framing, ok bool) {
 	var lengths, tokens, ttls, hosts int
 	for raw := h.RawHeaders(); len(raw) > 0; {
@@ -73,14 +72,13 @@ func readFraming(h *fasthttp.RequestHeader) (f framing, ok bool) {
 	return f, lengths <= 1 && tokens <= 1 && ttls <= 1 && hosts <= 1
 }
 
-// is compares a header's name without regard to case.
+// is reports whether the name of a header is want, regardless of case.
 func is(name []byte, want string) bool {
 	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
 }
 
-// plainHost takes a Host away that the HTTP library does not parse. Clients of
-// fe80::a9fe:a9fe put the zone into it ("[fe80::a9fe:a9fe%ens3]": Python's
-// http.client), and nothing here depends on it.
+// plainHost removes a Host that the HTTP library cannot parse. Clients of fe80::a9fe:a9fe put the
+// zone into it ("[fe80::a9fe:a9fe%ens3]": Python's http.client). The service does not use the Host.
 func plainHost(h *fasthttp.RequestHeader) (unchanged fasthttp.RequestConfig) {
 	if bytes.IndexByte(h.Host(), '%') >= 0 {
 		h.SetHost("metadata")

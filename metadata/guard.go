@@ -14,12 +14,12 @@ import (
 	"seedbed"
 )
 
-// callerOf is the connection of a request, whose caller the guard has found.
+// callerOf returns the connection of a request whose caller the guard has identified.
 func callerOf(ctx *fasthttp.RequestCtx) *conn { return ctx.Conn().(*conn) }
 
-// guard is the outermost middleware: it knows the caller or does not let the
-// request through, refuses what no request may have, survives a panic, and tells
-// what was asked and answered. GET and HEAD of the trees it answers without a router.
+// guard is the outermost middleware. It rejects unknown callers and malformed requests, recovers
+// from panics, and records each request with its answer. It answers GET and HEAD of the trees
+// without the router.
 func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := ctx.Time()
@@ -48,7 +48,7 @@ func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fa
 			return
 		}
 		if ctx.IsHead() && len(ctx.Response.Body()) == 0 {
-			ctx.Response.Header.SetContentLength(0) // which is left out otherwise
+			ctx.Response.Header.SetContentLength(0) // otherwise the header is left out
 		}
 		s.count.answer(where, ctx.Response.StatusCode())
 		s.record(ctx, who)
@@ -56,7 +56,7 @@ func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fa
 	}
 }
 
-// dispatch applies the rules that come before what is asked for.
+// dispatch applies the rules that hold for every path, and then answers the request.
 func (s *Server) dispatch(ctx *fasthttp.RequestCtx, who *conn, next fasthttp.RequestHandler) {
 	h := &ctx.Request.Header
 	switch status := s.refusal(h, who); {
@@ -69,12 +69,13 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx, who *conn, next fasthttp.Req
 		s.answer(ctx, who)
 	case h.IsPut() || h.IsPost():
 		next(ctx)
-	default: // the router has an answer of its own for a method that it does not know
+	default: // the router would answer a method that it does not know itself
 		notAllowed(ctx, allowed(who.where))
 	}
 }
 
-// refusal is the status of a request that is refused whatever it asks for; 0 if it is not refused.
+// refusal returns the status of a request that is refused whatever its path; 0 if it is not
+// refused.
 func (s *Server) refusal(h *fasthttp.RequestHeader, who *conn) int {
 	f, ok := readFraming(h)
 	options := &who.record.guest.Options
@@ -84,10 +85,10 @@ func (s *Server) refusal(h *fasthttp.RequestHeader, who *conn) int {
 	case options.Endpoint == seedbed.MetadataDisabled:
 		return http.StatusForbidden
 	case f.forwarded && h.IsPut():
-		// A proxy that was tricked into a PUT adds it (EC2 user guide, "Use IMDSv2").
+		// A proxy that was tricked into a PUT adds this header (EC2 user guide, "Use IMDSv2").
 		return http.StatusForbidden
 	case !h.IsGet() && !h.IsHead() && !isPassword(who.where):
-		return 0 // no token is asked for: cloud-init sends none when it phones home
+		return 0 // needs no token: cloud-init does not send one when it phones home
 	case f.hasToken:
 		if !who.hasToken(f.token, s.now()) {
 			return http.StatusUnauthorized
@@ -101,8 +102,8 @@ func (s *Server) refusal(h *fasthttp.RequestHeader, who *conn) int {
 	return 0
 }
 
-// identify finds the caller's record. Without one it has answered 404, or has
-// held the connection and dropped it, and is false.
+// identify finds the record of the caller and reports whether there is one. If not, it has answered
+// 404, or has held and then dropped the connection.
 func (s *Server) identify(serving context.Context, ctx *fasthttp.RequestCtx, where place) bool {
 	c := callerOf(ctx)
 	x := s.dir.current.Load()
@@ -145,7 +146,7 @@ func (s *Server) identify(serving context.Context, ctx *fasthttp.RequestCtx, whe
 	}
 }
 
-// pathOf is the path as it was sent: nothing is decoded or cleaned.
+// pathOf returns the path as it was sent, neither decoded nor cleaned.
 func pathOf(ctx *fasthttp.RequestCtx) []byte {
 	uri := ctx.Request.Header.RequestURI()
 	if len(uri) == 0 || uri[0] != '/' || bytes.HasPrefix(uri, []byte("//")) {
@@ -164,8 +165,8 @@ func sentBytes(ctx *fasthttp.RequestCtx) int64 {
 	return int64(len(ctx.Response.Body()))
 }
 
-// shownPath is the path as records have it: bounded, printable, and without the
-// report token, wherever the guest put it.
+// shownPath returns the path for the access records: bounded, printable, and without the report
+// token, wherever the guest put it.
 func shownPath(ctx *fasthttp.RequestCtx, who *conn) string {
 	path := pathOf(ctx)
 	token := who.record.guest.ReportToken
@@ -175,7 +176,7 @@ func shownPath(ctx *fasthttp.RequestCtx, who *conn) string {
 	return printable(path, 256)
 }
 
-// printable copies at most n bytes of b, with '?' for what is not printable ASCII.
+// printable returns at most n bytes of b, with '?' for each byte that is not printable ASCII.
 func printable(b []byte, n int) string {
 	out := append([]byte(nil), b[:min(len(b), n)]...)
 	for i, c := range out {

@@ -8,20 +8,21 @@ import (
 
 // Histogram counts durations.
 type Histogram struct {
-	// Bounds are the upper bounds of Counts, inclusive; Counts has one more, for what is longer.
+	// Bounds are the inclusive upper bounds of Counts. Counts has one more element, for longer
+	// durations.
 	Bounds []time.Duration
 	Counts []int64
 	Sum    time.Duration
 }
 
-// The first bound is 16 microseconds, and each of the others twice the one
-// before it, up to half a second.
+// The first bound is 16 microseconds, and each of the others twice the one before it, up to half a
+// second.
 const (
 	firstBound = 16 * time.Microsecond
 	bounds     = 16
 )
 
-// histogram is filled without a lock.
+// histogram counts durations without a lock.
 type histogram struct {
 	counts [bounds + 1]atomic.Int64
 	sum    atomic.Int64

@@ -161,8 +161,7 @@ func TestHeldConnectionsAreFew(t *testing.T) {
 	}
 }
 
-// TestStrangersShare: one unknown caller leaves places for others, and gives its
-// own back.
+// TestStrangersShare: one unknown caller leaves places for others, and gives its own back.
 func TestStrangersShare(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, func(c *Config) { c.Limits.Hold, c.Limits.StrangerConns = time.Minute, 2 })
@@ -244,8 +243,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestNewsPassThePin: what an instance must know now is told during a crawl, too,
-// and nothing that was listed goes away before it ends.
+// TestNewsPassThePin: what an instance must know now is told during a crawl, too, and nothing that
+// was listed goes away before it ends.
 func TestNewsPassThePin(t *testing.T) {
 	t.Parallel()
 	const root = "/latest/meta-data/"

@@ -113,8 +113,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestUnmarkedByMAC: on a network with that identity a guest whose tap is not
-// ours is known by its MAC, and by its address too over IPv4.
+// TestUnmarkedByMAC: on a network with that identity a guest whose tap is not ours is known by its
+// MAC, and by its address too over IPv4.
 func TestUnmarkedByMAC(t *testing.T) {
 	p := newPlane(t)
 	p.in("host", "nft", "delete", "table", "bridge", "seedbed")

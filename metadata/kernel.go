@@ -13,11 +13,11 @@ import (
 	"seedbed"
 )
 
-// NeighbourFunc finds the MAC that the kernel's neighbour table has for addr
-// on the interface numbered ifindex.
+// NeighbourFunc returns the MAC that the kernel's neighbour table has for addr on the interface
+// with index ifindex.
 type NeighbourFunc func(ctx context.Context, ifindex int, addr netip.Addr) (seedbed.MAC, error)
 
-// bound is the interface that a listener is bound to, and with it all that it accepts.
+// bound is the interface that a listener is bound to, and so is every connection that it accepts.
 type bound struct {
 	bridge  string
 	ifindex int
@@ -41,18 +41,18 @@ func boundTo(ln net.Listener) (b bound, err error) {
 	return b, err
 }
 
-// recheck is for how long a marked connection's neighbour entry stands for the
-// NIC's next ones: cloud-init makes twenty in a moment.
+// recheck is how long the neighbour entry of a marked connection is valid for the next connections
+// of the NIC. cloud-init makes about twenty at once.
 const recheck = time.Second
 
-// met is what the kernel said of a NIC's caller last, and when.
+// met is the kernel's last answer about the caller at a NIC, with its time.
 type met struct {
 	facts Facts
 	at    time.Duration // since the server began
 }
 
-// kernelFacts asks the kernel about an accepted connection: its mark from the
-// socket, its peer's MAC from the neighbour table.
+// kernelFacts asks the kernel about an accepted connection: its mark from the socket, its peer's
+// MAC from the neighbour table.
 func (s *Server) kernelFacts(ctx context.Context, c *conn) (Facts, error) {
 	if c.ln.unbound != nil {
 		return Facts{}, c.ln.unbound
@@ -111,7 +111,7 @@ func onSocket(c any, f func(fd int) error) error {
 	return inner
 }
 
-// hopOption is the socket option that holds the time to live of what c sends (ip(7), ipv6(7)).
+// hopOption returns the socket option for the time to live of packets from c (ip(7), ipv6(7)).
 func hopOption(c net.Conn) (level, name int) {
 	if a, ok := c.LocalAddr().(*net.TCPAddr); ok && a.IP.To4() == nil {
 		return unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
@@ -119,7 +119,7 @@ func hopOption(c net.Conn) (level, name int) {
 	return unix.IPPROTO_IP, unix.IP_TTL
 }
 
-// setHops says how far the packets of c may go.
+// setHops sets how many links the packets of c may pass.
 func setHops(c net.Conn, n int) error {
 	level, name := hopOption(c)
 	return onSocket(c, func(fd int) error { return unix.SetsockoptInt(fd, level, name, n) })

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// maxKeyName bounds the name that a key is listed under.
+// maxKeyName bounds the name under which a key is listed, in bytes.
 const maxKeyName = 64
 
-// sshKey is one key with the name that it is listed under, which no other has.
+// sshKey is one key with the unique name under which it is listed.
 type sshKey struct{ name, line string }
 
-// publicKeys lists the keys in Amazon's form, "0=name", each a directory "0" with
-// the leaf openssh-key.
+// publicKeys lists the keys in Amazon's form, "0=name", each a directory "0" with the leaf
+// openssh-key.
 func publicKeys(r *record) []*node {
 	var nodes []*node
 	for i, key := range sshKeys(r) {
@@ -41,7 +41,8 @@ func sshKeys(r *record) []sshKey {
 	return keys
 }
 
-// keyLines are the keys, one line each: clients take a value with a line break for a list.
+// keyLines returns the keys, one line each, because clients take a value with a line break for a
+// list.
 func keyLines(keys []string) []string {
 	var lines []string
 	for _, k := range keys {
@@ -55,10 +56,9 @@ func keyLines(keys []string) []string {
 	return lines
 }
 
-// keyName is the key's comment with only letters, digits and "@._+-" left: a
-// "=" breaks clients that split on each of them, and a final "/" makes the
-// line a directory (cloud-init, sources/helpers/ec2.py; afterburn). Empty when
-// there is no comment.
+// keyName returns the key's comment with only letters, digits and "@._+-" left: a "=" breaks
+// clients that split on each of them, and a final "/" makes the line a directory (cloud-init,
+// sources/helpers/ec2.py; afterburn). It is empty without a comment.
 func keyName(key string) string {
 	comment := keyComment(key)
 	if comment == "" {
@@ -75,8 +75,8 @@ func keyName(key string) string {
 	return string(name[:min(len(name), maxKeyName)])
 }
 
-// keyComment is what follows the key type and the base64 key, wherever the
-// options before them end (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+// keyComment returns what follows the key type and the base64 key, wherever the options before them
+// end (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
 func keyComment(key string) string {
 	fields := strings.Fields(key)
 	for i, f := range fields {

@@ -109,8 +109,8 @@ func stateWith(docs map[seedbed.InstanceID]seedbed.Documents, guests ...seedbed.
 	}
 }
 
-// lab is a server on loopback. The caller's address says which NIC it would
-// come from, as the kernel does elsewhere.
+// lab is a server on loopback. The caller's address says which NIC it would come from, as the
+// kernel does elsewhere.
 type lab struct {
 	t    *testing.T
 	dir  *Directory

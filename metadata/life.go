@@ -12,27 +12,27 @@ import (
 // pinFor is how long a crawl sees the state that its first answer came from.
 const pinFor = time.Minute
 
-// life is what is remembered of an instance from one state to the next: since
-// it first asked, for as long as it is served, in this process.
+// life is what this process remembers of an instance across states: from its first request for as
+// long as it is served.
 type life struct {
 	instance seedbed.InstanceID
 	conns    atomic.Int32
 	pin      atomic.Pointer[pin]
-	fetched  atomic.Bool // its first user-data GET was told
+	fetched  atomic.Bool // its first user-data GET was reported
 	records  budget
 	pace     pace
 	met      atomic.Pointer[met]
-	// recent is the record that was made last: a crawl of cloud-init asks on a new
-	// connection each time. It is weak, so that no instance that once asked keeps one.
+	// recent is the record that was made last. A crawl of cloud-init makes each request on a new
+	// connection, which can reuse it. It is weak, so that it does not keep the record in memory.
 	recent atomic.Pointer[weak.Pointer[record]]
-	// posting serializes what the instance posts. reported is true once a report
-	// was taken, and password is the one that was.
+	// posting serializes what the instance posts. reported is true once a report was accepted.
+	// password is the password that was accepted.
 	posting  sync.Mutex
 	reported bool
 	password string
 }
 
-// recordIn is the instance's record in x; nil when x does not serve it.
+// recordIn returns the instance's record in x; nil if x does not serve it.
 func (l *life) recordIn(x *index) *record {
 	if w := l.recent.Load(); w != nil {
 		if r := w.Value(); r != nil && r.of == x {
@@ -51,16 +51,16 @@ func (l *life) recordIn(x *index) *record {
 type pin struct {
 	index *index
 	until time.Time
-	spot  atomic.Pointer[seedbed.Spot] // that the crawl was told of, see withNews
+	spot  atomic.Pointer[seedbed.Spot] // that the crawl has seen; see withNews
 }
 
-// pinned is a pin and whose it is, or was: a life may have a later one by now.
+// pinned is a pin and the life that it belongs to. The life may have a later pin by now.
 type pinned struct {
 	of  *life
 	pin *pin
 }
 
-// lives are those of the instances that have asked.
+// lives holds the life of each instance that has made a request.
 type lives struct {
 	mu     sync.Mutex
 	of     map[seedbed.InstanceID]*life
@@ -79,8 +79,8 @@ func (l *lives) find(id seedbed.InstanceID) *life {
 	return l.of[id]
 }
 
-// Posted says what a guest posted to an earlier process and seedbedd may not have
-// yet. It is called before the first Apply.
+// Posted adds what a guest posted to an earlier process and seedbedd may not have received yet. It
+// must be called before the first Apply.
 func (d *Directory) Posted(e seedbed.GuestEvent) {
 	l := d.lives.find(e.Instance)
 	l.posting.Lock()
@@ -93,7 +93,7 @@ func (d *Directory) Posted(e seedbed.GuestEvent) {
 	}
 }
 
-// forget drops those of ids that x has not.
+// forget removes those of ids that x does not have.
 func (l *lives) forget(ids []seedbed.InstanceID, x *index) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *lives) forget(ids []seedbed.InstanceID, x *index) {
 	}
 }
 
-// forgetAll drops all that x has not.
+// forgetAll removes all that x does not have.
 func (l *lives) forgetAll(x *index) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *lives) drop(id seedbed.InstanceID, x *index) {
 	}
 }
 
-// pinTo keeps x for the crawl of an instance unless a pin holds already.
+// pinTo pins x for the crawl of an instance, unless a pin is still valid.
 func (l *lives) pinTo(of *life, x *index, now time.Time) {
 	old := of.pin.Load()
 	if old != nil && now.Before(old.until) {
@@ -135,14 +135,14 @@ func (l *lives) pinTo(of *life, x *index, now time.Time) {
 	l.pinned = append(l.pinned, pinned{of, p})
 }
 
-// unpin lets go of what ended pins hold: it may be much.
+// unpin releases the states of expired pins, which may be large.
 func (l *lives) unpin(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
 	for ; n < len(l.pinned) && !now.Before(l.pinned[n].pin.until); n++ {
 		l.pinned[n].of.pin.CompareAndSwap(l.pinned[n].pin, nil)
-		l.pinned[n] = pinned{} // the array lives on while there is a rest
+		l.pinned[n] = pinned{} // the array stays in use while elements remain
 	}
 	if l.pinned = l.pinned[n:]; len(l.pinned) == 0 {
 		l.pinned = nil

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens the listener of one bridge: bound to it with SO_BINDTODEVICE,
-// so that only what arrives there is accepted, and what is accepted says
-// where it came from. It needs CAP_NET_RAW, and CAP_NET_BIND_SERVICE for a port
-// below 1024. A bridge that is deleted and made again needs a new listener.
+// Listen opens the listener of one bridge: bound to it with SO_BINDTODEVICE, so that it accepts
+// only what arrives there, and each accepted socket names its bridge. It needs CAP_NET_RAW, and
+// CAP_NET_BIND_SERVICE for a port below 1024. A bridge that was deleted and recreated needs a new
+// listener.
 func Listen(ctx context.Context, bridge string, addr netip.AddrPort) (net.Listener, error) {
 	network := "tcp4"
 	if addr.Addr().Is6() {
 		network = "tcp6"
 	}
-	// Probes of an idle peer, which the limits close anyway, would cost four system
-	// calls of each connection, a twelfth of its time.
+	// Keep-alive probes would cost four system calls per connection, a twelfth of its time. The
+	// limits close idle connections anyway.
 	lc := net.ListenConfig{KeepAlive: -1, Control: func(_, _ string, raw syscall.RawConn) error {
 		var inner error
 		err := raw.Control(func(fd uintptr) {

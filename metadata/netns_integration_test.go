@@ -227,8 +227,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// TestKernelProvesIdentity: each guest gets its own record, and one that takes
-// the other's MAC and address gets nothing.
+// TestKernelProvesIdentity: each guest gets its own record, and one that takes the other's MAC and
+// address gets nothing.
 func TestKernelProvesIdentity(t *testing.T) {
 	p := newPlane(t)
 	l, stop := p.serve()

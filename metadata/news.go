@@ -2,21 +2,21 @@ package metadata
 
 import "seedbed"
 
-// The news are what an instance polls for: events/*, spot/* and instance-action. They
-// come from the state of now, also during a crawl, which sees another state
-// otherwise: a notice of two minutes must not be a minute late. What was listed
-// in the crawl stays there until it ends, so that no client finds it gone.
+// The news are what clients poll for: events/*, spot/* and instance-action. They come from the
+// current state even during a crawl, which otherwise sees its pinned state, because a notice of two
+// minutes must not be a minute late. What the crawl has listed stays until it ends, so that the
+// client can fetch it.
 
-// withNews makes r, which no other goroutine has, what a crawl under p sees while the
-// instance has the record now.
+// withNews updates r, which no other goroutine uses, to what a crawl under p sees while now is the
+// current record of the instance.
 func (r *record) withNews(p *pin, now *record) *record {
 	r.maintenance, r.guest.Action = now.maintenance, now.guest.Action
 	r.guest.Spot = p.spotWith(r.guest.Spot, now.guest.Spot)
 	return r
 }
 
-// spotWith is what the crawl is told: the interruption of now with what the
-// first state had, or any told since, and now has not.
+// spotWith returns the interruption for the crawl: that of now, with the leaves that first or any
+// later answer of the crawl had and now lacks.
 func (p *pin) spotWith(first, now *seedbed.Spot) *seedbed.Spot {
 	told := p.spot.Load()
 	if told == nil {
@@ -27,7 +27,7 @@ func (p *pin) spotWith(first, now *seedbed.Spot) *seedbed.Spot {
 	return s
 }
 
-// keepListed is now, with the leaves of told that it would take away.
+// keepListed returns now with the leaves of told that now lacks.
 func keepListed(told, now *seedbed.Spot) *seedbed.Spot {
 	switch {
 	case told == nil:
@@ -39,7 +39,7 @@ func keepListed(told, now *seedbed.Spot) *seedbed.Spot {
 	if s.Rebalance.IsZero() {
 		s.Rebalance = told.Rebalance
 	}
-	// A termination has two leaves, any other action one of them.
+	// A termination has two leaves; any other action has one of them.
 	if notice(told) && (!notice(&s) || told.Action == "terminate" && s.Action != "terminate") {
 		s.Action, s.Time = told.Action, told.Time
 	}

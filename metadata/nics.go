@@ -8,14 +8,12 @@ import (
 	"seedbed"
 )
 
-// nics are the directories of network/interfaces/macs, one for each NIC whose
-// network is known: clients configure what they find there, so it is right or
-// not there at all.
+// nics returns the directories of network/interfaces/macs, one for each NIC whose network is known.
+// Clients configure what they find there, so a NIC with incomplete data is left out.
 //
-// cloud-init takes an instance none of whose NICs has a vpc-id for one of
-// EC2-Classic: it then asks for an address again on an interface that is up,
-// and that fails on the route to the metadata address (22.4, DataSourceEc2.py,
-// network_config).
+// If none of the NICs has a vpc-id, cloud-init assumes EC2-Classic. It then requests an address
+// again on an interface that is up, which fails on the route to the metadata address (22.4,
+// DataSourceEc2.py, network_config).
 func nics(r *record) []*node {
 	var all []*node
 	for i, nic := range r.guest.NICs {
@@ -44,8 +42,8 @@ func nics(r *record) []*node {
 	return all
 }
 
-// stableID is an ID in Amazon's form that stays the same for the same name:
-// the kind and 17 hexadecimal digits.
+// stableID returns an ID in Amazon's form, the kind and 17 hexadecimal digits, which is always the
+// same for the same name.
 func stableID(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "/" + name))
 	return kind + "-" + hex.EncodeToString(sum[:])[:17]

@@ -5,14 +5,13 @@ import (
 	"strconv"
 )
 
-// nocloudTree is the NoCloud dialect: the files of a seed. Each is there and may
-// be empty, because cloud-init asks ten times more for one that is not.
+// nocloudTree is the NoCloud dialect: the files of a seed. Each file exists, though it may be
+// empty, because cloud-init retries a missing one ten times.
 //
-// network-config is always empty. cloud-init 22.4 does not ask for it; later
-// ones do when DHCP has configured the first NIC already, and would configure
-// it again by a name that only the guest knows: a configuration that matches by
-// MAC works with netplan, and takes the network from guests whose cloud-init
-// writes files of other kinds. Without one DHCP does it all.
+// network-config is always empty. cloud-init 22.4 does not fetch it. Later versions do, when DHCP
+// has already configured the first NIC, and would configure that NIC again by a name that only the
+// guest knows. A configuration that matches by MAC works with netplan, but breaks the network of
+// guests whose cloud-init writes other kinds of file. Without one, DHCP configures everything.
 //
 // Source: cloud-init, "NoCloud", and DataSourceNoCloud.py.
 var nocloudTree = dir("",
@@ -24,7 +23,7 @@ var nocloudTree = dir("",
 
 var nocloudUserData = leaf("user-data", func(r *record) ([]byte, bool) { return r.userData, true }).as(typeData)
 
-// nocloudMeta is YAML; its strings are in JSON's form, which is YAML's, too.
+// nocloudMeta returns meta-data as YAML. Its strings are in JSON's form, which is valid YAML.
 func nocloudMeta(r *record) ([]byte, bool) {
 	var b []byte
 	line := func(name, value string) {

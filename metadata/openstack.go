@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// openstackTree is what is below a version of the OpenStack dialect.
+// openstackTree is everything below a version of the OpenStack dialect.
 //
 // Source: OpenStack Nova, user guide "Metadata service", and nova/api/metadata.
 var openstackTree = dir("",
@@ -19,23 +19,23 @@ var openstackTree = dir("",
 	openstackPassword,
 	openstackUserData,
 	leaf("vendor_data.json", openstackVendor).as(typeJSON),
-	constant("vendor_data2.json", "{}").as(typeJSON), // vendor-data comes once
+	constant("vendor_data2.json", "{}").as(typeJSON), // vendor-data is served only once
 )
 
 var (
 	openstackUserData = leaf("user_data", userData).as(typeData)
-	// openstackPassword is empty until one was posted.
+	// openstackPassword is empty until a password was posted.
 	openstackPassword = leaf("password", func(r *record) ([]byte, bool) { return []byte(r.guest.Password), true })
 )
 
-// openstackVersions is what /openstack answers: Nova's versions. Every other
-// date is served as well, with the same content.
+// openstackVersions is the answer at /openstack: Nova's versions. Every other date is served as
+// well, with the same content.
 var openstackVersions = []byte(strings.Join([]string{
 	"2012-08-10", "2013-04-04", "2013-10-17", "2015-10-15", "2016-06-30", "2016-10-06", "2017-02-22", "2018-08-27",
 	"2020-10-14", "latest",
 }, "\n"))
 
-// seedSize is the size of random_seed, as Nova's.
+// seedSize is the size of random_seed in bytes, as Nova's.
 const seedSize = 512
 
 type openstackKey struct {
@@ -44,8 +44,8 @@ type openstackKey struct {
 	Data string `json:"data"`
 }
 
-// openstackMeta is meta_data.json. Its uuid is the instance's own, whatever form
-// instance-id has: cloud-init compares it with the UUID of the SMBIOS values.
+// openstackMeta returns meta_data.json. Its uuid is that of the instance, whatever form instance-id
+// has: cloud-init compares it with the UUID of the SMBIOS values.
 func openstackMeta(r *record) ([]byte, bool) {
 	var seed [seedSize]byte
 	rand.Read(seed[:])
@@ -73,9 +73,9 @@ func openstackMeta(r *record) ([]byte, bool) {
 	return asJSON(m), true
 }
 
-// openstackVendor is vendor_data.json: an object whose cloud-init member
-// cloud-init takes for its vendor-data. JSON can hold only text, so another document
-// (compressed, say) is left out here.
+// openstackVendor returns vendor_data.json: an object whose cloud-init member cloud-init takes for
+// its vendor-data. JSON can hold only text, so any other document, such as a compressed one, is
+// left out here.
 func openstackVendor(r *record) ([]byte, bool) {
 	if len(r.vendorData) == 0 || !utf8.Valid(r.vendorData) {
 		return []byte("{}"), true
@@ -111,8 +111,8 @@ type (
 	}
 )
 
-// openstackNetwork is network_data.json: DHCP where the network has it, else the
-// address, and with it the default route of the first NIC only.
+// openstackNetwork returns network_data.json: DHCP if the network has it, else the address, with a
+// default route only for the first NIC.
 func openstackNetwork(r *record) ([]byte, bool) {
 	links, networks, services := []openstackLink{}, []openstackNet{}, []openstackService{}
 	for i, nic := range r.guest.NICs {
@@ -142,7 +142,7 @@ func openstackNetwork(r *record) ([]byte, bool) {
 	}{links, networks, services}), true
 }
 
-// netmask is the dotted form of an IPv4 prefix's length.
+// netmask returns the dotted form of an IPv4 prefix's length.
 func netmask(p netip.Prefix) string {
 	var m [4]byte
 	for i := range p.Bits() {

@@ -64,8 +64,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestForwarded: no PUT that a proxy has passed on is served, wherever it goes;
-// what is in the header changes nothing for other methods.
+// TestForwarded: no PUT that a proxy has passed on is served, wherever it goes; what is in the
+// header changes nothing for other methods.
 func TestForwarded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)
@@ -81,8 +81,8 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// TestHopLimitOption: the answer to a PUT has the time to live that the options
-// say, over IPv4 and IPv6.
+// TestHopLimitOption: the answer to a PUT has the time to live that the options say, over IPv4 and
+// IPv6.
 func TestHopLimitOption(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

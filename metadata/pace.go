@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// pace lets an instance ask at a rate, and more in a burst: the generic cell
-// rate algorithm (ITU-T I.371) on one number. What is too fast is not refused,
-// because cloud-init takes 429 for a failure, but answered later; the instance's
-// connections, each with one request at a time, bound how many wait.
+// pace limits the request rate of an instance, with a burst, by the generic cell rate algorithm
+// (ITU-T I.371) on one number. A request that is too early is answered later rather than refused,
+// because cloud-init takes 429 for a failure. The number of the instance's connections, each with
+// one request at a time, bounds how many requests wait.
 type pace struct {
-	next atomic.Int64 // when the request after those so far would be due at the even rate
+	next atomic.Int64 // when the next request would be due at the even rate
 }
 
-// take is how long a request at now has to wait, with one every interval and
-// burst of them at once. Times are since any fixed moment.
+// take returns how long a request at now has to wait, at one request per interval and a burst of
+// them at once. Times are since any fixed moment.
 func (p *pace) take(now, interval time.Duration, burst int) time.Duration {
 	for {
 		old := p.next.Load()
@@ -26,8 +26,8 @@ func (p *pace) take(now, interval time.Duration, burst int) time.Duration {
 	}
 }
 
-// slowDown waits until the caller's request may be answered; false means that
-// the server ended first.
+// slowDown waits until the caller's request may be answered. It returns false if the server ended
+// first.
 func (s *Server) slowDown(serving context.Context, of *life, at time.Time) bool {
 	wait := of.pace.take(at.Sub(s.began), s.interval, s.cfg.Limits.Burst)
 	if wait == 0 {

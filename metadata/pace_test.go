@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestPace: a burst goes at once, and what follows at the even rate; a pause
-// gives a burst again, and no more than that.
+// TestPace: a burst goes at once, and what follows at the even rate; a pause gives a burst again,
+// and no more than that.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	const rate, burst = 100, 1024
@@ -72,8 +72,8 @@ func TestPaceEnds(t *testing.T) {
 	})
 }
 
-// TestTooFast: a guest that asks faster than it may gets every answer, and no
-// 429; another is not held up by it.
+// TestTooFast: a guest that asks faster than it may gets every answer, and no 429; another is not
+// held up by it.
 func TestTooFast(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, func(c *Config) { c.Limits.Rate, c.Limits.Burst = 5, 1024 })

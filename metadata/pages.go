@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// page is the body of an answer that is no 200, in the form that Amazon's
-// service has. Its encoding line differs with the status there, too.
+// page returns the body of an answer other than 200, in the form of Amazon's service, where the
+// encoding line also depends on the status.
 func page(status int) []byte {
 	encoding := "utf-8"
 	if status == http.StatusNotFound {
@@ -38,7 +38,7 @@ func fail(ctx *fasthttp.RequestCtx, status int) {
 	ctx.Response.SetBodyRaw(page(status))
 }
 
-// notAllowed answers 405 and says what is.
+// notAllowed answers 405 and lists the allowed methods.
 func notAllowed(ctx *fasthttp.RequestCtx, allow string) {
 	fail(ctx, http.StatusMethodNotAllowed)
 	ctx.Response.Header.Set("Allow", allow)

@@ -2,8 +2,8 @@ package metadata
 
 import "maps"
 
-// parted is a map in parts, so that a changed copy shares all parts but few. It
-// is not changed itself once an index has it.
+// parted is a map in parts, so that a changed copy shares most parts. It must not change once it is
+// part of an index.
 type parted[K comparable, V any] struct {
 	parts [256]map[K]V
 }
@@ -13,7 +13,7 @@ func (m *parted[K, V]) at(part byte, k K) (V, bool) {
 	return v, ok
 }
 
-// partedDraft is a copy while it is changed.
+// partedDraft is a copy that is being changed.
 type partedDraft[K comparable, V any] struct {
 	parted[K, V]
 	fresh [256]bool // parts that are copies already

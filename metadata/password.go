@@ -12,16 +12,16 @@ import (
 // maxPassword bounds a posted password, as Nova does (nova/api/metadata/password.py).
 const maxPassword = 4 * 255
 
-// isPassword tells the one place of the trees that can be posted to.
+// isPassword reports whether where is the only place in the trees that accepts a POST.
 func isPassword(where place) bool {
 	name, rest := element(where.rest)
 	more, _ := element(rest)
 	return where.dialect == dialectOpenStack && name == openstackPassword.name && more == ""
 }
 
-// takePassword is POST /openstack/{version}/password: the administrator's
-// password that the guest has set, encrypted with the user's key, once
-// (cloudbase-init). It is kept before the guest is told so.
+// takePassword serves POST /openstack/{version}/password. cloudbase-init posts, once, the
+// administrator's password that it has set, encrypted with the user's key. The password is stored
+// before the guest gets an answer.
 func (s *Server) takePassword(serving context.Context, c *fiber.Ctx) error {
 	ctx := c.Context()
 	who, body := callerOf(ctx), ctx.Request.Body()
@@ -54,7 +54,7 @@ func (s *Server) takePassword(serving context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-// isPosted accepts what can be a password in base64, or any other printable text.
+// isPosted reports whether b can be a posted password: base64 or other printable text.
 func isPosted(b []byte) bool {
 	for _, c := range b {
 		if (c < ' ' || c > '~') && c != '\n' && c != '\r' {
@@ -64,8 +64,8 @@ func isPosted(b []byte) bool {
 	return len(b) > 0 && len(b) <= maxPassword
 }
 
-// password is the one of the record now, whatever a crawl sees, or that which
-// was posted in this process: the record has it later.
+// password returns the password in the current record, whatever a crawl sees, or the one that was
+// posted to this process and is not in the record yet.
 func (c *conn) password() []byte {
 	if p := c.record.guest.Password; p != "" {
 		return []byte(p)

@@ -103,8 +103,8 @@ func TestPasswordIsDurable(t *testing.T) {
 	}
 }
 
-// TestPasswordAfterRestart: what was posted to an earlier process is not posted
-// again, whether seedbedd has it or not yet.
+// TestPasswordAfterRestart: what was posted to an earlier process is not posted again, whether
+// seedbedd has it or not yet.
 func TestPasswordAfterRestart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)

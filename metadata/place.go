@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// dialect is who the path is for.
+// dialect is the dialect that a path belongs to.
 type dialect uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 
 var dialectNames = [dialects]string{"other", "root", "ec2", "token", "openstack", "nocloud", "report"}
 
-// versionClass is how the path names its version.
+// versionClass is the way in which a path names its version.
 type versionClass uint8
 
 const (
@@ -33,14 +33,14 @@ const (
 
 var versionNames = [versionClasses]string{"none", "latest", "1.0", "dated"}
 
-// place is a path taken apart: what is left of it, below its version.
+// place is a parsed path: its dialect, its version and the rest.
 type place struct {
 	dialect dialect
 	version versionClass
 	rest    string
 }
 
-// locate takes a path apart. It says nothing of whether there is anything.
+// locate parses a path. It does not check whether anything exists there.
 func locate(path string) place {
 	if path == tokenPath {
 		return place{dialectToken, versionLatest, ""}
@@ -71,7 +71,7 @@ func locate(path string) place {
 	return place{dialect: dialectOther}
 }
 
-// element is the first element of a path that is not empty, and what follows it.
+// element returns the first non-empty element of a path, and what follows it.
 func element(path string) (first, rest string) {
 	for first == "" && path != "" {
 		first, path, _ = strings.Cut(path, "/")
@@ -79,7 +79,7 @@ func element(path string) (first, rest string) {
 	return first, path
 }
 
-// classOf accepts latest, 1.0 and anything of the form dddd-dd-dd.
+// classOf returns the class of s: latest, 1.0 or any text of the form dddd-dd-dd.
 func classOf(s string) versionClass {
 	switch {
 	case s == "latest":
@@ -108,17 +108,17 @@ func isDated(s string) bool {
 	return true
 }
 
-// get is what r has at path, which starts at the root of the service.
+// get returns what r has at path, which starts at the root of the service.
 func (r *record) get(path string) answer { return r.at(locate(path)) }
 
-// at is what r has at a place.
+// at returns what r has at a place.
 func (r *record) at(p place) answer {
 	switch p.dialect {
 	case dialectRoot:
 		return answer{body: versionList, mediaType: typeText, ok: true}
 	case dialectEC2:
 		a := ec2Tree.answer(r, p.rest)
-		a.crawl = a.crawl || a.node == userDataLeaf // some clients ask for it before the listing
+		a.crawl = a.crawl || a.node == userDataLeaf // some clients fetch it before the listing
 		return a
 	case dialectOpenStack:
 		if p.version == versionNone {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRecentRecord: a record is made once for a state while somebody holds it,
-// and never served for another one.
+// TestRecentRecord: a record is made once for a state while somebody holds it, and never served for
+// another one.
 func TestRecentRecord(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)

@@ -13,16 +13,16 @@ import (
 	"seedbed"
 )
 
-// maxField bounds one reported value.
+// maxField bounds one reported value, in bytes.
 const maxField = 256
 
-// reported are the fields of cloud-init's phone_home that are kept. The host
-// keys that it posts as well are not.
+// reported are the fields of cloud-init's phone_home that are kept. The host keys that it posts as
+// well are not.
 var reported = []string{"instance_id", "hostname", "fqdn"}
 
-// report takes the guest's phone-home: POST /seedbed/report/{token} with a form
-// (cloud-init, cc_phone_home). The first is told of; later ones, which come when
-// an answer was lost, are answered alike.
+// report takes the guest's phone-home: POST /seedbed/report/{token} with a form (cloud-init,
+// cc_phone_home). Only the first is recorded. Later ones, which come if an answer was lost, get the
+// same answer.
 func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 	ctx := c.Context()
 	who := callerOf(ctx)
@@ -53,7 +53,7 @@ func (s *Server) takeReport(serving context.Context, who *conn, fields map[strin
 	return err
 }
 
-// keep returns once an event is durable.
+// keep returns nil once an event is durable.
 func (s *Server) keep(serving context.Context, e seedbed.GuestEvent) error {
 	if s.cfg.OnReport == nil {
 		s.cfg.OnEvent(e)
@@ -64,7 +64,7 @@ func (s *Server) keep(serving context.Context, e seedbed.GuestEvent) error {
 	return s.cfg.OnReport(ctx, e)
 }
 
-// notKept tells the guest to post again.
+// notKept logs that a post could not be stored and asks the guest to post again.
 func (s *Server) notKept(ctx *fasthttp.RequestCtx, who *conn, err error) {
 	s.log.Error("keep what a guest posted", "instance", string(who.who), "err", err)
 	later(ctx)
@@ -76,8 +76,8 @@ func later(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set("Retry-After", "1")
 }
 
-// formFields reads the known fields of a form, each clipped. A form that is
-// partly malformed gives what could be read.
+// formFields reads the known fields of a form, each clipped. A form that is partly malformed gives
+// what could be read.
 func formFields(body []byte) map[string]string {
 	values, _ := url.ParseQuery(string(body))
 	fields := map[string]string{}

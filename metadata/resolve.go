@@ -13,20 +13,19 @@ import (
 type Facts struct {
 	// Bridge is the interface that the listener is bound to.
 	Bridge string
-	// Mark is the packet mark of the connection's SYN; zero when no rule of ours saw it.
+	// Mark is the packet mark of the connection's SYN; zero if it did not pass Seedbed's rules.
 	Mark uint32
 	// Peer is the caller's address, never in IPv4-mapped form.
 	Peer netip.Addr
-	// MAC is the one that the neighbour table of Bridge has for Peer.
+	// MAC is what the neighbour table of Bridge has for Peer.
 	MAC seedbed.MAC
 }
 
-// resolve finds the NIC that the facts belong to. If there is no such NIC, reason
-// says why, for the log.
+// resolve finds the NIC that the facts belong to. If there is no such NIC, reason says why, for the
+// log.
 //
-// Over IPv6 the address proves nothing, as guests choose theirs: the mark and
-// the MAC do. That there is a neighbour entry for it on the bridge says that the
-// caller is on the link, and not behind a router.
+// Over IPv6, guests choose their addresses, so only the mark and the MAC identify the caller. Its
+// neighbour entry on the bridge shows that it is on the link and not behind a router.
 func (x *index) resolve(f Facts) (p port, reason string) {
 	var ok bool
 	if f.Mark != 0 {
@@ -49,9 +48,9 @@ func (x *index) resolve(f Facts) (p port, reason string) {
 	return p, ""
 }
 
-// resolve finds the NIC of the facts in x. A caller without a mark is not the
-// one whose tap is on this host: what that sends has its mark. The error is that
-// nobody can tell.
+// resolve finds the NIC of the facts in x. An unmarked caller is never a NIC whose tap is on this
+// node, because frames of that NIC have a mark. resolve returns an error if it cannot find out
+// whether the tap is here.
 func (s *Server) resolve(ctx context.Context, x *index, f Facts) (p port, reason string, err error) {
 	p, reason = x.resolve(f)
 	if reason != "" || f.Mark != 0 || s.cfg.HasLink == nil {

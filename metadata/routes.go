@@ -54,8 +54,8 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 	}
 }
 
-// issueToken answers PUT /latest/api/token (EC2 user guide, "Use IMDSv2"). It
-// begins a crawl, as a listing does.
+// issueToken answers PUT /latest/api/token (EC2 user guide, "Use IMDSv2"). It begins a crawl, as a
+// listing does.
 func (s *Server) issueToken(c *fiber.Ctx) error {
 	ctx := c.Context()
 	who := callerOf(ctx)
@@ -84,19 +84,19 @@ func (s *Server) issueToken(c *fiber.Ctx) error {
 	return nil
 }
 
-// otherMethod answers what the other routes leave: PUT and POST elsewhere.
+// otherMethod answers PUT and POST at paths without a route of their own.
 func (s *Server) otherMethod(c *fiber.Ctx) error {
 	ctx := c.Context()
 	where := callerOf(ctx).where
 	if ctx.IsPut() && where.dialect == dialectEC2 && where.rest == strings.TrimPrefix(tokenPath, "/latest/") {
-		fail(ctx, http.StatusForbidden) // a token has no dated version
+		fail(ctx, http.StatusForbidden) // the token path has no dated version
 		return nil
 	}
 	notAllowed(ctx, allowed(where))
 	return nil
 }
 
-// allowed are the methods of a place.
+// allowed returns the methods of a place, as in the header Allow.
 func allowed(where place) string {
 	switch {
 	case where.dialect == dialectToken:
@@ -109,7 +109,7 @@ func allowed(where place) string {
 	return "GET, HEAD"
 }
 
-// malformed answers what never became a request: too large, too slow, not HTTP.
+// malformed answers input that is not a request: too large, too slow, or not HTTP.
 func (s *Server) malformed(c *fiber.Ctx, err error) error {
 	status := http.StatusBadRequest
 	if e, ok := err.(*fiber.Error); ok {

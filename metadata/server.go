@@ -14,52 +14,49 @@ import (
 	"seedbed"
 )
 
-// Config is what a Server needs. Directory, Log, and one of Neighbour and
-// Identify must be set.
+// Config configures a Server. Directory, Log, and one of Neighbour and Identify must be set.
 type Config struct {
 	Directory *Directory
-	// Neighbour looks the caller's MAC up for the cross-check.
+	// Neighbour looks up the caller's MAC for the cross-check.
 	Neighbour NeighbourFunc
-	// HasLink reports whether this host has an interface of that name. It is asked
-	// about a NIC's tap when a caller without a mark would be that NIC by its MAC:
-	// with the tap here, only the mark says who it is. Nil is that none is here.
+	// HasLink reports whether this node has an interface of that name. The server calls it for the
+	// tap of a NIC that an unmarked caller matches by MAC: if the tap is on this node, only the
+	// mark identifies the NIC. Nil means that the node has none.
 	HasLink func(ctx context.Context, name string) (bool, error)
-	// Identify replaces the questions to the kernel. It is for tests and for
-	// transports whose callers are known otherwise.
+	// Identify replaces the queries to the kernel, for tests and for transports that identify
+	// callers in another way.
 	Identify func(net.Conn) (Facts, error)
-	// OnEvent gets what guests did: access, user-data and, without OnReport,
-	// report. It must not block. Nil drops them.
+	// OnEvent receives what guests did: access, user-data and, without OnReport, report. It must
+	// not block. Nil drops the events.
 	OnEvent func(seedbed.GuestEvent)
-	// OnReport gets what a guest posts, its report or password, and returns once
-	// that is durable; the guest is told so only then, and posts again after an
-	// error. Nil means OnEvent.
+	// OnReport receives what a guest posts, its report or password, and returns once that is
+	// durable. Only then does the guest get its answer; after an error it posts again. Nil means
+	// OnEvent.
 	OnReport func(context.Context, seedbed.GuestEvent) error
 	Limits   Limits
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Limits bound what callers can take. Zero values become the defaults.
+// Limits bound what callers can use. Zero values become the defaults.
 type Limits struct {
-	// Conns is the number of connections in all; 8192.
+	// Conns is the total number of connections; 8192.
 	Conns int
 	// GuestConns is the number of connections per instance; 64.
 	GuestConns int
-	// UnknownConns is the number of connections of callers that are not known,
-	// held ones among them, and StrangerConns that of one of them, as its MAC and
-	// bridge tell; 256 and 16.
+	// UnknownConns is the number of connections of unknown callers, including held ones; 256.
+	// StrangerConns is the number for one of them, identified by MAC and bridge; 16.
 	UnknownConns, StrangerConns int
-	// Rate is how many requests an instance is answered in a second, once it has
-	// had Burst of them: 2,000 and 4,096. What is faster is answered later. Burst is
-	// 1,024 or more.
+	// Rate is how many requests of an instance are answered per second, after a burst of Burst;
+	// 2,000 and 4,096. Faster requests are delayed. Burst must be at least 1,024.
 	Rate, Burst int
 	// Hold is how long an unknown caller is held while the directory is not in sync; 10 s.
 	Hold time.Duration
-	// Read is the time for one request to arrive (5 s), Write for one answer to
-	// leave (30 s), Idle between two requests of a connection (30 s).
+	// Read is the time for one request to arrive (5 s), Write for one answer to leave (30 s), Idle
+	// between two requests of a connection (30 s).
 	Read, Write, Idle time.Duration
-	// Shutdown is the time that requests in hand get when Serve ends; 3 s.
+	// Shutdown is the time that running requests get when Serve ends; 3 s.
 	Shutdown time.Duration
 }
 
@@ -106,7 +103,7 @@ type Server struct {
 	strangers strangers
 }
 
-// New makes a server; nothing runs before Serve.
+// New returns a server. Nothing runs before Serve.
 func New(cfg Config) *Server {
 	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.Now == nil {
@@ -119,9 +116,9 @@ func New(cfg Config) *Server {
 		began: time.Now(), interval: time.Second / time.Duration(cfg.Limits.Rate)}
 }
 
-// Serve answers on ln, which [Listen] made for one bridge, until ctx ends; then
-// it closes ln and every connection, waits for the requests in hand for at most
-// Limits.Shutdown, and returns nil. Any other end is an error.
+// Serve answers on ln, which [Listen] made for one bridge, until ctx ends; then it closes ln and
+// every connection, waits at most Limits.Shutdown for running requests, and returns nil. Any other
+// end is an error.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

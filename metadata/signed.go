@@ -9,12 +9,12 @@ import (
 	"math/big"
 )
 
-// signature is dynamic/instance-identity/signature: the RSA signature (PKCS #1
-// v1.5, SHA-256) of the document's bytes, in base64. seedbedd made it: no key is here.
+// signature returns dynamic/instance-identity/signature: the RSA signature (PKCS #1 v1.5, SHA-256)
+// of the document's bytes, in base64. seedbedd makes it; this service does not have the key.
 func signature(r *record) string { return base64.StdEncoding.EncodeToString(r.guest.Signature) }
 
-// The PKCS #7 types (RFC 5652) as far as they are needed: one signer, no
-// attributes, so that the signature is that of the content itself.
+// The PKCS #7 types (RFC 5652) that are needed for one signer without attributes. The signature is
+// then that of the content itself.
 type (
 	contentInfo struct {
 		Type    asn1.ObjectIdentifier
@@ -46,10 +46,10 @@ var (
 	algRSA        = pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}
 )
 
-// signedDocument is dynamic/instance-identity/rsa2048, and pkcs7: the document
-// with its signature as PKCS #7, in lines of base64 without a head, as Amazon
-// serves them. Amazon's pkcs7 has a signature of DSA and SHA-1, which nobody
-// should ask for any more; here both have the same. The certificate is not in it.
+// signedDocument returns dynamic/instance-identity/rsa2048 and pkcs7: the document with its
+// signature as PKCS #7, in lines of base64 without a head, as Amazon serves them. Amazon's pkcs7
+// has an obsolete signature of DSA and SHA-1; here both have the same content. It does not contain
+// the certificate.
 func signedDocument(r *record) ([]byte, bool) {
 	if len(r.guest.Signature) == 0 || len(r.site.Certificate) == 0 {
 		return nil, false
@@ -75,8 +75,7 @@ func signedDocument(r *record) ([]byte, bool) {
 	return base64Lines(der), true
 }
 
-// base64Lines are lines of 64 characters, none of them ended by more than one
-// line feed, and the last by none.
+// base64Lines returns b in base64, in lines of 64 characters. The last line has no line feed.
 func base64Lines(b []byte) []byte {
 	text := base64.StdEncoding.AppendEncode(nil, b)
 	var out bytes.Buffer

@@ -9,31 +9,31 @@ import (
 type Stats struct {
 	// Requests counts answers by HTTP status.
 	Requests map[int]int64
-	// Answers counts them by dialect, version and status as well; those with none are left out.
+	// Answers counts answers by dialect, version and status. Counts of zero are left out.
 	Answers []AnswerCount
-	// NoToken counts requests without a session token that were let through, and
-	// NoTokenRejected those that were not (Amazon's MetadataNoToken and MetadataNoTokenRejected).
+	// NoToken counts requests without a session token that were allowed, and NoTokenRejected those
+	// that were rejected (Amazon's MetadataNoToken and MetadataNoTokenRejected).
 	NoToken, NoTokenRejected int64
-	// Delayed counts requests that were answered later because of Limits.Rate.
+	// Delayed counts requests that were delayed because of Limits.Rate.
 	Delayed int64
-	// Latency is from the last byte of a request's header to the answer, delays included.
+	// Latency is the time from the last byte of a request's header to the answer, including delays.
 	Latency Histogram
-	// Unknown counts requests of unknown callers that got 404, Held those that
-	// were held, Refused connections that were closed at once (not to be
-	// identified now, or too many), Malformed what was no request.
+	// Unknown counts requests of unknown callers that got 404. Held counts those that were held.
+	// Refused counts connections that were closed at once, because their caller could not be
+	// identified or had too many. Malformed counts input that is not a request.
 	Unknown, Held, Refused, Malformed int64
 	// Conns are open now; UnknownConns of them belong to unknown callers.
 	Conns, UnknownConns int
-	// Guests, Revision, InSync and Applied describe the directory; Applied is
-	// when it was last replaced, zero before the first time.
+	// Guests, Revision, InSync and Applied describe the directory; Applied is when it was last
+	// replaced, zero before the first time.
 	Guests   int
 	Revision int64
 	InSync   bool
 	Applied  time.Time
 }
 
-// AnswerCount is a number of answers. Dialect is root, ec2, token, openstack,
-// nocloud, report or other; Version is latest, dated, 1.0 or none.
+// AnswerCount is a number of answers. Dialect is root, ec2, token, openstack, nocloud, report or
+// other; Version is latest, dated, 1.0 or none.
 type AnswerCount struct {
 	Dialect, Version string
 	Status           int
@@ -48,7 +48,7 @@ type counters struct {
 	conns, unknownConns               atomic.Int32
 }
 
-// statuses are those that are answered; the last stands for any other.
+// statuses are the statuses that are counted; the last stands for any other.
 var statuses = [...]int{200, 400, 401, 403, 404, 405, 409, 503, 500}
 
 func (c *counters) answer(where place, status int) {
@@ -59,7 +59,7 @@ func (c *counters) answer(where place, status int) {
 	c.answers[where.dialect][where.version][i].Add(1)
 }
 
-// Stats tells what the server has done so far and what it holds.
+// Stats returns a snapshot of the counters and of the current state.
 func (s *Server) Stats() Stats {
 	x := s.dir.current.Load()
 	c := &s.count
@@ -84,7 +84,7 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// throttle lets one line through per period: guests must not fill the log.
+// throttle allows one log line per period, so that guests cannot fill the log.
 type throttle struct {
 	every time.Duration
 	last  atomic.Int64
@@ -101,7 +101,7 @@ func (t *throttle) ready(now time.Time) (lost int64, ok bool) {
 	return t.lost.Swap(0), true
 }
 
-// warnf logs what callers can cause at will.
+// warnf logs, throttled, what callers can cause at will.
 func (s *Server) warnf(msg string, args ...any) {
 	if lost, ok := s.warn.ready(time.Now()); ok {
 		s.log.Warn(msg, append(args, "left_out", lost)...)

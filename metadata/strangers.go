@@ -7,14 +7,14 @@ import (
 	"seedbed"
 )
 
-// source is where an unknown caller is: no other has that MAC on that bridge.
+// source identifies an unknown caller by its bridge and its MAC.
 type source struct {
 	bridge string
 	mac    seedbed.MAC
 }
 
-// strangers counts the connections of unknown callers by their source, so that
-// one of them cannot take the places of guests whose records are on their way.
+// strangers counts the connections of unknown callers by their source, so that one of them cannot
+// take all the connections from guests whose records have not arrived yet.
 type strangers struct {
 	mu sync.Mutex
 	of map[source]int

@@ -9,11 +9,11 @@ import (
 	"seedbed"
 )
 
-// tags is tags/instance: a leaf for each key. With the option off, as with no
-// tags at all, tags is 404 and tags/instance empty (EC2 user guide, "Work with
-// instance tags in instance metadata"; amazon-ec2-metadata-mock, issue 189).
+// tags returns the leaves of tags/instance, one for each key. With the option off, or without tags,
+// tags is 404 and tags/instance is empty (EC2 user guide, "Work with instance tags in instance
+// metadata"; amazon-ec2-metadata-mock, issue 189).
 //
-// A key is one element and one line: what cannot be is left out.
+// A key must be one path element and one line; others are left out.
 func tags(r *record) []*node {
 	var all []*node
 	for _, k := range servedTags(r) {
@@ -25,7 +25,7 @@ func tags(r *record) []*node {
 	return all
 }
 
-// servedTags are the keys of the tags that the instance may see, sorted.
+// servedTags returns the sorted keys of the tags that the instance may see.
 func servedTags(r *record) []string {
 	if r.guest.Options.Tags == seedbed.MetadataDisabled {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 const (
 	tokenKeyLen = 32
-	// tokenVersion is the first byte of a token; another layout gets another.
+	// tokenVersion is the first byte of a token. It changes with the layout.
 	tokenVersion = 1
 	// tokenHeadLen is version, expiry (Unix seconds, big endian) and a random part.
 	tokenHeadLen = 1 + 8 + 7
@@ -28,10 +28,9 @@ const (
 
 var tokenText = base64.RawURLEncoding.Strict()
 
-// tokenKey issues and checks IMDSv2 session tokens. A token is stateless: its
-// head and the HMAC-SHA256 over a label, the head and the instance's ID, so
-// that it is valid on any host that has the key, but only for one instance.
-// A key of no bytes issues and accepts nothing.
+// tokenKey issues and checks IMDSv2 session tokens. A token is stateless: its head and the
+// HMAC-SHA256 over a label, the head and the instance's ID, so that it is valid on any host that
+// has the key, but only for one instance. An empty key neither issues nor accepts tokens.
 type tokenKey struct {
 	key    []byte
 	hashes sync.Pool // *keyed, with the key's blocks hashed already
@@ -51,7 +50,7 @@ func newTokenKey(key []byte) *tokenKey {
 
 func (k *tokenKey) ok() bool { return len(k.key) == tokenKeyLen }
 
-// is reports whether key is this one.
+// is reports whether k was made from key.
 func (k *tokenKey) is(key []byte) bool { return hmac.Equal(k.key, key) }
 
 func (k *tokenKey) sum(head []byte, id seedbed.InstanceID) [sha256.Size]byte {
@@ -64,7 +63,7 @@ func (k *tokenKey) sum(head []byte, id seedbed.InstanceID) [sha256.Size]byte {
 	return h.sum
 }
 
-// issue makes a token for the instance that ends ttl after now.
+// issue returns a token for the instance that expires ttl after now.
 func (k *tokenKey) issue(id seedbed.InstanceID, now time.Time, ttl time.Duration) string {
 	head := make([]byte, tokenHeadLen, tokenLen)
 	head[0] = tokenVersion
@@ -74,13 +73,13 @@ func (k *tokenKey) issue(id seedbed.InstanceID, now time.Time, ttl time.Duration
 	return tokenText.EncodeToString(append(head, sum[:]...))
 }
 
-// valid reports whether token was issued with this key to that instance and has not ended.
+// valid reports whether token was issued with this key to that instance and has not expired.
 func (k *tokenKey) valid(token []byte, id seedbed.InstanceID, now time.Time) bool {
 	ends, ok := k.check(token, id)
 	return ok && now.Before(ends)
 }
 
-// check tells when token ends, if it was issued with this key to that instance.
+// check returns when token expires, if it was issued with this key to that instance.
 func (k *tokenKey) check(token []byte, id seedbed.InstanceID) (ends time.Time, ok bool) {
 	if !k.ok() || len(token) != tokenText.EncodedLen(tokenLen) {
 		return ends, false
@@ -112,8 +111,8 @@ func parseTTL(v []byte) (time.Duration, bool) {
 	return ttl, ttl >= minTokenTTL && ttl <= maxTokenTTL
 }
 
-// hasToken reports whether the caller's token is valid now. One that was good
-// before on this connection is not hashed again.
+// hasToken reports whether the caller's token is valid now. A token that was valid before on this
+// connection is not hashed again.
 func (c *conn) hasToken(token []byte, now time.Time) bool {
 	key := c.at.token
 	if c.checkedBy != key || !bytes.Equal(c.token, token) || len(token) == 0 {

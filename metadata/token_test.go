@@ -141,8 +141,8 @@ func TestTokenHops(t *testing.T) {
 	}
 }
 
-// TestTokenHopsAhead: a caller that sends the beginning of its next request
-// with the PUT, so that the token is not sent at once, gets it no further.
+// TestTokenHopsAhead: a caller that sends the beginning of its next request with the PUT, so that
+// the token is not sent at once, gets it no further.
 func TestTokenHopsAhead(t *testing.T) {
 	t.Parallel()
 	l, inner := newInnerLab(t)

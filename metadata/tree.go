@@ -11,22 +11,22 @@ const (
 	typeJSON = "application/json"
 )
 
-// node is one element of a compiled tree: a leaf, or a directory with fixed
-// nodes, or a directory whose nodes depend on the record.
+// node is one element of a compiled tree: a leaf, or a directory with fixed nodes, or a directory
+// whose nodes depend on the record.
 type node struct {
-	// name is the path element, and line what its directory lists.
+	// name is the path element, and line how its directory lists it.
 	name, line string
-	// value is the leaf function: false means that this record has no such leaf.
+	// value returns the content of the leaf; false means that the record does not have it.
 	value func(*record) ([]byte, bool)
-	// mediaType is the leaf's Content-Type; empty is text/plain.
+	// mediaType is the leaf's Content-Type; empty means text/plain.
 	mediaType string
 	nodes     []*node
 	each      func(*record) []*node
-	// escaped is true for a directory below which names may be percent-encoded:
-	// clients encode what is not plain in a tag's key.
+	// escaped is true for a directory below which names may be percent-encoded, as clients encode
+	// special characters in the key of a tag.
 	escaped bool
-	// open directories answer, with nothing, where the record has nothing below
-	// them. They are listed no more than others then.
+	// open is true for a directory that is served empty if the record has nothing below it. Like
+	// others, it is then not listed.
 	open bool
 }
 
@@ -41,7 +41,7 @@ func text(name string, value func(*record) string) *node {
 	})
 }
 
-// constant is a leaf that every record has.
+// constant returns a leaf that every record has, with the same value.
 func constant(name, value string) *node {
 	b := []byte(value)
 	return leaf(name, func(*record) ([]byte, bool) { return b, true })
@@ -51,24 +51,24 @@ func dir(name string, nodes ...*node) *node {
 	return &node{name: name, line: name + "/", nodes: nodes}
 }
 
-// each is a directory of what the record has of something.
+// each returns a directory whose nodes depend on the record.
 func each(name string, nodes func(*record) []*node) *node {
 	return &node{name: name, line: name + "/", each: nodes}
 }
 
-// as gives a leaf its Content-Type.
+// as sets the Content-Type of a leaf.
 func (n *node) as(mediaType string) *node {
 	n.mediaType = mediaType
 	return n
 }
 
-// plain lists a directory without its slash.
+// plain makes a directory be listed without a slash.
 func plain(n *node) *node {
 	n.line = n.name
 	return n
 }
 
-// children are the nodes of a directory, present or not.
+// children returns the nodes of a directory, present or not.
 func (n *node) children(r *record) []*node {
 	if n.each != nil {
 		return n.each(r)
@@ -90,7 +90,7 @@ func (n *node) present(r *record) bool {
 	return false
 }
 
-// listing is one line per present child, LF between them and none at the end.
+// listing returns one line per present child, separated by LF, with none at the end.
 func (n *node) listing(r *record) ([]byte, bool) {
 	var b []byte
 	found := false
@@ -107,8 +107,8 @@ func (n *node) listing(r *record) ([]byte, bool) {
 	return b, found || n.open
 }
 
-// find walks a path below n. Empty elements do not count, so a directory or leaf
-// answers with and without a final slash and nothing needs a redirect.
+// find returns the node at a path below n. Empty elements do not count, so a directory or leaf is
+// found with and without a final slash, and redirects are not needed.
 func (n *node) find(r *record, path string) *node {
 	for path != "" {
 		var name string
@@ -139,18 +139,18 @@ func (n *node) child(r *record, name string) *node {
 	return nil
 }
 
-// answer is what a path gives for one record.
+// answer is the result of a path for one record.
 type answer struct {
-	node      *node // nil for lists of versions and where there is nothing
+	node      *node // nil for lists of versions and if nothing is there
 	body      []byte
 	mediaType string
-	// ok is false when there is nothing at the path.
+	// ok is false if nothing is at the path.
 	ok bool
-	// crawl is true for what a client asks for first of many.
+	// crawl is true for what clients request first in a crawl.
 	crawl bool
 }
 
-// answer is what r has at a path below n.
+// answer returns what r has at a path below n.
 func (n *node) answer(r *record, path string) answer {
 	found := n.find(r, path)
 	if found == nil {

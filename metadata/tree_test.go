@@ -42,8 +42,8 @@ var goldenPaths = []string{
 	"/nocloud/latest/meta-data", "/seedbed/", "/seedbed/report/report-token-of-a",
 }
 
-// guestC is what guestA is not: on two networks, about to be interrupted, and
-// with every option off its default that leaves GET as it is.
+// guestC is what guestA is not: on two networks, about to be interrupted, and with every option off
+// its default that leaves GET as it is.
 func guestC() seedbed.Guest {
 	at := time.Date(2026, 10, 1, 8, 30, 0, 0, time.UTC)
 	g := guestA()
@@ -68,8 +68,8 @@ func fullView() View {
 		Networks: s.Networks, Site: s.Site}
 }
 
-// TestGoldenTree fixes every answer, byte for byte: what can be found by the
-// listings of each dialect, and paths that cannot.
+// TestGoldenTree fixes every answer, byte for byte: what can be found by the listings of each
+// dialect, and paths that cannot.
 func TestGoldenTree(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

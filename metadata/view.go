@@ -6,19 +6,19 @@ import (
 	"seedbed"
 )
 
-// record is what is served of an instance in one state. It never changes.
+// record is what is served for an instance in one state. It never changes.
 type record struct {
 	guest seedbed.Guest
 	// userData and vendorData are nil if there is no document; an empty document is not nil.
 	userData, vendorData []byte
-	networks             []*seedbed.Network // of guest.NICs; nil where it is not known
+	networks             []*seedbed.Network // of guest.NICs; nil if unknown
 	site                 seedbed.Site
 	maintenance          []seedbed.Maintenance // the guest's own and its node's
 	id                   string                // instance-id as served
 	of                   *index                // that it was made from; nil if it was not made from an index
 }
 
-// View is one guest with all that its answers are made of.
+// View is one guest with everything that its answers are made from.
 type View struct {
 	Guest       seedbed.Guest
 	Documents   seedbed.Documents
@@ -27,9 +27,9 @@ type View struct {
 	Maintenance []seedbed.Maintenance
 }
 
-// Render is what the guest would get for a GET of path, such as
-// "/latest/meta-data/" or "/openstack/latest/meta_data.json", without a
-// connection or a token. ok is false where the guest would get 404.
+// Render returns what the guest would get for a GET of path, such as "/latest/meta-data/" or
+// "/openstack/latest/meta_data.json", without a connection or a token. ok is false if the guest
+// would get 404.
 func Render(v View, path string) (body []byte, contentType string, ok bool) {
 	r := newRecord(v, func(name string) *seedbed.Network {
 		for i := range v.Networks {
@@ -43,7 +43,8 @@ func Render(v View, path string) (body []byte, contentType string, ok bool) {
 	return a.body, a.mediaType, a.ok
 }
 
-// newRecord makes what v is served from. network finds a network by its name; nil if it is unknown.
+// newRecord returns the record that v is served from. network finds a network by its name; nil if
+// it is unknown.
 func newRecord(v View, network func(name string) *seedbed.Network) *record {
 	r := &record{guest: v.Guest, userData: v.Documents.UserData, vendorData: v.Documents.VendorData,
 		networks: make([]*seedbed.Network, len(v.Guest.NICs)), site: v.Site, id: v.Guest.ServedID(),
@@ -54,7 +55,7 @@ func newRecord(v View, network func(name string) *seedbed.Network) *record {
 	return r
 }
 
-// record makes the record of an instance that x serves; nil when it does not.
+// record returns the record of an instance; nil if x does not serve it.
 func (x *index) record(id seedbed.InstanceID) *record {
 	g, ok := x.state.Guest(id)
 	if !ok {
@@ -77,7 +78,7 @@ func (x *index) document(b *seedbed.Blob) []byte {
 	if b == nil {
 		return nil
 	}
-	data, _ := x.state.Blob(b.SHA256) // it was there when x was made
+	data, _ := x.state.Blob(b.SHA256) // it existed when x was made
 	if data == nil {
 		data = []byte{}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// FuzzWire sends any bytes to the server: each answer is well-formed and one
-// that it gives, and the next guest is answered.
+// FuzzWire sends any bytes to the server: each answer is well-formed and one that it gives, and the
+// next guest is answered.
 func FuzzWire(f *testing.F) {
 	get := "GET /latest/meta-data/hostname HTTP/1.1\r\nHost: x\r\n"
 	for _, s := range []string{

@@ -16,27 +16,28 @@ import (
 // defaultLease is the lease time of an offer that has none.
 const defaultLease = time.Hour
 
-// action is what one request leads to.
+// action is what to do about one request.
 type action struct {
 	mac  seedbed.MAC
 	addr netip.Addr
-	// reply is nil when nothing is to be sent.
+	// reply is nil if nothing is to be sent.
 	reply *dhcpv4.DHCPv4
-	// server is the source of the reply, to its destination, and hw where the frame goes.
+	// server is the source of the reply, to its destination, and hw the destination MAC of the
+	// frame.
 	server, to netip.Addr
 	hw         seedbed.MAC
-	// lease is the time that was granted by an acknowledgement; zero for any other.
+	// lease is the time that an acknowledgement grants; zero for any other action.
 	lease              time.Duration
 	released, declined bool
 }
 
 var broadcastMAC = seedbed.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// errIgnored is a request that is well formed and gets silence.
+// errIgnored marks a well-formed request that is not answered.
 var errIgnored = errors.New("not for this server")
 
-// answer decides on one packet, the payload of a UDP datagram. An error says
-// why there is no answer.
+// answer decides on one packet, the payload of a UDP datagram. An error says why there is no
+// answer.
 func (s *Server) answer(packet []byte, mtu int) (*action, error) {
 	req, err := dhcpv4.FromBytes(packet)
 	if err != nil {
@@ -81,8 +82,8 @@ func (s *Server) answer(packet []byte, mtu int) (*action, error) {
 	}
 }
 
-// request follows RFC 2131 4.3.2: which address the client means depends on
-// the state that it is in.
+// request follows RFC 2131 4.3.2: which address the client means depends on the state that it is
+// in.
 func (a *action) request(req *dhcpv4.DHCPv4, o Offer, mtu int) error {
 	wanted := addrOf(req.RequestedIPAddress())      // SELECTING and INIT-REBOOT
 	if c := addrOf(req.ClientIPAddr); c.IsValid() { // RENEWING and REBINDING
@@ -100,8 +101,8 @@ func (a *action) request(req *dhcpv4.DHCPv4, o Offer, mtu int) error {
 	return a.respond(req, o, dhcpv4.MessageTypeAck, mtu)
 }
 
-// respond builds an offer or acknowledgement. MessageTypeInform stands for the
-// acknowledgement of an inform, which grants nothing.
+// respond builds an offer or acknowledgement. MessageTypeInform stands for the acknowledgement of
+// an inform, which does not grant a lease.
 func (a *action) respond(req *dhcpv4.DHCPv4, o Offer, t dhcpv4.MessageType, mtu int) error {
 	reply, err := replyTo(req)
 	if err != nil {
@@ -125,7 +126,7 @@ func (a *action) respond(req *dhcpv4.DHCPv4, o Offer, t dhcpv4.MessageType, mtu 
 	return nil
 }
 
-// refuse makes the client start over. RFC 2131 4.1 has it broadcast.
+// refuse builds a NAK, which makes the client start over. It is broadcast (RFC 2131 4.1).
 func (a *action) refuse(req *dhcpv4.DHCPv4, o Offer) error {
 	reply, err := replyTo(req)
 	if err != nil {
@@ -138,8 +139,8 @@ func (a *action) refuse(req *dhcpv4.DHCPv4, o Offer) error {
 	return nil
 }
 
-// replyTo is the reply's frame, with the client identifier that RFC 6842 wants
-// back. One that no client would send, and relay information, are left out.
+// replyTo returns an empty reply to req, with the client identifier as RFC 6842 requires. It omits
+// relay information and an identifier that no client would send.
 func replyTo(req *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	reply, err := dhcpv4.NewReplyFromRequest(req)
 	if err != nil {
@@ -154,12 +155,12 @@ func replyTo(req *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 
 var broadcastAddr = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// direct sets where an offer or acknowledgement goes (RFC 2131 4.1).
+// direct sets the destination of an offer or acknowledgement (RFC 2131 4.1).
 func (a *action) direct(req *dhcpv4.DHCPv4) {
 	a.hw = a.mac
 	switch c := addrOf(req.ClientIPAddr); {
 	case c.IsValid():
-		a.to = a.addr // it equals c by now, or the client asks with an address that it cannot use
+		a.to = a.addr // it equals c by now, or the client cannot use the address c
 	case req.IsBroadcast():
 		a.to, a.hw = broadcastAddr, broadcastMAC
 	default:
@@ -167,7 +168,7 @@ func (a *action) direct(req *dhcpv4.DHCPv4) {
 	}
 }
 
-// addrOf is the zero Addr for an address that is missing or 0.0.0.0.
+// addrOf converts ip to an Addr. A missing address and 0.0.0.0 become the zero Addr.
 func addrOf(ip net.IP) netip.Addr {
 	a, ok := netip.AddrFromSlice(ip.To4())
 	if !ok || a.IsUnspecified() {

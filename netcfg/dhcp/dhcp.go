@@ -1,7 +1,6 @@
-// Package dhcp is a DHCPv4 server (RFC 2131) for one bridge whose guests are
-// all known: each MAC has one address, given by the caller, and strangers get
-// silence. It is meant to run behind filters that prove a frame's source MAC
-// and tie a request's chaddr to it.
+// Package dhcp is a DHCPv4 server (RFC 2131) for one bridge whose guests are all known: each MAC
+// has one address, which the caller provides, and unknown clients do not get an answer. It must run
+// behind filters that verify a frame's source MAC and that a request's chaddr matches it.
 package dhcp
 
 import (
@@ -20,7 +19,7 @@ import (
 // MetadataAddr is the address that every client gets a route to.
 var MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
 
-// Offer is what one client is given.
+// Offer is the configuration of one client.
 type Offer struct {
 	Addr netip.Addr
 	// Prefix is the subnet of Addr.
@@ -37,21 +36,22 @@ type Offer struct {
 
 // Server answers the DHCP clients of one interface.
 type Server struct {
-	// Lookup gives the offer of a MAC, and false for one that is not known. It must be quick.
+	// Lookup returns the offer for a MAC, and false for an unknown one. It must be quick.
 	Lookup func(seedbed.MAC) (Offer, bool)
-	// OnLease is told of a lease that was given or renewed, with its end, and of one that the client
-	// released, with the present time. It may be nil. It is called in Serve's own goroutine, for one MAC about once a second at most.
+	// OnLease is called for each lease that was granted or renewed, with its end, and for each that
+	// the client released, with the current time. It may be nil. It runs in Serve's own goroutine,
+	// at most about once a second for one MAC.
 	OnLease func(mac seedbed.MAC, addr netip.Addr, until time.Time)
 	Log     *slog.Logger
 }
 
-// checkInterval is how often the interface is looked at: for its MTU, and
-// whether it is still the one that the sockets are bound to.
+// checkInterval is the interval at which the interface is checked: for its MTU, and whether it is
+// still the one that the sockets are bound to.
 const checkInterval = 2 * time.Second
 
-// Serve answers on the interface until ctx ends, which gives nil. It gives
-// ErrUnavailable when the interface is not there, or was removed or replaced
-// while serving; it can then be called again. It needs CAP_NET_RAW and CAP_NET_BIND_SERVICE.
+// Serve answers on the interface until ctx ends, and then returns nil. It returns ErrUnavailable if
+// the interface does not exist, or was removed or replaced while serving; it can then be called
+// again. It needs CAP_NET_RAW and CAP_NET_BIND_SERVICE.
 func (s *Server) Serve(ctx context.Context, iface string) error {
 	link, err := net.InterfaceByName(iface)
 	if err != nil {
@@ -84,7 +84,7 @@ type loop struct {
 }
 
 func (l *loop) run(ctx context.Context) error {
-	buf := make([]byte, 1500) // longer requests are cut, and then refused by the parser
+	buf := make([]byte, 1500) // longer requests are truncated, and the parser then rejects them
 	next := time.Now()
 	for {
 		now := time.Now()
@@ -95,7 +95,7 @@ func (l *loop) run(ctx context.Context) error {
 			next = now.Add(checkInterval)
 			l.conn.SetReadDeadline(next)
 		}
-		if ctx.Err() != nil { // also when the deadline that ends us was just overwritten
+		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten
 			return nil
 		}
 		n, _, err := l.conn.ReadFrom(buf)
@@ -111,8 +111,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// check notices that the interface was replaced: the sockets would stay bound
-// to the old one and hear nothing for ever.
+// check returns an error if the interface was replaced: the sockets would stay bound to the old one
+// and never receive anything.
 func (l *loop) check() error {
 	link, err := net.InterfaceByName(l.link.Name)
 	if err != nil || link.Index != l.link.Index {
@@ -144,7 +144,7 @@ func (l *loop) handle(packet []byte, now time.Time) {
 	l.report(a, now)
 }
 
-// report tells the owner of leases, but not of every repetition.
+// report calls OnLease, but not for every repetition.
 func (l *loop) report(a *action, now time.Time) {
 	if l.server.OnLease == nil {
 		return

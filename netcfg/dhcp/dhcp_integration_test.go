@@ -36,8 +36,7 @@ type lease struct {
 	until time.Time
 }
 
-// serve makes a bridge with one known port, sb1, behind the real filters, and
-// a server on it.
+// serve makes a bridge with one known port, sb1, behind the real filters, and a server on it.
 func serve(t *testing.T) (guest *netnstest.Namespace, leases chan lease) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -108,8 +107,8 @@ func wantLease(t *testing.T, leases chan lease, lasts time.Duration) {
 	}
 }
 
-// dhclient runs Debian's client with Debian's configuration and scripts. It
-// goes to the background once it has a lease.
+// dhclient runs Debian's client with Debian's configuration and scripts. It goes to the background
+// once it has a lease.
 func dhclient(t *testing.T, g *netnstest.Namespace, oldLease string) (out string, release func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -148,7 +147,8 @@ func TestDhclient(t *testing.T) {
 	wantLease(t, leases, 0)
 }
 
-// TestDhclientFromAnotherNetwork: the client remembers an address that is not its own here, and is refused it.
+// TestDhclientFromAnotherNetwork: the client remembers an address that is not its own here, and is
+// refused it.
 func TestDhclientFromAnotherNetwork(t *testing.T) {
 	g, leases := serve(t)
 	far := time.Now().Add(time.Hour).UTC().Format("1 2006/01/02 15:04:05")
@@ -191,7 +191,8 @@ func TestUdhcpc(t *testing.T) {
 	}
 }
 
-// TestUdhcpcOfDebian: a client that does not ask for option 121 uses the router, by Debian's script.
+// TestUdhcpcOfDebian: a client that does not ask for option 121 uses the router, by Debian's
+// script.
 func TestUdhcpcOfDebian(t *testing.T) {
 	g, leases := serve(t)
 	g.Run(t, "udhcpc", "-f", "-q", "-n", "-i", "eth0", "-s", "/etc/udhcpc/default.script")
@@ -201,7 +202,8 @@ func TestUdhcpcOfDebian(t *testing.T) {
 	wantLease(t, leases, 10*time.Minute)
 }
 
-// TestFrameOnTheWire: the answer to a client without an address goes to its MAC, with no ARP before it; or to everybody when it says so.
+// TestFrameOnTheWire: the answer to a client without an address goes to its MAC, with no ARP before
+// it; or to everybody when it says so.
 func TestFrameOnTheWire(t *testing.T) {
 	for name, tt := range map[string]struct {
 		broadcast bool
@@ -230,8 +232,8 @@ func TestFrameOnTheWire(t *testing.T) {
 	}
 }
 
-// exchange sends a request from the namespace of the calling thread, whose
-// eth0 has no address, and returns the first frame from port 67 or an ARP request.
+// exchange sends a request from the namespace of the calling thread, whose eth0 has no address, and
+// returns the first frame from port 67 or an ARP request.
 func exchange(req *dhcpv4.DHCPv4) ([]byte, error) {
 	link, err := net.InterfaceByName("eth0")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-// maxDNS bounds option 6, so that an answer fits the 576 bytes that every client takes.
+// maxDNS bounds option 6, so that an answer fits the 576 bytes that every client accepts.
 const maxDNS = 8
 
-// optionMSRoutes is option 121 as Windows before Vista has it.
+// optionMSRoutes is the code of option 121 for Windows before Vista.
 const optionMSRoutes = 249
 
 func (o Offer) check() error {
@@ -33,7 +33,7 @@ func (o Offer) lease() time.Duration {
 	return max(o.Lease.Truncate(time.Second), time.Second)
 }
 
-// describe adds what the client shall know of its network.
+// describe adds the options that describe the network.
 func (o Offer) describe(m *dhcpv4.DHCPv4, mtu int) {
 	m.UpdateOption(dhcpv4.OptServerIdentifier(o.Gateway.AsSlice()))
 	m.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(o.Prefix.Bits(), 32)))
@@ -58,9 +58,9 @@ func (o Offer) describe(m *dhcpv4.DHCPv4, mtu int) {
 	m.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionMSRoutes), routes.Value.ToBytes()))
 }
 
-// routes are those of option 121: a client that reads it drops option 3 (RFC
-// 3442), so the default route is in it. The gateway is the next hop of both, since
-// clients differ on a next hop of 0.0.0.0.
+// routes returns the routes for option 121. A client that reads it ignores option 3 (RFC 3442), so
+// it includes the default route. The gateway is the next hop of both routes, since clients differ
+// on a next hop of 0.0.0.0.
 func (o Offer) routes() []*dhcpv4.Route {
 	via := func(p netip.Prefix) *dhcpv4.Route {
 		return &dhcpv4.Route{
@@ -71,7 +71,8 @@ func (o Offer) routes() []*dhcpv4.Route {
 	return []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32)), via(netip.PrefixFrom(netip.IPv4Unspecified(), 0))}
 }
 
-// grant adds the times of the lease: renewal after half, rebinding after seven eighths (RFC 2131 4.4.5).
+// grant adds the times of the lease: renewal after half, rebinding after seven eighths (RFC 2131
+// 4.4.5).
 func (o Offer) grant(m *dhcpv4.DHCPv4) {
 	l := o.lease()
 	m.UpdateOption(dhcpv4.OptIPAddressLeaseTime(l))

@@ -7,18 +7,17 @@ import (
 	"seedbed"
 )
 
-// A client may send requestBurst requests at once and one more each
-// requestPause: far above what any client does, far below what hurts.
+// A client may send requestBurst requests at once and one more per requestPause: far more than any
+// client sends, and far less than would do harm.
 const (
 	requestBurst = 10
 	requestPause = time.Second
 )
 
-// maxSessions bounds the memory; beyond it everything is forgotten, which
-// costs nothing but a repeated report.
+// maxSessions bounds the memory. Beyond it all sessions are deleted, which only repeats reports.
 const maxSessions = 1 << 16
 
-// sessions is what a running server remembers of its known clients.
+// sessions holds what a running server remembers of its known clients.
 type sessions struct {
 	clients map[seedbed.MAC]*session
 }
@@ -26,7 +25,7 @@ type sessions struct {
 type session struct {
 	tokens float64
 	last   time.Time
-	// addr and until are the lease as last reported; until is zero when none is.
+	// addr and until are the lease as last reported; until is zero if none was reported.
 	addr  netip.Addr
 	until time.Time
 	// complained is when a decline was last logged.
@@ -35,7 +34,7 @@ type session struct {
 
 func newSessions() *sessions { return &sessions{clients: map[seedbed.MAC]*session{}} }
 
-// allow takes one token of the client's.
+// allow takes one token of the client, and reports whether there was one.
 func (s *sessions) allow(mac seedbed.MAC, now time.Time) bool {
 	c, ok := s.clients[mac]
 	if !ok {
@@ -54,8 +53,8 @@ func (s *sessions) allow(mac seedbed.MAC, now time.Time) bool {
 	return true
 }
 
-// news reports whether a lease is worth reporting: it is new, for another
-// address, or a tenth of it or more has passed since it was last reported.
+// news reports whether a lease is worth reporting: it is new, for another address, or a tenth of it
+// or more has passed since it was last reported.
 func (s *sessions) news(mac seedbed.MAC, addr netip.Addr, now time.Time, lease time.Duration) bool {
 	c := s.clients[mac]
 	if c.addr == addr && now.Add(lease).Sub(c.until) < lease/10 {
@@ -65,7 +64,7 @@ func (s *sessions) news(mac seedbed.MAC, addr netip.Addr, now time.Time, lease t
 	return true
 }
 
-// end forgets a lease; false when none was reported.
+// end deletes a lease. It returns false if none was reported.
 func (s *sessions) end(mac seedbed.MAC) bool {
 	c := s.clients[mac]
 	had := !c.until.IsZero()
@@ -73,7 +72,7 @@ func (s *sessions) end(mac seedbed.MAC) bool {
 	return had
 }
 
-// complaintPause is how often one client can have a decline logged.
+// complaintPause is the minimum time between two logged declines of one client.
 const complaintPause = time.Minute
 
 func (s *sessions) complaint(mac seedbed.MAC, now time.Time) bool {

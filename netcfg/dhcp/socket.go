@@ -17,8 +17,8 @@ const (
 	clientPort = 68
 )
 
-// listen opens the server's port on one interface. Servers on other
-// interfaces, ours or anybody's, can have theirs beside it.
+// listen opens the server's port on one interface. Other servers can use the same port on other
+// interfaces.
 func listen(ctx context.Context, iface string) (net.PacketConn, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -32,8 +32,8 @@ func listen(ctx context.Context, iface string) (net.PacketConn, error) {
 	return lc.ListenPacket(ctx, "udp4", fmt.Sprintf("0.0.0.0:%d", serverPort))
 }
 
-// sender writes frames to one interface. A client that has no address yet
-// answers no ARP, so replies go through a packet socket to the MAC itself.
+// sender writes frames to one interface. A client without an address does not answer ARP, so
+// replies are sent to its MAC through a packet socket.
 type sender struct {
 	fd    int
 	index int
@@ -59,10 +59,10 @@ func htons(v uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, v))
 }
 
-// datagram is an IPv4 packet with a UDP datagram from the server's port to the client's.
+// datagram returns an IPv4 packet with a UDP datagram from the server's port to the client's.
 func datagram(src, dst netip.Addr, payload []byte) []byte {
 	b := make([]byte, 28, 28+len(payload))
-	b[0], b[1], b[8], b[9] = 0x45, 0x10, 64, unix.IPPROTO_UDP // 0x10: low delay, as DHCP servers have it
+	b[0], b[1], b[8], b[9] = 0x45, 0x10, 64, unix.IPPROTO_UDP // 0x10: low delay, as other DHCP servers set it
 	binary.BigEndian.PutUint16(b[2:], uint16(28+len(payload)))
 	copy(b[12:], src.AsSlice())
 	copy(b[16:], dst.AsSlice())
@@ -83,7 +83,7 @@ func datagram(src, dst netip.Addr, payload []byte) []byte {
 	return b
 }
 
-// sum is the Internet checksum of b added to start, not inverted (RFC 1071).
+// sum returns the Internet checksum of b added to start, not inverted (RFC 1071).
 func sum(start uint16, b []byte) uint16 {
 	t := uint32(start)
 	for ; len(b) >= 2; b = b[2:] {

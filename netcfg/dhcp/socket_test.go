@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestDatagram: the checksums come out right over the whole packet, also for
-// an odd length.
+// TestDatagram: the checksums come out right over the whole packet, also for an odd length.
 func TestDatagram(t *testing.T) {
 	t.Parallel()
 	src, dst := netip.MustParseAddr("10.213.0.1"), netip.MustParseAddr("255.255.255.255")

@@ -12,9 +12,8 @@ import (
 	"seedbed"
 )
 
-// plainMetric is the metric of the route to a network without NAT. Whatever
-// else the host has a route to wins over it, so that a network may overlap the
-// host's own, or another one.
+// plainMetric is the metric of the route to a network without NAT. Any other route of the node
+// takes precedence, so a network may overlap those of the node or another network.
 const plainMetric = 1 << 16
 
 // address is an address of an interface.
@@ -24,11 +23,12 @@ type address struct {
 	flags  uint32       // IFA_F_…
 	metric uint32       // of the route that comes with it; IPv4 only
 	index  uint32       // of the interface
-	// avoided addresses are not chosen as a source for other traffic; IPv6 only, where scopes do not do that.
+	// avoided is true for an address that is not chosen as the source of other traffic. It is for
+	// IPv6 only, where the scope does not have that effect.
 	avoided bool
 }
 
-// wantAddrs are all addresses that a bridge of ours has.
+// wantAddrs returns all addresses that a managed bridge has.
 func wantAddrs(n seedbed.Network, v6 bool) []address {
 	gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
 	if !n.NAT {
@@ -37,7 +37,7 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	// Scope link keeps the kernel from choosing the metadata address as a source for other traffic.
 	want := []address{gateway, {prefix: netip.PrefixFrom(MetadataAddr, 32), scope: unix.RT_SCOPE_LINK}}
 	if v6 {
-		// Nobody may contest them, so they are not probed for; each bridge has the same.
+		// Every bridge has the same ones, and no other host may claim them, so they are not probed.
 		want = append(want,
 			address{prefix: netip.PrefixFrom(MetadataAddr6, 128), flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE, avoided: true},
 			address{prefix: netip.PrefixFrom(MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
@@ -45,7 +45,7 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	return want
 }
 
-// ensureAddrs gives the bridge its addresses, and removes any other: a managed bridge has only our addresses.
+// ensureAddrs adds the bridge's missing addresses and removes any others.
 func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool) error {
 	want := map[netip.Prefix]address{}
 	for _, a := range wantAddrs(n, v6) {
@@ -70,7 +70,7 @@ func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool) error {
 			delete(missing, a.prefix)
 		}
 	}
-	// New ones first: the first address of a subnet going takes the others of it with it.
+	// Add first: removing the first address of a subnet also removes its other addresses.
 	for _, a := range missing {
 		if err := r.setAddr(unix.RTM_NEWADDR, netlink.Create|netlink.Replace, a); err != nil {
 			return fmt.Errorf("add %s to %s: %w", a.prefix, l.name, err)
@@ -87,7 +87,7 @@ func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool) error {
 	return r.verifyAddrs(l, n)
 }
 
-// verifyAddrs adds what went with a removed address of the same subnet.
+// verifyAddrs adds addresses that were removed together with another of the same subnet.
 func (r *route) verifyAddrs(l link, n seedbed.Network) error {
 	have, err := r.addrs()
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *route) verifyAddrs(l link, n seedbed.Network) error {
 	return nil
 }
 
-// addrs are the addresses of the namespace.
+// addrs returns the addresses of the namespace.
 func (r *route) addrs() ([]address, error) {
 	msgs, err := r.nl.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump},
@@ -124,7 +124,7 @@ func (r *route) addrs() ([]address, error) {
 	return out, nil
 }
 
-// parseAddr reads struct ifaddrmsg and its attributes (linux/if_addr.h).
+// parseAddr parses struct ifaddrmsg and its attributes (linux/if_addr.h).
 func parseAddr(b []byte) (address, bool) {
 	if len(b) < unix.SizeofIfAddrmsg || b[0] != unix.AF_INET && b[0] != unix.AF_INET6 {
 		return address{}, false
@@ -139,7 +139,7 @@ func parseAddr(b []byte) (address, bool) {
 		switch v := ad.Bytes(); ad.Type() {
 		case unix.IFA_LOCAL:
 			own, _ = netip.AddrFromSlice(v)
-		case unix.IFA_ADDRESS: // the peer's, where there is a local one
+		case unix.IFA_ADDRESS: // the peer's, if there is a local one
 			other, _ = netip.AddrFromSlice(v)
 		case unix.IFA_FLAGS:
 			if len(v) == 4 {
@@ -177,7 +177,8 @@ func (r *route) setAddr(typ netlink.HeaderType, flags netlink.HeaderFlags, a add
 		ae.Uint32(unix.IFA_RT_PRIORITY, a.metric)
 	}
 	if a.avoided {
-		// struct ifa_cacheinfo: preferred for no time (so deprecated, RFC 4862), and valid for ever.
+		// struct ifa_cacheinfo: a preferred lifetime of zero (deprecated, RFC 4862), and valid
+		// forever.
 		life := make([]byte, 16)
 		binary.NativeEndian.PutUint32(life[4:], math.MaxUint32)
 		ae.Bytes(unix.IFA_CACHEINFO, life)

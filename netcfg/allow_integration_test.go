@@ -42,9 +42,8 @@ var allowances = map[string]seedbed.Allowance{
 	"claim":     {MetadataAddresses: true},
 }
 
-// TestAllowance sends each frame from guest 1 of a network with each
-// allowance, and looks whether guest 2 receives it. Another network of the
-// same host is allowed everything all the time.
+// TestAllowance sends each frame from guest 1 of a network with each allowance, and looks whether
+// guest 2 receives it. Another network of the same host is allowed everything all the time.
 func TestAllowance(t *testing.T) {
 	m := open(t)
 	s := state0()
@@ -54,7 +53,8 @@ func TestAllowance(t *testing.T) {
 	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"),
 		Mark: 103, Bridge: "seedbed1"})
 	apply(t, m, s, Options{})
-	// Where br_netfilter looks at bridged frames, fragments are put together before guest 2 has them.
+	// Where br_netfilter looks at bridged frames, fragments are put together before guest 2 has
+	// them.
 	netnstest.Run(t, "sysctl", "-w", "net.bridge.bridge-nf-call-ip6tables=0")
 	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
 	var tx, rx int
@@ -272,8 +272,8 @@ func permitted() []byte {
 	return ether(broadcast, mac1, unix.ETH_P_IP, ip4(ip1, everybody, 17, 0, udp(9, 9, []byte("fine"))))
 }
 
-// TestNoOpenMoment: while allowances change, ports come and go, and whole
-// tables are replaced, nothing passes that is forbidden before and after.
+// TestNoOpenMoment: while allowances change, ports come and go, and whole tables are replaced,
+// nothing passes that is forbidden before and after.
 func TestNoOpenMoment(t *testing.T) {
 	m := open(t)
 	s := state0()
@@ -295,8 +295,8 @@ func TestNoOpenMoment(t *testing.T) {
 	}
 }
 
-// TestHotPlug: a guest's interface that disappears and appears again is never
-// without its filter, whether its port is in the state before, after, or not at all.
+// TestHotPlug: a guest's interface that disappears and appears again is never without its filter,
+// whether its port is in the state before, after, or not at all.
 func TestHotPlug(t *testing.T) {
 	m := open(t)
 	s := state0()

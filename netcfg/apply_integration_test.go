@@ -48,8 +48,8 @@ func TestApplyMakesTheBridge(t *testing.T) {
 	}
 }
 
-// TestApplyTwiceChangesNothing: handles would change with anything that is
-// written again, and so would the interface index.
+// TestApplyTwiceChangesNothing: handles would change with anything that is written again, and so
+// would the interface index.
 func TestApplyTwiceChangesNothing(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})
@@ -173,8 +173,8 @@ func TestApplyLeavesForeignInterfaces(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesAnotherInstallation: a bridge with our alias and another MAC
-// was made by a Seedbed with another database, and may have guests.
+// TestApplyLeavesAnotherInstallation: a bridge with our alias and another MAC was made by a Seedbed
+// with another database, and may have guests.
 func TestApplyLeavesAnotherInstallation(t *testing.T) {
 	m := open(t)
 	netnstest.Run(t, "ip", "link", "add", "seedbed0", "address", "52:54:00:b0:00:02", "type", "bridge")
@@ -279,8 +279,8 @@ func TestManyPorts(t *testing.T) {
 	}
 }
 
-// TestBelievedInVain: elements that were believed by their digest, and are not
-// what it says, are found out by the first change that meets them.
+// TestBelievedInVain: elements that were believed by their digest, and are not what it says, are
+// found out by the first change that meets them.
 func TestBelievedInVain(t *testing.T) {
 	s := manyState(fewPorts + 1)
 	apply(t, open(t), s, Options{})

@@ -7,16 +7,16 @@ import (
 	"github.com/google/nftables"
 )
 
-// batch is what one atomic change of the tables is made of.
+// batch builds one atomic change of the tables.
 type batch struct {
 	log *slog.Logger
-	// thorough is true when the elements are not taken for right although their digest is.
+	// thorough is true if elements are compared even though their digest matches.
 	thorough bool
 	// old is what this process wrote last; nil before the first time.
 	old *plan
 
 	wrote    bool
-	believed bool // elements were taken for right by their digest
+	believed bool // elements were assumed correct by their digest
 }
 
 func reference(t *table) *nftables.Table { return &nftables.Table{Name: tableName, Family: t.family} }
@@ -62,9 +62,9 @@ func (b *batch) replace(c *nftables.Conn, t *table, exists bool, version string,
 	return t.create(c, ref, version, p)
 }
 
-// elements makes the sets of a table right whose rules are; have is its digest.
-// It is for few ports: the kernel goes through a set from its beginning for
-// each part of a listing, so that writing many again takes a fraction of the time.
+// elements corrects the sets of a table whose rules are correct. have is the digest in that table.
+// Only the elements of few ports are listed and compared: for each part of a listing the kernel
+// walks the set from its beginning, so writing many elements again is much faster.
 func (b *batch) elements(c *nftables.Conn, t *table, ref *nftables.Table, have string, p *plan) error {
 	want := p.digest()
 	changed := 0
@@ -97,7 +97,7 @@ func (b *batch) elements(c *nftables.Conn, t *table, ref *nftables.Table, have s
 	return nil
 }
 
-// difference writes what makes the tables of one plan those of the next.
+// difference writes what changes the tables of one plan into those of the next.
 func (b *batch) difference(c *nftables.Conn, t, old *table, before, after *plan) error {
 	version, err := t.version()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// aliasPrefix begins the alias of every bridge of ours; the network's name
-// follows, and markBefore with the mark of the installation.
+// aliasPrefix begins the alias of every managed bridge. The name of the network follows, and then
+// markBefore with the mark of the installation.
 const (
 	aliasPrefix = "seedbed:"
 	markBefore  = "@"
@@ -23,8 +23,8 @@ func (p *plan) alias(n seedbed.Network) string {
 	return aliasPrefix + n.Name + markBefore + p.installation
 }
 
-// madeFor reports whether l is a bridge that some Apply made, for which network,
-// and of which installation; earlier releases left no mark.
+// madeFor reports whether l is a bridge that Apply made, and returns its network and installation.
+// Bridges of earlier releases have no mark.
 func (l link) madeFor() (network, installation string, ok bool) {
 	rest, ok := strings.CutPrefix(l.alias, aliasPrefix)
 	if !ok || l.kind != "bridge" {
@@ -34,8 +34,8 @@ func (l link) madeFor() (network, installation string, ok bool) {
 	return network, installation, true
 }
 
-// withoutForeign is the plan without the networks whose bridge name is somebody
-// else's, and remembers why.
+// withoutForeign returns the plan without the networks whose bridge name is taken by a foreign
+// bridge, and the reasons.
 func (p *plan) withoutForeign(links map[string]link) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
 	foreign := map[string]error{}
@@ -54,9 +54,9 @@ func (p *plan) withoutForeign(links map[string]link) (*plan, *LeftOut) {
 	return out, left
 }
 
-// adoptable is nil for a bridge that was made for n. One that has n's MAC and
-// no alias yet is what a crash between the two leaves. The MAC comes from the
-// database, so that one with n's alias and another MAC was made from another one.
+// adoptable returns nil if bridge l was made for n. A bridge with n's MAC and without an alias is
+// what a crash between setting the two leaves. The MAC comes from the database, so a bridge with
+// n's alias and another MAC was made from another database.
 func adoptable(l link, n seedbed.Network) error {
 	network, _, ours := l.madeFor()
 	switch {
@@ -77,9 +77,9 @@ func adoptable(l link, n seedbed.Network) error {
 		"bridge %s exists and was not made by Seedbed: choose another bridge name for network %s or remove the bridge", l.name, n.Name)
 }
 
-// retire removes the bridges of this installation that have no network any
-// more. One that still has ports stays, is closed by the rules, and is logged once;
-// so does one that another installation made, or nobody knows who.
+// retire removes the bridges of this installation that no longer have a network. A bridge that
+// still has ports stays, is closed by the rules, and is logged once. So is a bridge of another or
+// an unknown installation.
 func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
 	for _, l := range p.abandoned(links) {
 		if ports := attached(l, links); len(ports) > 0 {
@@ -88,7 +88,7 @@ func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
 			continue
 		}
 		if _, mark, _ := l.madeFor(); mark != p.installation {
-			continue // its guests may only be away
+			continue // its guests may be off for now
 		}
 		if err := rt.deleteLink(l); err != nil {
 			return fmt.Errorf("remove bridge %s: %w", l.name, err)
@@ -100,7 +100,7 @@ func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
 	return nil
 }
 
-// once logs a warning unless it was logged before; what names it.
+// once logs a warning unless it was logged before. what identifies it.
 func (m *Manager) once(what, msg string, args ...any) {
 	if !m.told[what] {
 		m.told[what] = true
@@ -108,7 +108,7 @@ func (m *Manager) once(what, msg string, args ...any) {
 	}
 }
 
-// abandoned are the bridges of Seedbed that no network of the plan has, by name.
+// abandoned returns the bridges of Seedbed that do not belong to a network of the plan, by name.
 func (p *plan) abandoned(links map[string]link) []link {
 	var out []link
 	for _, name := range slices.Sorted(maps.Keys(links)) {
@@ -122,7 +122,7 @@ func (p *plan) abandoned(links map[string]link) []link {
 	return out
 }
 
-// attached are the names of the bridge's ports.
+// attached returns the names of the bridge's ports.
 func attached(bridge link, links map[string]link) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(links)) {
@@ -133,8 +133,8 @@ func attached(bridge link, links map[string]link) []string {
 	return out
 }
 
-// ensureBridge makes n's bridge exist with its MAC, alias, addresses and
-// switches, and brings it up last.
+// ensureBridge makes n's bridge exist with its MAC, alias, addresses and switches, and brings it up
+// last.
 func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[string]link) error {
 	l, ok := links[n.Bridge]
 	if !ok {
@@ -149,7 +149,7 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
 		}
 	}
-	// The switches come first: some decide what becomes of an address.
+	// Set the sysctls first: some affect how addresses behave.
 	if err := m.bridgeSysctls(n.Bridge, !ok); err != nil {
 		return err
 	}
@@ -186,9 +186,9 @@ func (r *route) newBridge(n seedbed.Network) (link, error) {
 	return l, nil
 }
 
-// reattach puts guests' interfaces back that lost their bridge when somebody
-// removed it. Only those that existed before the new bridge are touched, so
-// that a hypervisor that is just starting a guest is not raced.
+// reattach attaches the interfaces of guests again that lost their bridge when it was removed. It
+// changes only interfaces that existed before the new bridge, so as not to race with a hypervisor
+// that is just starting a guest.
 func (r *route) reattach(bridge link, p *plan, links map[string]link) error {
 	for i := range p.ports {
 		t := &p.ports[i]

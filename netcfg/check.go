@@ -12,9 +12,9 @@ import (
 	"seedbed"
 )
 
-// Check looks at what the last applied state rests on: that the kernel takes
-// our rules, its switches, the bridges, and what else on the host may stop
-// guests' traffic. It changes nothing.
+// Check verifies what the last applied state depends on: that the kernel accepts the rules, its
+// sysctls, the bridges, and other software on the node that may block guests' traffic. It changes
+// nothing.
 func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,7 +39,7 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if p.nat() {
 		checks = append(checks, checkForwarding())
 	}
-	if m.applied == nil { // which bridges there should be is not known yet
+	if m.applied == nil { // the bridges are not known yet
 		return checks
 	}
 	return append(checks, checkBridges(p)...)
@@ -55,8 +55,8 @@ func failed(name string, err error, hint string) seedbed.Check {
 
 const rulesCheck = "nftables"
 
-// checkRules has the kernel build all our rules in tables of another name
-// that the same batch removes again, so that nothing of them is ever seen.
+// checkRules makes the kernel build all rules in tables of another name, which the same batch
+// removes again, so that they never take effect.
 func checkRules() seedbed.Check {
 	const name = rulesCheck
 	n := seedbed.Network{Name: "probe", Bridge: "probe", Prefix: candidates()[0], NAT: true}
@@ -120,7 +120,7 @@ func plural(n int) string {
 	return fmt.Sprintf("%d ports are", n)
 }
 
-// count is a number of things.
+// count returns a number and a noun, in the plural unless n is 1.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

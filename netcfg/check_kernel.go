@@ -10,8 +10,8 @@ import (
 	"seedbed"
 )
 
-// checkFwmark looks at what makes the mark known to the server; it is needed once
-// there is a network, and set then.
+// checkFwmark checks the sysctl that passes the packet mark to the server. It is set, and needed,
+// once a network exists.
 func checkFwmark(needed bool) seedbed.Check {
 	const name = "tcp_fwmark_accept"
 	v, err := readSysctl(keyFwmarkAccept)
@@ -27,9 +27,9 @@ func checkFwmark(needed bool) seedbed.Check {
 	return passed(name, "%s is 1", sysctlName(keyFwmarkAccept))
 }
 
-// checkNeighbours compares the size of the ARP or ND table, which the whole
-// host shares, with the number of guests. Beyond gc_thresh3 finding a guest
-// fails, and metadata with it; above gc_thresh2 entries are thrown away while they are in use.
+// checkNeighbours compares the size of the ARP or ND table, which the whole host shares, with the
+// number of guests. Beyond gc_thresh3, lookups of guests fail, and with them metadata. Above
+// gc_thresh2, entries are removed while they are in use.
 func checkNeighbours(family string, ports int) seedbed.Check {
 	name := "neighbour table"
 	if family == "net/ipv6" {
@@ -65,15 +65,15 @@ func checkForwarding() seedbed.Check {
 	return passed("ip_forward", "%s is 1", sysctlName(keyForward))
 }
 
-// bridgedByNetfilter reports whether br_netfilter hands frames between two ports
-// of a bridge to the firewalls of IPv4.
+// bridgedByNetfilter reports whether br_netfilter passes frames between two ports of a bridge to
+// the IPv4 firewall.
 func bridgedByNetfilter() bool {
 	v, err := readSysctl("net/bridge/bridge-nf-call-iptables")
 	return err == nil && v == 1
 }
 
-// checkForeignChains looks for other firewalls that drop what they do not
-// know: our accept cannot overrule them.
+// checkForeignChains looks for other firewalls that drop by default, because an accept in Seedbed's
+// rules cannot override them.
 func checkForeignChains(bridged bool) seedbed.Check {
 	const name = "other firewalls"
 	c, err := dialNFT(0)
@@ -105,9 +105,8 @@ func checkForeignChains(bridged bool) seedbed.Check {
 	return passed(name, "no nftables chain drops forwarded packets by default")
 }
 
-// checkSwitches looks at what decides whether a bridge answers its guests. Of
-// rp_filter and arp_ignore the kernel takes the greater of the bridge's own
-// value and conf/all.
+// checkSwitches checks the sysctls that decide whether a bridge answers its guests. For rp_filter
+// and arp_ignore, the kernel uses the greater of the bridge's own value and conf/all.
 func checkSwitches(bridge string) (hint string, problem error) {
 	for _, s := range []struct {
 		name string
@@ -116,7 +115,7 @@ func checkSwitches(bridge string) (hint string, problem error) {
 	}{
 		{"rp_filter", func(all, own int) bool { return max(all, own) == 1 }, func(int) (string, int) { return bridge, 2 }},
 		{"accept_local", func(all, own int) bool { return all == 0 && own == 0 }, func(int) (string, int) { return bridge, 1 }},
-		// 2 wants the guest in the subnet of the metadata address, 8 never answers.
+		// 2 requires the guest to be in the subnet of the metadata address; 8 never answers.
 		{"arp_ignore", func(all, own int) bool { return max(all, own) == 2 || max(all, own) == 8 }, func(all int) (string, int) {
 			if all == 2 || all == 8 {
 				return "all", 1

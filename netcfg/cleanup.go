@@ -12,11 +12,10 @@ import (
 	"seedbed"
 )
 
-// Cleanup takes away what any Apply made: the bridges with their addresses,
-// then the tables. While an interface is attached to one of the bridges it
-// changes nothing and gives ErrInUse, which names them; with force it goes on
-// and they lose their bridge. The host's switches (ip_forward,
-// tcp_fwmark_accept) stay as they are, since others may rely on them.
+// Cleanup removes what Apply has made: the bridges with their addresses, then the tables. If
+// interfaces are attached to one of the bridges, it changes nothing and returns ErrInUse, which
+// names them; with force it continues and they lose their bridge. The sysctls of the node
+// (ip_forward, tcp_fwmark_accept) stay unchanged, since others may rely on them.
 func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -32,7 +31,7 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
-	bridges := (&plan{}).abandoned(links) // without any network, every bridge of ours is one too many
+	bridges := (&plan{}).abandoned(links) // without a network, every managed bridge is abandoned
 	if users := users(bridges, links); len(users) > 0 && !force {
 		return seedbed.Errorf(seedbed.ErrInUse, "the network is in use: %s. Stop the guests and detach foreign ports first, or force it",
 			strings.Join(users, "; "))
@@ -47,7 +46,7 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	return m.removeTables()
 }
 
-// users says for each bridge what is attached to it.
+// users returns, for each bridge, what is attached to it.
 func users(bridges []link, links map[string]link) []string {
 	var out []string
 	for _, l := range bridges {

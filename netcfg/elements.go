@@ -11,9 +11,9 @@ import (
 	"github.com/google/nftables"
 )
 
-// digest identifies the elements of all sets of both tables. It is kept in the
-// kernel beside them, in the comment of a rule that is written in the same
-// batch, so that a listing of that one rule shows whether they are as desired.
+// digest identifies the elements of all sets of both tables. The kernel stores it in the comment of
+// a rule that is written in the same batch, so listing that one rule shows whether the elements are
+// as desired.
 func (p *plan) digest() string {
 	if p.sum != "" {
 		return p.sum
@@ -41,7 +41,7 @@ func (p *plan) digest() string {
 func (s *set) each(p *plan, fn func(key, value string)) {
 	switch {
 	case s.timeout != 0:
-		return // it is the rules' own
+		return // only the rules fill it
 	case s.of == nil:
 		for _, key := range s.fixed(p) {
 			fn(key, "")
@@ -55,8 +55,8 @@ func (s *set) each(p *plan, fn func(key, value string)) {
 	}
 }
 
-// change is what to take out of a set and then to add to it, in this order. A
-// key whose value changes is in both.
+// change is what to remove from a set and then what to add to it. A key whose value changes is in
+// both.
 type change struct {
 	gone, added []nftables.SetElement
 }
@@ -68,7 +68,8 @@ func element(key, value string) nftables.SetElement {
 	return nftables.SetElement{Key: []byte(key), Val: []byte(value)}
 }
 
-// between is the difference of the elements that two plans give a set, from memory only.
+// between returns the difference between the elements of a set in two plans. It does not query the
+// kernel.
 func (s *set) between(before, after *plan) change {
 	var c change
 	if s.of == nil {
@@ -115,7 +116,7 @@ func (s *set) between(before, after *plan) change {
 	return c
 }
 
-// against is the difference to the elements that the kernel has.
+// against returns the difference between the elements in the kernel and those of the plan.
 func (s *set) against(p *plan, have map[string]string) change {
 	var c change
 	kept := 0

@@ -46,7 +46,7 @@ func meta(key expr.MetaKey, data ...byte) exprs {
 	return exprs{&expr.Meta{Key: key, Register: 1}, compare(expr.CmpOpEq, data...)}
 }
 
-// not turns the last comparison of e round.
+// not inverts the last comparison of e.
 func not(e exprs) exprs {
 	e = slices.Clone(e)
 	c := *e[len(e)-1].(*expr.Cmp)
@@ -55,7 +55,7 @@ func not(e exprs) exprs {
 	return e
 }
 
-// masked puts a mask before the last comparison of e.
+// masked applies a mask before the last comparison of e.
 func masked(e exprs, mask ...byte) exprs {
 	n := uint32(len(mask))
 	return slices.Insert(slices.Clone(e), len(e)-1,
@@ -90,13 +90,14 @@ func ipv6() exprs                         { return meta(expr.MetaKeyNFPROTO, uni
 func iifname(s string) exprs { return meta(expr.MetaKeyIIFNAME, ifname(s)...) }
 func oifname(s string) exprs { return meta(expr.MetaKeyOIFNAME, ifname(s)...) }
 
-// iifGuest matches the name of a guest's interface (seedbed.NICID.Tap): "sb" and a digit at least.
+// iifGuest matches the name of a guest's interface (seedbed.NICID.Tap): "sb" and at least one
+// digit.
 func iifGuest() exprs {
 	return exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte("sb0"), ToData: []byte("sb9")}}
 }
 
-// in looks register 1 up in a set; notIn is its opposite.
+// in looks up register 1 in a set; notIn is its opposite.
 func in(key expr.MetaKey, set string) exprs {
 	return exprs{&expr.Meta{Key: key, Register: 1}, &expr.Lookup{SourceRegister: 1, SetName: set}}
 }
@@ -125,7 +126,7 @@ func ct(key expr.CtKey, bits uint32) exprs {
 
 func accept() exprs { return exprs{&expr.Verdict{Kind: expr.VerdictAccept}} }
 
-// drop counts what it drops, for who wonders where a frame went.
+// drop drops the frame and counts it, which helps to find lost frames.
 func drop() exprs { return exprs{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}} }
 
 func gotoChain(chain string) exprs {
@@ -134,7 +135,7 @@ func gotoChain(chain string) exprs {
 
 func be16(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
 
-// ifname is an interface name as the kernel compares it: 16 bytes, padded with zeros.
+// ifname returns an interface name as the kernel compares it: 16 bytes, padded with zeros.
 func ifname(s string) []byte {
 	b := make([]byte, 16)
 	copy(b, s)

@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fewPorts is the number of ports up to which the elements are always listed
-// and compared, which takes milliseconds then. With more, their digest is
-// believed, until Verify writes them again.
+// fewPorts is the number of ports up to which the elements are always listed and compared, which
+// takes milliseconds. With more ports, a matching digest is trusted until Verify writes the
+// elements again.
 const fewPorts = 2000
 
 // filters is what a Manager knows of the tables in the kernel.
 type filters struct {
-	// plan is what this process last made them say; nil before the first time.
+	// plan is what this process last wrote; nil before the first time.
 	plan *plan
-	// generation is that of the ruleset after that; 0 when it is not known, as
-	// when another program wrote at the same moment.
+	// generation is the generation of the ruleset after that; 0 if unknown, for example because
+	// another program wrote at the same time.
 	generation uint32
-	// believed is true while the elements were assumed to be right only because of their digest.
+	// believed is true while the elements are assumed correct only because of their digest.
 	believed bool
 }
 
-// applyRules makes both tables what the plan needs, in one atomic batch. Rules
-// that are right are not touched, and of the elements only the difference is
-// written. With thorough, the kernel's elements are compared one by one, or
-// written again where they are many, whatever is known of them.
+// applyRules makes both tables match the plan, in one atomic batch. Correct rules are not
+// rewritten, and only the difference of the elements is written. With thorough, the elements in the
+// kernel are compared one by one, or all written again if they are many, whatever is known about
+// them.
 func (m *Manager) applyRules(p *plan, thorough bool) error {
 	c, err := dialNFT(len(p.ports))
 	if err != nil {
@@ -66,8 +66,8 @@ func (m *Manager) applyRules(p *plan, thorough bool) error {
 	return m.filters.now(p, before, b.wrote, b.believed)
 }
 
-// writeDifference is for tables that were not touched since this process wrote
-// them: the difference of two plans is that of the tables.
+// writeDifference is for tables that nothing has changed since this process wrote them. The
+// difference of the plans is then that of the tables.
 func (m *Manager) writeDifference(c *nftables.Conn, p *plan, before uint32) error {
 	b := batch{log: m.log}
 	old := m.filters.plan
@@ -86,7 +86,7 @@ func (m *Manager) writeDifference(c *nftables.Conn, p *plan, before uint32) erro
 	return m.filters.now(p, before, b.wrote, m.filters.believed)
 }
 
-// now notes what the kernel has since a batch was sent, or found to be right.
+// now records what the kernel has after a batch was sent or the tables were found correct.
 func (f *filters) now(p *plan, before uint32, wrote, believed bool) error {
 	after, err := generation()
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *filters) now(p *plan, before uint32, wrote, believed bool) error {
 	}
 	want := before
 	if wrote {
-		want++ // each batch makes one
+		want++ // each batch increments it
 	}
 	if after != want {
 		after = 0
@@ -103,8 +103,8 @@ func (f *filters) now(p *plan, before uint32, wrote, believed bool) error {
 	return nil
 }
 
-// generation is the number of the present ruleset of the namespace, which every
-// change by anybody makes another (NFT_MSG_GETGEN of linux/netfilter/nf_tables.h).
+// generation returns the number of the current ruleset of the namespace, which every change by any
+// program increments (NFT_MSG_GETGEN of linux/netfilter/nf_tables.h).
 func generation() (uint32, error) {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {

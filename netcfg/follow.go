@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Follow calls fn for each of the bridges with its present state, and then
-// whenever that changes: up is true while the interface exists, is up, and was
-// made by Apply, so that nothing is ever served on another's bridge of that name. A
-// bridge that was removed and made again gives false and then true, even when it was quick, so that
-// what is bound to the old interface can be bound again. It returns nil when
-// ctx ends, and otherwise what broke the subscription. fn runs in Follow's own
-// goroutine; while it runs, changes are queued in the kernel.
+// Follow calls fn for each of the bridges with its current state, and then whenever that changes.
+// up is true while the interface exists, is up, and was made by Apply, so a foreign bridge of that
+// name is never reported as up. A bridge that was removed and made again is reported as false and
+// then true, however quickly that happened, so that sockets can be bound again. Follow returns nil
+// when ctx ends, and otherwise the error that broke the subscription. fn runs in Follow's own
+// goroutine; while it runs, the kernel queues changes.
 func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error {
 	events, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
 	if err != nil {
@@ -49,7 +48,7 @@ func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge s
 	}
 }
 
-// watch keeps what was last told of each bridge.
+// watch holds what was last reported of each bridge.
 type watch struct {
 	bridges []string
 	index   map[string]uint32 // of the bridges that exist
@@ -87,7 +86,7 @@ func (w *watch) event(msg netlink.Message) {
 	if err != nil {
 		return
 	}
-	for name, index := range w.index { // a bridge that was renamed is gone, too
+	for name, index := range w.index { // a renamed bridge is gone as well
 		if index == l.index && (name != l.name || msg.Header.Type == unix.RTM_DELLINK) {
 			w.gone(name)
 		}

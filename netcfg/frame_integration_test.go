@@ -87,8 +87,8 @@ func rawSocket(t *testing.T) int {
 	return fd
 }
 
-// TestFrames sends each frame from guest 1, and after it one that is allowed,
-// and looks which of them guest 2 receives.
+// TestFrames sends each frame from guest 1, and after it one that is allowed, and looks which of
+// them guest 2 receives.
 func TestFrames(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})
@@ -175,8 +175,8 @@ func receivedBefore(t *testing.T, fd int, want, mark []byte) bool {
 	return false
 }
 
-// TestFramesPastTheBridge: what is sent to a link-local group address, or to a
-// port that lost its bridge, reaches the host on the port itself.
+// TestFramesPastTheBridge: what is sent to a link-local group address, or to a port that lost its
+// bridge, reaches the host on the port itself.
 func TestFramesPastTheBridge(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})

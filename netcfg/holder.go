@@ -14,11 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PortHolder tells which other process listens on a TCP port in a way that
-// keeps addr from being bound: on the address itself, or on all of them, by IPv4
-// or IPv6. It is such as "nginx (pid 12)", or, when the process belongs to
-// another user and this one is not root, "a process of uid 33 (only root can
-// name it)". It is empty when the port is free, and when only this process has it.
+// PortHolder returns which other process listens on a TCP port in a way that keeps addr from being
+// bound: on the address itself or on all addresses, by IPv4 or IPv6. The result is, for example,
+// "nginx (pid 12)" or, if the process belongs to another user and this one is not root, "a process
+// of uid 33 (only root can name it)". It is empty if the port is free or only this process has it.
 func (m *Manager) PortHolder(addr netip.AddrPort) (string, error) {
 	sockets, err := listeners(addr.Port())
 	if err != nil {
@@ -35,7 +34,7 @@ func (m *Manager) PortHolder(addr netip.AddrPort) (string, error) {
 	return "", nil
 }
 
-// holder is a process that has a listening socket; its pid is 0 when it cannot be named.
+// holder is a process that has a listening socket. Its pid is 0 if it cannot be identified.
 type holder struct {
 	name string
 	pid  int
@@ -70,8 +69,8 @@ func (l listener) blocks(a netip.Addr) bool {
 	return a.Is6() || !l.v6only
 }
 
-// The layout of linux/inet_diag.h: struct inet_diag_req_v2, whose id starts at 8,
-// and struct inet_diag_msg, whose id starts at 4.
+// The layout of linux/inet_diag.h: struct inet_diag_req_v2, whose id starts at 8, and struct
+// inet_diag_msg, whose id starts at 4.
 const (
 	diagReqSize    = 56
 	diagMsgSize    = 72
@@ -128,10 +127,11 @@ func parseListener(b []byte) (listener, uint16, bool) {
 	return l, binary.BigEndian.Uint16(b[4:]), true
 }
 
-// holder finds the process with the socket open; the lowest pid where several share it.
+// holder returns the process that has the socket open; if several share it, the one with the lowest
+// pid.
 func (l listener) holder(proc string) holder {
 	want := "socket:[" + strconv.FormatUint(uint64(l.inode), 10) + "]"
-	entries, _ := os.ReadDir(proc) // what cannot be read cannot be named
+	entries, _ := os.ReadDir(proc) // without access the process cannot be identified
 	var pids []int
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {

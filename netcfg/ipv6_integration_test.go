@@ -100,8 +100,8 @@ func TestBridgeHasIPv6(t *testing.T) {
 	}
 }
 
-// TestMetadataOverIPv6: the mark of the port arrives over IPv6 as well, and the
-// neighbour's MAC can be asked for.
+// TestMetadataOverIPv6: the mark of the port arrives over IPv6 as well, and the neighbour's MAC can
+// be asked for.
 func TestMetadataOverIPv6(t *testing.T) {
 	for _, port := range []int{80, 7380} {
 		t.Run(fmt.Sprint(port), func(t *testing.T) {
@@ -137,7 +137,8 @@ func TestMetadataOverIPv6(t *testing.T) {
 	}
 }
 
-// TestHostIsClosedOverIPv6: nothing but metadata, on no address, and not from further away than the link.
+// TestHostIsClosedOverIPv6: nothing but metadata, on no address, and not from further away than the
+// link.
 func TestHostIsClosedOverIPv6(t *testing.T) {
 	m := open(t)
 	s := state0()
@@ -164,9 +165,8 @@ func TestHostIsClosedOverIPv6(t *testing.T) {
 	ask(t, "from an address that is not of the link", g1, metadata6Global, "")
 }
 
-// TestThief6: guest 1 takes guest 2's link-local address, and its neighbour
-// entry, and gets nothing of guest 2: neither as a caller nor as the receiver
-// of an answer.
+// TestThief6: guest 1 takes guest 2's link-local address, and its neighbour entry, and gets nothing
+// of guest 2: neither as a caller nor as the receiver of an answer.
 func TestThief6(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})
@@ -194,8 +194,8 @@ func TestThief6(t *testing.T) {
 	ask(t, "with another's MAC and address", g1, metadata6Link, "")
 }
 
-// TestWithoutIPv6: a host that has IPv6 switched off is served over IPv4, and
-// over IPv6 once it is switched on.
+// TestWithoutIPv6: a host that has IPv6 switched off is served over IPv4, and over IPv6 once it is
+// switched on.
 func TestWithoutIPv6(t *testing.T) {
 	netnstest.Run(t, "sysctl", "-w", "net.ipv6.conf.all.disable_ipv6=1")
 	t.Cleanup(func() { netnstest.Run(t, "sysctl", "-w", "net.ipv6.conf.all.disable_ipv6=0") })

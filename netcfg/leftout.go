@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// LeftOut is the error of a state that is applied but for some networks: the
-// names of their bridges are taken by others, which were not touched. It is the
-// whole error, so a caller that finds it with errors.As knows that nothing else is wrong.
+// LeftOut is the error of a state that is applied except for some networks, whose bridge names are
+// taken by foreign bridges. The foreign bridges were not changed. A LeftOut is never joined with
+// other errors, so a caller that finds it with errors.As knows that nothing else is wrong.
 type LeftOut struct {
-	// Networks are those that were left out, by name, each with its ErrConflict.
+	// Networks holds the reason, an ErrConflict, for each network that was left out, by name.
 	Networks map[string]error
 }
 
 // Error says why each network was left out.
 func (e *LeftOut) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
-// Unwrap gives the reasons, by the name of the network.
+// Unwrap returns the reasons, ordered by the name of the network.
 func (e *LeftOut) Unwrap() []error {
 	var all []error
 	for _, name := range slices.Sorted(maps.Keys(e.Networks)) {
@@ -26,10 +26,10 @@ func (e *LeftOut) Unwrap() []error {
 	return all
 }
 
-// outcome is the error of a state whose rules are in force.
+// outcome returns the error of a state whose rules are in force.
 func outcome(left *LeftOut, problems []error) error {
 	switch {
-	case len(problems) > 0: // not the LeftOut itself: it would say that this is all
+	case len(problems) > 0: // not the LeftOut itself: it would mean that nothing else is wrong
 		return errors.Join(append(left.Unwrap(), problems...)...)
 	case len(left.Networks) > 0:
 		return left

@@ -36,7 +36,7 @@ func (r *route) Close() {
 	r.rt.Close()
 }
 
-// link is what we need to know of a network interface.
+// link is what this package needs to know about a network interface.
 type link struct {
 	index  uint32
 	name   string
@@ -47,7 +47,7 @@ type link struct {
 	up     bool
 }
 
-// links are the interfaces of the namespace by name.
+// links returns the interfaces of the namespace by name.
 func (r *route) links() (map[string]link, error) {
 	ae := netlink.NewAttributeEncoder()
 	ae.Uint32(unix.IFLA_EXT_MASK, rtextFilterSkipStats)
@@ -69,7 +69,7 @@ func (r *route) links() (map[string]link, error) {
 // rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
 const rtextFilterSkipStats = 1 << 3
 
-// createBridge makes a bridge that is down, without spanning tree.
+// createBridge creates a bridge that is down and does not run the spanning tree protocol.
 func (r *route) createBridge(name string, mac seedbed.MAC) error {
 	ae := netlink.NewAttributeEncoder()
 	ae.String(unix.IFLA_IFNAME, name)
@@ -113,7 +113,7 @@ func (r *route) deleteLink(l link) error {
 	return err
 }
 
-// link sends one link message; flags are the interface flags to switch on.
+// link sends one link message; flags are the interface flags to set.
 func (r *route) link(typ netlink.HeaderType, hf netlink.HeaderFlags, l link, flags uint32,
 	ae *netlink.AttributeEncoder) ([]netlink.Message, error) {
 	b := make([]byte, unix.SizeofIfInfomsg) // struct ifinfomsg

@@ -14,8 +14,8 @@ import (
 	"seedbed"
 )
 
-// neighbours asks the kernel's ARP and ND tables, one entry at a time. A failed
-// exchange may leave an answer behind, so the socket is then replaced.
+// neighbours queries the kernel's ARP and ND tables, one entry at a time. A failed exchange may
+// leave an answer in the socket, which is then replaced.
 type neighbours struct {
 	mu     sync.Mutex
 	conn   *netlink.Conn
@@ -42,9 +42,9 @@ func (n *neighbours) Close() error {
 	return c.Close()
 }
 
-// Neighbour is the MAC that the kernel has for an address on the
-// interface with that index: one RTM_GETNEIGH, some microseconds at any size
-// of the table. ErrNotFound when there is no entry, or none that was answered.
+// Neighbour returns the MAC that the kernel has for an address on the interface with that index. It
+// sends one RTM_GETNEIGH, which takes some microseconds at any size of the table. It returns
+// ErrNotFound if there is no entry with an answer.
 func (m *Manager) Neighbour(ctx context.Context, ifindex int, ip netip.Addr) (seedbed.MAC, error) {
 	if err := ctx.Err(); err != nil {
 		return seedbed.MAC{}, err
@@ -94,7 +94,7 @@ func (n *neighbours) ask(m netlink.Message) ([]netlink.Message, error) {
 	return msgs, err
 }
 
-// neighRequest is a struct ndmsg and NDA_DST (linux/neighbour.h).
+// neighRequest returns a request with struct ndmsg and NDA_DST (linux/neighbour.h).
 func neighRequest(ifindex int, ip netip.Addr) netlink.Message {
 	dst := ip.AsSlice()
 	b := make([]byte, unix.SizeofNdMsg, unix.SizeofNdMsg+unix.SizeofRtAttr+len(dst))
@@ -109,7 +109,7 @@ func neighRequest(ifindex int, ip netip.Addr) netlink.Message {
 	return netlink.Message{Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request}, Data: b}
 }
 
-// parseNeigh gives the MAC of an entry that is, or was, confirmed.
+// parseNeigh returns the MAC of an entry that is or was confirmed.
 func parseNeigh(b []byte) (seedbed.MAC, bool) {
 	if len(b) < unix.SizeofNdMsg {
 		return seedbed.MAC{}, false

@@ -1,12 +1,11 @@
-// Package netcfg makes a host's network what Seedbed needs it to be: the
-// managed bridges with their IPv4 and IPv6 addresses, and the nftables rules by which the
-// kernel proves which guest sent a frame. The caller hands over the whole
-// desired state; Apply compares it with the kernel and changes what differs.
+// Package netcfg configures the network of a node: the managed bridges with their IPv4 and IPv6
+// addresses, and the nftables rules that prove which guest sent a frame. The caller passes the
+// whole desired state; Apply compares it with the kernel and changes what differs.
 //
-// It speaks rtnetlink, nftables and sock_diag itself and starts no process.
-// Everything happens in the network namespace of the calling thread and needs
-// CAP_NET_ADMIN. Bridges of ours carry the alias "seedbed:<network>@<installation>";
-// the tables are "bridge seedbed" and "inet seedbed".
+// It uses rtnetlink, nftables and sock_diag directly and does not start processes. Everything
+// happens in the network namespace of the calling thread and needs CAP_NET_ADMIN. Managed bridges
+// have the alias "seedbed:<network>@<installation>"; the tables are "bridge seedbed" and "inet
+// seedbed".
 package netcfg
 
 import (
@@ -25,11 +24,11 @@ import (
 // MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it as a /32.
 var MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
 
-// State is everything that the host's network shall be.
+// State is the desired state of a node's network.
 type State struct {
-	// Networks are the managed bridges. Prefixes may overlap, or be equal, where at
-	// most one of such networks has NAT: what guests ask of the host stays on their
-	// bridge, and the host itself reaches the network with NAT, or the first.
+	// Networks are the managed bridges. Prefixes may overlap or be equal if at most one of these
+	// networks has NAT. Guests' requests to the node stay on their bridge, and the node itself
+	// reaches the network with NAT, or else the first.
 	Networks []seedbed.Network
 	// Ports are the guests' NICs; a port's interface need not exist yet. Nil means no ports.
 	Ports iter.Seq[Port]
@@ -41,26 +40,26 @@ type Port struct {
 	Tap string
 	// MAC is the only Ethernet source address that the port may use.
 	MAC seedbed.MAC
-	// Addr is the only IPv4 source address that it may use, unless its network allows others.
+	// Addr is the only IPv4 source address that the port may use, unless its network allows others.
 	Addr netip.Addr
-	// Mark is put on its packets to the metadata address, and read there with SO_MARK; never 0.
+	// Mark is set on its packets to the metadata address, where SO_MARK reads it. It is never 0.
 	Mark uint32
 	// Bridge is the bridge of a network of the same state.
 	Bridge string
 }
 
-// Options are what the operator chose for the whole host.
+// Options are settings for the whole node.
 type Options struct {
-	// MetadataPort is the TCP port that the metadata server listens on. With any other than 80 (0
-	// means 80), connections to 169.254.169.254:80 are sent to 169.254.169.254 at that port.
+	// MetadataPort is the TCP port that the metadata server listens on. If it is not 80 (0 means
+	// 80), connections to 169.254.169.254:80 are redirected to that port.
 	MetadataPort int
-	// Installation marks the bridges that are made, so that one that has no network
-	// any more is removed only by the installation that made it. It may be empty.
+	// Installation marks the bridges that Apply makes. A bridge that no longer has a network is
+	// removed only by the installation that made it. It may be empty.
 	Installation string
 }
 
-// Manager changes and watches the network of one host. Its methods may be
-// called from any goroutine; Apply and Cleanup wait for each other.
+// Manager changes and watches the network of one node. Its methods may be called from any
+// goroutine; Apply and Cleanup wait for each other.
 type Manager struct {
 	log   *slog.Logger
 	neigh *neighbours
@@ -68,15 +67,15 @@ type Manager struct {
 	stats atomic.Pointer[Stats]
 
 	mu sync.Mutex
-	// wanted is the last state whose rules are in force, and applied what that was on this host.
+	// wanted is the last state whose rules are in force. applied is what could be applied of it on
+	// this node.
 	wanted, applied *plan
 	filters         filters
-	// told are the problems and the bridges that were logged already.
+	// told holds the problems and bridges that were already logged.
 	told map[string]bool
 }
 
-// Open makes a Manager in the network namespace of the calling thread. It
-// changes nothing.
+// Open returns a Manager for the network namespace of the calling thread. It changes nothing.
 func Open(log *slog.Logger) (*Manager, error) {
 	n, err := openNeighbours()
 	if err != nil {
@@ -88,19 +87,18 @@ func Open(log *slog.Logger) (*Manager, error) {
 // Close releases the sockets. It does not change the network.
 func (m *Manager) Close() error { return m.neigh.Close() }
 
-// Apply makes the host's network what s says. It may be called again at any
-// time: what is right already is not touched, a bridge or rule that someone
-// removed is made again, and a call without a difference writes nothing. With
-// many ports the elements that an earlier process wrote are taken for what
-// their digest in the kernel says, so that a restart is quick; Verify looks.
+// Apply makes the network of the node match s. It may be called again at any time: what is already
+// correct is not changed, a bridge or rule that was removed is made again, and a call without a
+// difference writes nothing. With many ports, the elements that an earlier process wrote are
+// trusted by their digest in the kernel, so that a restart is quick; Verify checks them.
 //
-// The rules are in place before a bridge is up. A bridge of ours whose network is not in s is
-// removed when nothing is attached to it; otherwise it stays, closed by the rules, and is logged.
+// The rules are in place before a bridge is up. A managed bridge whose network is not in s is
+// removed if nothing is attached to it. Otherwise it stays, closed by the rules, and is logged.
 //
-// It gives ErrInvalid for a state that cannot be right, before anything is
-// changed. A network whose bridge name is taken by another bridge is left out, and
-// the others are still applied: that is a *[LeftOut], which is ErrConflict,
-// and the ports of such a network are closed. Change, Restore and Verify give it as well.
+// It returns ErrInvalid for an invalid state, before it changes anything. A network whose bridge
+// name is taken by a foreign bridge is left out and its ports are closed, while the others are
+// still applied. The error is then a *[LeftOut], which is ErrConflict. Change, Restore and Verify
+// return it as well.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
 	if err != nil {
@@ -114,9 +112,9 @@ func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	return m.take(p)
 }
 
-// Change applies the last state, that Apply took, without the ports of the
-// taps in gone, and with those in ports, new or changed. It gives ErrInvalid
-// and changes nothing where the outcome cannot be right, or there is no such state.
+// Change applies the last state that Apply accepted, without the ports of the taps in gone and with
+// the new or changed ones in ports. It returns ErrInvalid and changes nothing if the resulting
+// state is invalid, or if there is no last state.
 func (m *Manager) Change(ctx context.Context, gone []string, ports []Port) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -133,9 +131,9 @@ func (m *Manager) Change(ctx context.Context, gone []string, ports []Port) error
 	return m.take(p)
 }
 
-// take applies a plan, and keeps it if its rules are in force, although some of
-// the rest may not be: what is applied again later must not open a port that
-// the plan closed. m.mu is held.
+// take applies a plan. It keeps the plan as the last one if the rules are in force, even if the
+// rest failed: applying the last plan again must not open a port that this plan closed. The caller
+// holds m.mu.
 func (m *Manager) take(p *plan) error {
 	before := m.applied
 	err := m.apply(p, false)
@@ -145,15 +143,14 @@ func (m *Manager) take(p *plan) error {
 	return err
 }
 
-// Restore applies the last state again whose rules Apply or Change put in
-// force, and so repairs what was changed since: bridges, addresses,
-// switches, rules. Without one it does nothing.
+// Restore applies the last state again whose rules Apply or Change put in force. That repairs what
+// was changed since: bridges, addresses, sysctls, rules. Without such a state it does nothing.
 func (m *Manager) Restore(ctx context.Context) error { return m.again(ctx, false) }
 
-// Verify is Restore and, when anybody has changed nftables rules since the
-// last time, or the elements were believed by their digest (see Apply), makes
-// sure of every element in the kernel. With 100,000 ports that takes two seconds
-// of one processor, during which Apply waits; the rules are in force throughout.
+// Verify is like Restore, but also verifies every element in the kernel if nftables rules were
+// changed since the last time, or if the elements were trusted by their digest (see Apply). With
+// 100,000 ports that takes two seconds of one processor, during which Apply waits. The rules are in
+// force throughout.
 func (m *Manager) Verify(ctx context.Context) error { return m.again(ctx, true) }
 
 func (m *Manager) again(ctx context.Context, thorough bool) error {
@@ -175,8 +172,8 @@ func (m *Manager) again(ctx context.Context, thorough bool) error {
 	return m.apply(m.wanted, thorough)
 }
 
-// apply makes the host what wanted says, and m.applied another plan once the
-// rules are in force; m.mu is held.
+// apply makes the node match wanted, and sets m.applied once the rules are in force. The caller
+// holds m.mu.
 func (m *Manager) apply(wanted *plan, thorough bool) error {
 	rt, err := dialRoute()
 	if err != nil {
@@ -193,7 +190,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 		problems = append(problems, err)
 	}
 	if err := m.applyRules(p, thorough); err != nil {
-		return outcome(left, append(problems, err)) // no bridge goes up without its rules
+		return outcome(left, append(problems, err)) // a bridge must not be up without its rules
 	}
 	if err := m.hostSysctls(p); err != nil {
 		problems = append(problems, err)

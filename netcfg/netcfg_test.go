@@ -18,8 +18,7 @@ import (
 	"seedbed"
 )
 
-// TestChange: what is written for a set is the same, whether the elements are
-// known or were listed.
+// TestChange: what is written for a set is the same, whether the elements are known or were listed.
 func TestChange(t *testing.T) {
 	t.Parallel()
 	s := set{of: func(_ *plan, t *port) (string, string, bool) {

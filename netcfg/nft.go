@@ -16,8 +16,8 @@ import (
 	"seedbed"
 )
 
-// batchBuffer is room for one batch of rules, and bytesPerPort for the elements
-// of one port in all sets, as messages and as what acknowledges them.
+// batchBuffer is the buffer space for one batch of rules, and bytesPerPort that for the elements of
+// one port in all sets, including their acknowledgements.
 const (
 	batchBuffer  = 16 << 20
 	bytesPerPort = 768
@@ -26,8 +26,7 @@ const (
 // elementsPerMessage keeps a list of elements below the 64 KiB of a netlink attribute.
 const elementsPerMessage = 512
 
-// elementsChain holds nothing but a rule whose comment is the digest of the
-// elements; nothing jumps there.
+// elementsChain holds only a rule whose comment is the digest of the elements. Nothing jumps to it.
 const elementsChain = "digest"
 
 func dialNFT(ports int) (*nftables.Conn, error) {
@@ -55,7 +54,7 @@ func flush(c *nftables.Conn) error {
 	return nil
 }
 
-// listTables tells in which families our table exists.
+// listTables returns the families in which Seedbed's table exists.
 func listTables(c *nftables.Conn) (map[nftables.TableFamily]bool, error) {
 	all, err := c.ListTables()
 	if err != nil {
@@ -84,7 +83,8 @@ func (t *table) sameRules(c *nftables.Conn, ref *nftables.Table, version string)
 			return false, nil
 		}
 	}
-	// A chain without rules looks like one that is missing, and says nothing of its sets.
+	// A chain without rules looks like a missing one, and does not show whether its sets are
+	// correct.
 	chains, err := c.ListChainsOfTableFamily(t.family)
 	if err != nil {
 		return false, fmt.Errorf("list chains: %w", err)
@@ -102,7 +102,8 @@ func comment(r *nftables.Rule) string {
 	return s
 }
 
-// haveDigest is the digest of the elements that the kernel's table was given; empty when it says none.
+// haveDigest returns the digest that was stored with the elements in the kernel's table; empty if
+// it has none.
 func (t *table) haveDigest(c *nftables.Conn, ref *nftables.Table) (string, error) {
 	have, err := c.GetRules(ref, &nftables.Chain{Name: elementsChain})
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *set) nft(ref *nftables.Table) *nftables.Set {
 		IsMap: s.value.Bytes != 0, DataType: s.value,
 		Dynamic: s.timeout != 0, HasTimeout: s.timeout != 0, Timeout: s.timeout, Size: s.size}
 	if !s.concat {
-		out.KeyByteOrder = binaryutil.NativeEndian // what nft list needs to show interface names
+		out.KeyByteOrder = binaryutil.NativeEndian // nft list needs it to show interface names
 	}
 	return out
 }

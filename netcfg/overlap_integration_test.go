@@ -77,8 +77,8 @@ func guestOn(t *testing.T, bridge, tap string, mac seedbed.MAC, ip netip.Addr) *
 	return n
 }
 
-// TestEqualNetworks: two networks with the same prefix and gateway, and guests
-// with the same address, each on its own; one of them has NAT.
+// TestEqualNetworks: two networks with the same prefix and gateway, and guests with the same
+// address, each on its own; one of them has NAT.
 func TestEqualNetworks(t *testing.T) {
 	mac3 := seedbed.MAC{0x52, 0x54, 0, 0, 0, 3}
 	for name, tt := range map[string]struct {
@@ -136,8 +136,8 @@ func TestEqualNetworks(t *testing.T) {
 	}
 }
 
-// TestSourcePortsMayBeEqual: two connections that differ in nothing but their
-// bridge are two. Untracked, and where the port is redirected.
+// TestSourcePortsMayBeEqual: two connections that differ in nothing but their bridge are two.
+// Untracked, and where the port is redirected.
 func TestSourcePortsMayBeEqual(t *testing.T) {
 	for _, port := range []int{80, 7380} {
 		t.Run(fmt.Sprint(port), func(t *testing.T) {
@@ -185,8 +185,8 @@ func TestSourcePortsMayBeEqual(t *testing.T) {
 	}
 }
 
-// TestHostsOwnNetwork: a network without NAT may overlap one that the host is
-// in; the host's own route wins, and guests are served.
+// TestHostsOwnNetwork: a network without NAT may overlap one that the host is in; the host's own
+// route wins, and guests are served.
 func TestHostsOwnNetwork(t *testing.T) {
 	m := open(t)
 	peer := netnstest.New(t)
@@ -205,8 +205,8 @@ func TestHostsOwnNetwork(t *testing.T) {
 	ask(t, "a guest", g1, metadata, "10.77.0.11 mark 101")
 }
 
-// TestUnmarkedCaller: what comes by a port that is not a guest's reaches the
-// metadata address without a mark, from the network's own addresses alone.
+// TestUnmarkedCaller: what comes by a port that is not a guest's reaches the metadata address
+// without a mark, from the network's own addresses alone.
 func TestUnmarkedCaller(t *testing.T) {
 	m := open(t)
 	s := state0()

@@ -33,14 +33,15 @@ func TestMetadataKnowsWhoAsks(t *testing.T) {
 	} {
 		ask(t, name, tt.guest, metadata, tt.want)
 	}
-	// A gateway that is not the bridge, as on a plain bridged network: the frame is taken off the wire.
+	// A gateway that is not the bridge, as on a plain bridged network: the frame is taken off the
+	// wire.
 	g1.Run(t, "ip", "route", "replace", "169.254.169.254", "via", "10.77.0.200")
 	g1.Run(t, "ip", "neigh", "replace", "10.77.0.200", "lladdr", "52:54:00:99:99:99", "dev", "eth0")
 	ask(t, "by a foreign gateway", g1, metadata, "10.77.0.11 mark 101")
 }
 
-// TestThief: guest 1 takes guest 2's MAC and address, and gets nothing, though
-// guest 2 has just spoken and the bridge knows its MAC.
+// TestThief: guest 1 takes guest 2's MAC and address, and gets nothing, though guest 2 has just
+// spoken and the bridge knows its MAC.
 func TestThief(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})
@@ -68,8 +69,8 @@ func TestMetadataOnAnotherPort(t *testing.T) {
 	ask(t, "the port itself", g1, "169.254.169.254:7380", "")
 }
 
-// TestHostIsClosed: guests reach metadata, DHCP and their DNS server, and no
-// other service of the host at any of its addresses.
+// TestHostIsClosed: guests reach metadata, DHCP and their DNS server, and no other service of the
+// host at any of its addresses.
 func TestHostIsClosed(t *testing.T) {
 	m := open(t)
 	s := state0()
@@ -147,8 +148,8 @@ func TestNAT(t *testing.T) {
 	askHere(t, "host to guest", "10.77.0.11:8080", "10.77.0.1 mark 0")
 }
 
-// TestBridgedByNetfilter: where br_netfilter hands bridged packets to the inet
-// hooks, guests of one network still reach each other and their metadata.
+// TestBridgedByNetfilter: where br_netfilter hands bridged packets to the inet hooks, guests of one
+// network still reach each other and their metadata.
 func TestBridgedByNetfilter(t *testing.T) {
 	const key = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 	before, err := os.ReadFile(key)

@@ -8,17 +8,17 @@ import (
 	"seedbed"
 )
 
-// plan is a State that was checked and put in order, so that equal states give equal plans.
+// plan is a State that was checked and sorted, so that equal states make equal plans.
 type plan struct {
 	networks     []seedbed.Network // by bridge name
 	ports        []port            // by tap
 	metadataPort uint16
 	installation string
-	// closed are bridges of ours without a network that could not be removed.
+	// closed are managed bridges without a network that could not be removed.
 	closed []string
-	// foreign is why a bridge that a network wants was not touched, by name.
+	// foreign holds the reason why the bridge of a network was not changed, by the network's name.
 	foreign map[string]error
-	// sum is the digest of the elements, once it was asked for.
+	// sum is the digest of the elements, once it was computed.
 	sum string
 }
 

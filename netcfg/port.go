@@ -8,7 +8,8 @@ import (
 	"seedbed"
 )
 
-// port is a Port as a plan keeps it: a host may have a hundred thousand, and two plans are in memory at a time.
+// port is the compact form of a Port in a plan. A node may have a hundred thousand, and two plans
+// are in memory at a time.
 type port struct {
 	tap     [16]byte // padded with zeros, as the kernel compares it
 	mac     seedbed.MAC
@@ -24,7 +25,7 @@ func (t *port) name() string {
 
 func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
 
-// newPorts checks the ports and puts them in order.
+// newPorts checks and sorts the ports.
 func newPorts(ports iter.Seq[Port], networks []seedbed.Network) ([]port, error) {
 	index := map[string]int32{}
 	for i, n := range networks {
@@ -74,7 +75,7 @@ func checkPort(t *Port, n seedbed.Network) error {
 	return nil
 }
 
-// only is the plan with those networks that keep says, and their ports.
+// only returns the plan with the networks that keep selects, and their ports.
 func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 	out := *p
 	out.networks, out.sum = nil, ""
@@ -98,7 +99,7 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 	return &out
 }
 
-// with is the plan without the ports of some taps, and then with others.
+// with returns the plan without the ports of the taps in gone and with ports added or replaced.
 func (p *plan) with(gone []string, ports []Port) (*plan, error) {
 	added, err := newPorts(slices.Values(ports), p.networks)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"seedbed"
 )
 
-// FreePrefix is the first of the candidates that overlaps no route of any
-// table and no address of this host. The candidates are /24s, in this order:
+// FreePrefix returns the first of the candidates that does not overlap a route of any table or an
+// address of this host. The candidates are /24s, in this order:
 //
 //	10.213.0.0 to 10.213.63.0, 192.168.213.0 to 192.168.244.0, 172.29.213.0 to 172.29.244.0
 //
-// They keep clear of what others take by default: 10.0, 10.8, 10.42 and 10.88 (clouds, VPN, containers),
-// 10.96 and 10.244 (Kubernetes), 172.17 to 172.28 and 172.31 (Docker, AWS), 192.168.0, 1, 100 and 122 (routers, libvirt).
-// Default routes, and routes shorter than /8 that stand in for one, do not count.
-// ErrFull when every candidate is taken.
+// They avoid what other software uses by default: 10.0, 10.8, 10.42 and 10.88 (clouds, VPN,
+// containers), 10.96 and 10.244 (Kubernetes), 172.17 to 172.28 and 172.31 (Docker, AWS), 192.168.0,
+// 1, 100 and 122 (routers, libvirt). Default routes, and routes shorter than /8 that replace one,
+// do not count. FreePrefix returns ErrFull if every candidate is taken.
 func (m *Manager) FreePrefix(ctx context.Context) (netip.Prefix, error) {
 	if err := ctx.Err(); err != nil {
 		return netip.Prefix{}, err
@@ -60,7 +60,7 @@ func firstFree(candidates, used []netip.Prefix) (netip.Prefix, error) {
 		"none of the %d subnets that Seedbed would choose from is free of routes on this host: set network.prefix to one that is", len(candidates))
 }
 
-// usedPrefixes are the destinations of the IPv4 routes and the subnets of the addresses.
+// usedPrefixes returns the destinations of the IPv4 routes and the subnets of the addresses.
 func (r *route) usedPrefixes() ([]netip.Prefix, error) {
 	routes, err := r.rt.Route.List()
 	if err != nil {
@@ -84,8 +84,8 @@ func (r *route) usedPrefixes() ([]netip.Prefix, error) {
 	return used, nil
 }
 
-// destination is where a route leads; false for one that says nothing about
-// which subnets are taken.
+// destination returns where a route leads; false for a route that does not show that a subnet is
+// taken.
 func destination(m rtnetlink.RouteMessage) (netip.Prefix, bool) {
 	if m.Family != unix.AF_INET || m.DstLength < 8 || m.Type == unix.RTN_BROADCAST || m.Type == unix.RTN_MULTICAST {
 		return netip.Prefix{}, false

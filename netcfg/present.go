@@ -11,8 +11,8 @@ import (
 	"seedbed"
 )
 
-// HasLink reports whether the namespace has an interface of that name: one
-// RTM_GETLINK, some microseconds at any number of interfaces.
+// HasLink reports whether the namespace has an interface of that name. It sends one RTM_GETLINK,
+// which takes some microseconds at any number of interfaces.
 func (m *Manager) HasLink(ctx context.Context, name string) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

@@ -13,8 +13,8 @@ import (
 	"seedbed/netcfg/netnstest"
 )
 
-// TestRestoreSwitches: somebody changes what metadata rests on; it is told, with
-// the fix, and set again.
+// TestRestoreSwitches: somebody changes what metadata rests on; it is told, with the fix, and set
+// again.
 func TestRestoreSwitches(t *testing.T) {
 	var log lines
 	m := openLog(t, &log)
@@ -97,8 +97,8 @@ func TestRestoreRules(t *testing.T) {
 	}
 }
 
-// TestNeighbourTables: they belong to the machine's first namespace, so that
-// only the comparison is tried here.
+// TestNeighbourTables: they belong to the machine's first namespace, so that only the comparison is
+// tried here.
 func TestNeighbourTables(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []struct{ name, value string }{{"gc_thresh2", "512"}, {"gc_thresh3", "1024"}} {
@@ -120,8 +120,8 @@ func TestNeighbourTables(t *testing.T) {
 	}
 }
 
-// TestInstallations: a bridge that has no network any more goes if this
-// installation made it, and stays if another did, or nobody says who.
+// TestInstallations: a bridge that has no network any more goes if this installation made it, and
+// stays if another did, or nobody says who.
 func TestInstallations(t *testing.T) {
 	m := open(t)
 	ours, theirs := state0(), lists{}
@@ -154,7 +154,8 @@ func TestInstallations(t *testing.T) {
 			t.Errorf("check %s: there %v, OK %v, want %v", name, there, got, ok)
 		}
 	}
-	// A new key of the same installation, or a release without marks: the MAC is the network's, so it is adopted.
+	// A new key of the same installation, or a release without marks: the MAC is the network's, so
+	// it is adopted.
 	apply(t, m, ours, Options{Installation: "c3"})
 	apply(t, m, lists{}, Options{Installation: "c3"})
 	if out := netnstest.Run(t, "ip", "link"); strings.Contains(out, "seedbed0") || !strings.Contains(out, "seedbed1") {
@@ -162,8 +163,8 @@ func TestInstallations(t *testing.T) {
 	}
 }
 
-// TestRestoreAfterConflict: a state that is in force but for one network is not
-// undone by the next look: a port that it took away stays closed.
+// TestRestoreAfterConflict: a state that is in force but for one network is not undone by the next
+// look: a port that it took away stays closed.
 func TestRestoreAfterConflict(t *testing.T) {
 	m := open(t)
 	s := state0()

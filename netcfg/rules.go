@@ -13,7 +13,7 @@ import (
 // tableName is the name of both tables.
 const tableName = "seedbed"
 
-// table is a whole nftables table as it shall be.
+// table is the desired state of a whole nftables table.
 type table struct {
 	family nftables.TableFamily
 	sets   []set
@@ -26,18 +26,18 @@ type set struct {
 	key    nftables.SetDatatype
 	concat bool
 	value  nftables.SetDatatype // zero for a set
-	// of is the element of a port, whose key begins with its tap; nil for a set
-	// that has nothing to do with ports. ok is false when the port has none.
+	// of returns the element of a port, whose key begins with its tap; ok is false if the port has
+	// none. It is nil for a set that does not depend on ports.
 	of func(p *plan, t *port) (key, value string, ok bool)
-	// fixed are the elements of a set without of.
+	// fixed returns the elements of a set without of.
 	fixed func(p *plan) []string
-	// timeout and size are of a set that the rules fill themselves, which has
-	// neither of nor fixed; zero for any other.
+	// timeout and size are for a set that the rules fill, which has neither of nor fixed; zero for
+	// any other.
 	timeout time.Duration
 	size    uint32
 }
 
-// chain is a chain and its rules; hook is nil for one that is only jumped to.
+// chain is a chain and its rules; hook is nil for a chain that other chains jump to.
 type chain struct {
 	name  string
 	typ   nftables.ChainType
@@ -46,14 +46,14 @@ type chain struct {
 	rules []rule
 }
 
-// rule is one rule; what it is for goes into its comment.
+// rule is one rule. Its comment says what it is for.
 type rule struct {
 	what  string
 	exprs exprs
 }
 
-// version identifies everything about a table but its elements. It is in the
-// comment of every rule, so that a listing shows whether the table is as desired.
+// version identifies everything in a table except its elements. It is in the comment of every rule,
+// so a listing shows whether the table is as desired.
 func (t *table) version() (string, error) {
 	h := sha256.New()
 	for _, s := range t.sets {
@@ -78,5 +78,5 @@ func (t *table) version() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
-// comment is the comment of a rule, as a listing shows it.
+// comment returns the comment of a rule, as a listing shows it.
 func (r rule) comment(version string) string { return r.what + " [" + version + "]" }

@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// The places of what the rules look at, in bytes from the start of the header
-// (IEEE 802.3, RFC 826, RFC 791, RFC 2131).
+// The offsets of the fields that the rules examine, in bytes from the start of the header (IEEE
+// 802.3, RFC 826, RFC 791, RFC 2131).
 func etherSaddr() *expr.Payload { return load(expr.PayloadBaseLLHeader, 2, 6, 6) }
 func arpSha() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 8, 6) }
 func arpSpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 14, 4) }
@@ -17,7 +17,7 @@ func arpTpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 
 func ipSource() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 12, 4) }
 func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2, 8+28, 6) }
 
-// The sets of ports whose network goes without a protection (seedbed.Allowance).
+// The sets of ports whose network has a protection turned off (seedbed.Allowance).
 const (
 	mayAddress   = "may-address"
 	mayDHCP      = "may-dhcp"
@@ -25,18 +25,16 @@ const (
 	mayClaim     = "may-claim"
 )
 
-// bridgeTable proves who sent a frame: nothing leaves a guest's port but
-// frames with the port's own MAC and IPv4 address, or a link-local IPv6
-// address, and those to the metadata addresses carry the port's mark. The rules
-// are the same on every host; who may send what is in the sets, so that what
-// one network allows opens no port of another.
+// bridgeTable returns the table that proves who sent a frame. A guest's port passes only frames
+// with the port's own MAC and its own IPv4 address or a link-local IPv6 address. Those to the
+// metadata addresses get the port's mark. The rules are the same on every node. The sets say who
+// may send what, so that an exception for one network does not open a port of another.
 //
-// A guest's interface that is not in the sets, or not any more, is closed. It is
-// told by its name, "sb" and a digit, so that another's port of such a
-// name is closed too, on a bridge of their own as well: which bridge a port
-// belongs to cannot be asked for on every kernel (nft_meta_bridge). Other ports
-// are not touched. The bridges themselves may have any name, since what the host
-// sends through one does not pass prerouting.
+// A guest's interface that is not, or no longer, in the sets is closed. It is recognized by its
+// name, "sb" and a digit. A foreign port of such a name is therefore closed too, even on a foreign
+// bridge, because not every kernel can match the bridge of a port (nft_meta_bridge). Other ports
+// are not affected. The bridges may have any name, since what the node sends through one does not
+// pass prerouting.
 func bridgeTable() *table {
 	return &table{
 		family: nftables.TableFamilyBridge,
@@ -62,7 +60,7 @@ func bridgeSets() []set {
 		}}
 	}
 	return append([]set{
-		// Listed are the ports that the rules speak of; the value is the MAC of the port's bridge.
+		// The known ports; the value is the MAC of the port's bridge.
 		{name: "gates", key: name, value: mac, of: func(p *plan, t *port) (string, string, bool) {
 			m := p.networks[t.network].MAC
 			return string(t.tap[:]), string(m[:]), true
@@ -83,7 +81,7 @@ func bridgeSets() []set {
 	}, sourceSets()...)
 }
 
-// may and mayNot ask whether the frame's port is in one of the sets of allowances.
+// may and mayNot match whether the frame's port is in one of the sets of allowances.
 func may(set string) exprs    { return in(expr.MetaKeyIIFNAME, set) }
 func mayNot(set string) exprs { return notIn(expr.MetaKeyIIFNAME, set) }
 
@@ -117,8 +115,8 @@ func guestRules() []rule {
 	}
 }
 
-// markAndTake puts the port's mark on the packet and makes the frame the
-// bridge's own, whatever gateway the guest sent it to.
+// markAndTake sets the port's mark on the packet and delivers the frame to the bridge itself,
+// whatever gateway the guest sent it to.
 func markAndTake() exprs {
 	iif := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
 	return exprs{
@@ -133,9 +131,9 @@ func markAndTake() exprs {
 	}
 }
 
-// arpRules let a guest announce only its own address, so that no guest can
-// claim the gateway, the metadata address or a neighbour's. A probe (RFC 5227)
-// has no sender address; it too may only ask for the guest's own.
+// arpRules let a guest announce only its own address, so that no guest can claim the gateway, the
+// metadata address or a neighbour's. A probe (RFC 5227) has no sender address; it too may only ask
+// for the guest's own.
 func arpRules() []rule {
 	claim, probe := network(14, MetadataAddr.AsSlice()...), cat(network(14, 0, 0, 0, 0), network(24, MetadataAddr.AsSlice()...))
 	return []rule{
@@ -150,10 +148,10 @@ func arpRules() []rule {
 	}
 }
 
-// localRules close the way past the bridge: frames to 01:80:c2:00:00:0X skip
-// prerouting and reach the host as if the port were not bridged (br_handle_frame).
-// Those to :0e skip this as well; the inet table stops what they carry. IPv6 that
-// is for the host is checked again, see sourceRules.
+// localRules close the path around the bridge: frames to 01:80:c2:00:00:0X skip prerouting and
+// reach the node as if the port were not bridged (br_handle_frame). Those to :0e skip these rules
+// as well; the inet table stops what they carry. IPv6 packets to the node are checked again, see
+// sourceRules.
 func localRules() []rule {
 	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
@@ -164,10 +162,10 @@ func localRules() []rule {
 	}
 }
 
-// answerRules let an answer of the metadata service leave by the port of the
-// guest only that the connection's mark names. A neighbour that took over the
-// guest's link-local address after the connection was made, or a frame that the
-// bridge floods, brings it to nobody else. What has no mark is for callers that no rule saw.
+// answerRules let an answer of the metadata service leave only by the port that the connection's
+// mark names. No other guest receives it, even if a neighbour took over the guest's link-local
+// address or the bridge floods the frame. Answers without a mark are for callers that did not pass
+// the rules.
 func answerRules() []rule {
 	marked := not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
 	elsewhere := exprs{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyMARK, Register: 2},

@@ -15,8 +15,8 @@ var zeroAddr = netip.IPv4Unspecified()
 
 func markValue(m uint32) []byte { return binary.NativeEndian.AppendUint32(nil, m) }
 
-// inetTable protects the host from its guests and lets their traffic out. It
-// decides only about packets from or to a managed bridge.
+// inetTable returns the table that protects the node from its guests and lets their traffic out. It
+// affects only packets from or to a managed bridge.
 func inetTable(p *plan) *table {
 	filter, nat := nftables.ChainTypeFilter, nftables.ChainTypeNAT
 	t := &table{
@@ -40,7 +40,7 @@ func inetTable(p *plan) *table {
 	return t
 }
 
-// bridgeElements are the bridges that the host is protected from.
+// bridgeElements returns the bridges that the node is protected from.
 func bridgeElements(p *plan) []string {
 	var out []string
 	for _, n := range p.networks {
@@ -52,9 +52,9 @@ func bridgeElements(p *plan) []string {
 	return out
 }
 
-// untracked keeps connections to the metadata service out of the connection
-// table, where a guest could fill the place of others, and where equal
-// addresses on two bridges would be one connection. NAT to another port needs the table.
+// untracked keeps connections to the metadata service out of the connection table. A guest could
+// fill that table, and equal addresses on two bridges would be one connection in it. NAT to another
+// port needs the table.
 func untracked(key expr.MetaKey) []rule {
 	match := func(addr func(netip.Addr) exprs, port func(byte, uint16) exprs, family exprs, a netip.Addr) rule {
 		return rule{"metadata at " + a.String(), cat(in(key, "bridges"), family, addr(a), port(unix.IPPROTO_TCP, 80), exprs{&expr.Notrack{}})}
@@ -75,14 +75,14 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 // statusDNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
 const statusDNAT = 1 << 5
 
-// inputRules: guests reach the host's ping, DHCP, metadata, and those of
-// their own DNS servers that are the host's; over IPv6, metadata and what finds
-// its MAC. A port outside its bridge reaches nothing.
+// inputRules let guests reach ping, DHCP and metadata on the node, and those of their DNS servers
+// that are addresses of the node. Over IPv6, guests reach metadata and the neighbour discovery that
+// it needs. A port outside its bridge does not reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	marked := exprs{}
 	if p.metadataPort != 80 {
-		marked = ctStatus(statusDNAT) // only what was marked on its way to port 80
+		marked = ctStatus(statusDNAT) // only what was marked as sent to port 80
 	}
 	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
@@ -114,9 +114,8 @@ func inputRules(p *plan) []rule {
 	return append(rules, rule{"the host is closed to guests", drop()})
 }
 
-// forwardRules: a network with NAT reaches the world, and nothing reaches a
-// network unasked. Between two guests of one bridge the rules see packets only
-// where br_netfilter hands them over.
+// forwardRules let a network with NAT reach other networks, and block unsolicited traffic to a
+// network. The rules see packets between two guests of one bridge only with br_netfilter.
 func forwardRules(p *plan) []rule {
 	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
@@ -138,7 +137,7 @@ func forwardRules(p *plan) []rule {
 	return append(rules, rule{"everything else", drop()})
 }
 
-// dnatRules send guests' metadata requests to the port that the server has.
+// dnatRules redirect guests' metadata requests to the port of the server.
 func dnatRules(p *plan) []rule {
 	if p.metadataPort == 80 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Places in the IPv6 header and behind it (RFC 8200, RFC 4861): those of the
-// transport header are from the start of ICMPv6.
+// Offsets in the IPv6 header and behind it (RFC 8200, RFC 4861). Those of the transport header
+// count from the start of ICMPv6.
 func ip6Saddr(a netip.Addr) exprs { return network(8, a.AsSlice()...) }
 func ip6Daddr(a netip.Addr) exprs { return network(24, a.AsSlice()...) }
 func ndTarget(a netip.Addr) exprs { return transport(8, a.AsSlice()...) }
@@ -44,13 +44,13 @@ const (
 	optionAt, soleOptionSize = 24, 8
 )
 
-// ip6Rules let guests use link-local addresses, which nobody hands out, and
-// keep them from configuring their neighbours. Between themselves they may take
-// each other's: over IPv6 the metadata service goes by the mark, and its
-// answers leave only by the marked port. No guest may claim the metadata addresses.
+// ip6Rules let guests use link-local addresses, which they choose themselves, and keep them from
+// configuring their neighbours. A guest may take the link-local address of another: over IPv6 the
+// metadata service relies on the mark, and its answers leave only by the marked port. No guest may
+// claim the metadata addresses.
 //
-// A packet whose header chain does not end in its first fragment says nothing
-// of what it is (RFC 7113); it is dropped, and so are its other fragments.
+// A packet whose header chain does not end in its first fragment cannot be classified (RFC 7113).
+// It is dropped, and so are its other fragments.
 func ip6Rules() []rule {
 	const udp, tcp, nobody = unix.IPPROTO_UDP, unix.IPPROTO_TCP, mayClaim
 	var rules []rule
@@ -81,8 +81,8 @@ func ip6Rules() []rule {
 	return append(rules, rule{"the rest", gotoChain("nd")})
 }
 
-// ndRules look at neighbour discovery: it must be plain ICMPv6 with at most one
-// option, and a link-layer address in that must be the port's own.
+// ndRules check neighbour discovery: it must be plain ICMPv6 with at most one option, and a
+// link-layer address in that option must be the port's own.
 func ndRules() []rule {
 	solicitations := icmp6(routerSolicitation)
 	neighbours := icmp6Types(neighbourSolicitation, neighbourAdvertisement)
@@ -108,8 +108,8 @@ func ip6LaterFragment() exprs {
 	}, 0xff, 0xf8))
 }
 
-// anyProtocol matches what the kernel found the end of the header chain in.
-// That end may be past the end of the packet.
+// anyProtocol matches packets in which the kernel found the end of the header chain. That end may
+// be past the end of the packet.
 func anyProtocol() exprs {
 	return exprs{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{0}, ToData: []byte{255}}}

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A guest chooses its IPv6 addresses, and the host notes each that it hears from
-// in its neighbour table, which all guests share. So a port may use sourceBurst
-// addresses towards the host, and sourceRate more in a minute; each is remembered
-// for sourceTime. Between themselves guests are not bounded by this.
+// A guest chooses its IPv6 addresses, and the node records each that it hears from in its neighbour
+// table, which all guests share. So a port may use sourceBurst addresses towards the node, and
+// sourceRate more per minute; each is remembered for sourceTime. Traffic between guests is not
+// bounded.
 const (
 	sourceBurst = 16
 	sourceRate  = 4
 	sourceTime  = 5 * time.Minute
-	// sourcesSize bounds what is remembered of all ports, and comersSize of how
-	// many ports the rate is known: what is more than a host has.
+	// sourcesSize bounds the remembered addresses of all ports, and comersSize the number of ports
+	// whose rate is tracked. Both are larger than any node needs.
 	sourcesSize = 1 << 20
 	comersSize  = 1 << 18
 )
@@ -30,8 +30,8 @@ func sourceSets() []set {
 	}
 }
 
-// sourceRules decide on a guest's IPv6 packet to the host. What there is no room
-// to remember is dropped.
+// sourceRules decide on a guest's IPv6 packet to the node. A packet from an address that cannot be
+// remembered is dropped.
 func sourceRules() []rule {
 	iif := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
 	from := exprs{iif, load(expr.PayloadBaseNetworkHeader, 2, 8, 16)}

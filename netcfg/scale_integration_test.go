@@ -31,8 +31,8 @@ func manyState(n int) lists {
 	return s
 }
 
-// TestHundredThousandPorts: all of them are written at once, and afterwards
-// what is written follows what changed, also after a restart.
+// TestHundredThousandPorts: all of them are written at once, and afterwards what is written follows
+// what changed, also after a restart.
 func TestHundredThousandPorts(t *testing.T) {
 	const n = 100_000
 	m := open(t)

@@ -54,8 +54,8 @@ func sourceOf(n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: 0xba, 9: 0xd0, 14: byte(n >> 8), 15: byte(n)})
 }
 
-// TestGuestCannotFillTheNeighbourTable: a guest has a few IPv6 addresses in it,
-// however many it sends from, and goes on with those that it had.
+// TestGuestCannotFillTheNeighbourTable: a guest has a few IPv6 addresses in it, however many it
+// sends from, and goes on with those that it had.
 func TestGuestCannotFillTheNeighbourTable(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})

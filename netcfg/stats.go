@@ -4,14 +4,14 @@ import "time"
 
 // Stats is a snapshot for metrics.
 type Stats struct {
-	// Ports and Networks are those that are applied on this host.
+	// Ports and Networks count what is applied on this node.
 	Ports, Networks int
-	// Applied is when the host's network was last made, or found to be, what the
-	// state says; zero before the first time.
+	// Applied is when the network was last made to match the state, or found to match it; zero
+	// before the first time.
 	Applied time.Time
 }
 
-// Stats tells what is applied. It does not wait for Apply.
+// Stats returns what is applied. It does not wait for Apply.
 func (m *Manager) Stats() Stats {
 	if s := m.stats.Load(); s != nil {
 		return *s

@@ -16,8 +16,8 @@ import (
 	"seedbed/netcfg/netnstest"
 )
 
-// TestTapThatIsNotListed: a guest's interface is closed before its port is in
-// the state and after it was taken out, and a foreign port of the bridge is not.
+// TestTapThatIsNotListed: a guest's interface is closed before its port is in the state and after
+// it was taken out, and a foreign port of the bridge is not.
 func TestTapThatIsNotListed(t *testing.T) {
 	m := open(t)
 	s := state0()
@@ -46,8 +46,8 @@ func TestTapThatIsNotListed(t *testing.T) {
 	ask(t, "the guest that was taken out to its peer", g1, peer, "")
 }
 
-// TestTapThatIsNotListedPastTheBridge: frames to a link-local group address do
-// not come by prerouting.
+// TestTapThatIsNotListedPastTheBridge: frames to a link-local group address do not come by
+// prerouting.
 func TestTapThatIsNotListedPastTheBridge(t *testing.T) {
 	m := open(t)
 	apply(t, m, lists{Networks: []seedbed.Network{network0()}}, Options{})
@@ -86,8 +86,8 @@ func TestTapThatIsNotListedPastTheBridge(t *testing.T) {
 	}
 }
 
-// TestBridgeNamedLikeATap: what the host itself sends comes from the bridge,
-// not from a port, whatever its name is.
+// TestBridgeNamedLikeATap: what the host itself sends comes from the bridge, not from a port,
+// whatever its name is.
 func TestBridgeNamedLikeATap(t *testing.T) {
 	m := open(t)
 	s := state0()

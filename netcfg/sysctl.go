@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// The switches of the kernel that the metadata path rests on (Documentation/networking/ip-sysctl.rst).
+// The sysctls that the metadata path depends on (Documentation/networking/ip-sysctl.rst).
 const (
 	keyFwmarkAccept = "net/ipv4/tcp_fwmark_accept"
 	keyForward      = "net/ipv4/ip_forward"
@@ -22,8 +22,8 @@ func keyConf(iface, name string) string { return "net/ipv4/conf/" + iface + "/" 
 
 func keyConf6(iface, name string) string { return "net/ipv6/conf/" + iface + "/" + name }
 
-// hostSysctls sets what holds for the whole namespace. Nothing here is ever
-// switched off again: others may rely on it by then.
+// hostSysctls sets the sysctls of the whole namespace. They are never reset, because others may
+// rely on them by then.
 func (m *Manager) hostSysctls(p *plan) error {
 	if len(p.networks) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (m *Manager) hostSysctls(p *plan) error {
 	return nil
 }
 
-// bridgeSysctls sets what holds for one bridge, which may be a new one.
+// bridgeSysctls sets the sysctls of one bridge; fresh says whether the bridge is new.
 func (m *Manager) bridgeSysctls(bridge string, fresh bool) error {
 	all, err := readSysctl(keyRPFilterAll)
 	if err != nil {
@@ -49,10 +49,11 @@ func (m *Manager) bridgeSysctls(bridge string, fresh bool) error {
 	}{
 		{keyConf(bridge, "accept_local"), 1},
 		{keyConf(bridge, "rp_filter"), wantRPFilter(all)},
-		// It announces only its own addresses: the host's others may be a guest's on this bridge.
+		// The bridge announces only its own addresses, because another address of the node may be a
+		// guest's on this bridge.
 		{keyConf(bridge, "arp_ignore"), 1},
 		{keyConf(bridge, "arp_announce"), 2},
-		// Over IPv6 it has the metadata addresses, and learns nothing from guests.
+		// Over IPv6 the bridge has the metadata addresses, and does not learn anything from guests.
 		{keyConf6(bridge, "addr_gen_mode"), 1},
 		{keyConf6(bridge, "accept_dad"), 0},
 		{keyConf6(bridge, "accept_ra"), 0},
@@ -71,9 +72,9 @@ func (m *Manager) bridgeSysctls(bridge string, fresh bool) error {
 	return nil
 }
 
-// wantRPFilter is the bridge's own rp_filter. The kernel takes the greater of
-// it and conf/all: where that is strict (1), loose (2) on the bridge wins over
-// it without weakening any other interface.
+// wantRPFilter returns the value for the bridge's own rp_filter. The kernel uses the greater of it
+// and conf/all. If conf/all is strict (1), loose (2) on the bridge overrides it without weakening
+// other interfaces.
 func wantRPFilter(all int) int {
 	if all == 1 {
 		return 2
@@ -81,8 +82,8 @@ func wantRPFilter(all int) int {
 	return 0
 }
 
-// setSysctl writes a value only when it differs, and reads it back. Unless it
-// is the first time, somebody has changed it, which is logged.
+// setSysctl writes a value only if it differs, and reads it back. Unless first is set, a difference
+// means that another program changed it, which is logged.
 func (m *Manager) setSysctl(key string, want int, first bool) error {
 	have, err := readSysctl(key)
 	if err != nil || have == want {
@@ -120,5 +121,6 @@ func readSysctl(key string) (int, error) {
 
 func sysctlPath(key string) string { return filepath.Join("/proc/sys", key) }
 
-// sysctlName is the key as sysctl(8) has it; a dot in an interface name becomes a slash.
+// sysctlName returns the key in the form of sysctl(8), in which a dot in an interface name becomes
+// a slash.
 func sysctlName(key string) string { return strings.NewReplacer("/", ".", ".", "/").Replace(key) }

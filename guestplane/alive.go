@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Alive makes Run look up a guest. It returns an error if there is no answer before ctx ends, or if the
-// answer is wrong.
+// Alive makes Run look up a guest. It returns an error if there is no answer before ctx ends, or if
+// the answer is wrong.
 func (p *Plane) Alive(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -33,7 +33,7 @@ func (p *Plane) check() error {
 		if len(g.NICs) == 0 {
 			continue
 		}
-		nic := g.NICs[0] // one of one instance will do
+		nic := g.NICs[0] // one NIC of one instance is enough
 		if found, _, ok := p.directory.Find(bridges[nic.Network], nic.MAC); !ok || found.ID != g.ID {
 			return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, state.Revision)
 		}

@@ -9,20 +9,20 @@ import (
 	"seedbed"
 )
 
-// bridges are the managed bridges that are up, each with a goroutine that
-// serves it while a network has it.
+// bridges are the managed bridges that are up, each with a goroutine that serves it while a network
+// has it.
 type bridges struct {
-	serve func(context.Context, seedbed.Network, int) // on the interface of that number, until its context ends
+	serve func(context.Context, seedbed.Network, int) // on the interface with that index, until its context ends
 	index func(bridge string) (int, error)
 	log   *slog.Logger
 
 	networks map[string]seedbed.Network // by bridge
-	up       map[string]int             // the interface's number by bridge
+	up       map[string]int             // the interface's index by bridge
 	running  map[string]*service
 }
 
-// service is what serves one bridge. Its sockets are bound to the interface
-// that the bridge was, not to its name.
+// service serves one bridge. Its sockets are bound to the interface that the bridge was at its
+// start, not to its name.
 type service struct {
 	network seedbed.Network
 	index   int
@@ -34,7 +34,7 @@ func newBridges(serve func(context.Context, seedbed.Network, int), index func(st
 	return &bridges{serve: serve, index: index, log: log, up: map[string]int{}, running: map[string]*service{}}
 }
 
-// ifindex is the number of an interface.
+// ifindex returns the index of an interface.
 func ifindex(name string) (int, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -52,26 +52,26 @@ func (b *bridges) assign(ctx context.Context, networks []seedbed.Network) {
 	b.match(ctx)
 }
 
-// arrived notes that a bridge is up. It may differ from the one that was up before.
+// arrived records that a bridge is up. It may be another interface than before.
 func (b *bridges) arrived(ctx context.Context, bridge string) {
 	index, err := b.index(bridge)
 	if err != nil {
-		// It is most likely gone again, and the next event says so. No interface has
-		// the number 0, so its servers are restarted with the next one.
+		// It is most likely gone again, and the next event reports that. Index 0 is never valid, so
+		// the servers restart with the next interface.
 		b.log.Warn("look up a bridge", "bridge", bridge, "err", err)
 	}
 	b.up[bridge] = index
 	b.match(ctx)
 }
 
-// left notes that a bridge is gone or down.
+// left records that a bridge is gone or down.
 func (b *bridges) left(ctx context.Context, bridge string) {
 	delete(b.up, bridge)
 	b.match(ctx)
 }
 
-// match stops the services of interfaces and networks that are gone, waits for them, and starts those
-// that are missing.
+// match stops the services of interfaces and networks that are gone, waits for them, and starts
+// missing ones.
 func (b *bridges) match(ctx context.Context) {
 	b.end(func(bridge string, s *service) bool {
 		index, up := b.up[bridge]
@@ -94,8 +94,8 @@ func (b *bridges) start(ctx context.Context, n seedbed.Network, index int) *serv
 	return s
 }
 
-// end stops the services that which selects. It stops them all at once, because a guest can keep each
-// busy for a while.
+// end stops the services that which selects. It stops them in parallel, because a guest can keep
+// each of them busy for a while.
 func (b *bridges) end(which func(string, *service) bool) {
 	var ending []*service
 	for bridge, s := range b.running {

@@ -77,8 +77,8 @@ func TestBridges(t *testing.T) {
 	}
 }
 
-// TestBridgesEndTogether: guests that keep one server busy to its last moment
-// do not hold up the end of the others.
+// TestBridgesEndTogether: guests that keep one server busy to its last moment do not hold up the
+// end of the others.
 func TestBridgesEndTogether(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

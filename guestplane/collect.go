@@ -13,7 +13,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// collector gives the guest plane's figures to Prometheus.
+// collector exports the guest plane's metrics to Prometheus.
 type collector struct {
 	guests  *metadata.Server
 	client  *feed.Client
@@ -22,7 +22,7 @@ type collector struct {
 	state   string // the directory of the feed's snapshot
 }
 
-// NewCollector returns the figures of the guest plane, for Prometheus.
+// NewCollector returns a Prometheus collector of the guest plane's metrics.
 func NewCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager,
 	state string) prometheus.Collector {
 	return collector{guests, client, spool, network, state}
@@ -104,7 +104,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(appliedDesc, since(f.Applied))
 }
 
-// latency is a histogram as Prometheus has it: each bucket counts what is in those before it, too.
+// latency converts a histogram to Prometheus's form, in which each bucket includes the counts of
+// those before it.
 func latency(h metadata.Histogram) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(h.Bounds))
 	var n uint64
@@ -128,7 +129,7 @@ func (c collector) feedAge() float64 {
 	return since(info.ModTime())
 }
 
-// since is -1 for the zero time.
+// since returns the seconds since t, or -1 for the zero time.
 func since(t time.Time) float64 {
 	if t.IsZero() {
 		return -1

@@ -8,7 +8,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// desired is the desired state of the host's network.
+// desired returns the desired state of the node's network.
 func desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
 	return netcfg.State{Networks: state.Networks, Ports: func(yield func(netcfg.Port) bool) {
@@ -22,8 +22,8 @@ func desired(state seedbed.GuestPlaneState) netcfg.State {
 	}}
 }
 
-// changes are the ports that go, and that come or change, between a state and
-// the next one, which says what is new to it.
+// changes returns the taps of the ports that after removes, and the ports that it adds or changes.
+// after.Changed must be relative to before.
 func changes(before, after seedbed.GuestPlaneState) (gone []string, ports []netcfg.Port) {
 	bridges := bridgeNames(after)
 	for _, id := range after.Changed {
@@ -45,7 +45,7 @@ func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
 	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network]}
 }
 
-// bridgeNames are the bridges by network.
+// bridgeNames returns the bridges by network.
 func bridgeNames(state seedbed.GuestPlaneState) map[string]string {
 	bridges := map[string]string{}
 	for _, n := range state.Networks {
@@ -58,9 +58,9 @@ func (p *Plane) options(state seedbed.GuestPlaneState) netcfg.Options {
 	return netcfg.Options{MetadataPort: int(p.port), Installation: installation(state.TokenKey)}
 }
 
-// installation is the mark of the installation on its bridges. The token key is
-// the only thing in the feed that belongs to one installation and never changes. Eight digits of its
-// hash reveal nothing about it.
+// installation returns the mark of the installation on its bridges. The token key is the only thing
+// in the feed that belongs to one installation and never changes. Eight digits of its hash reveal
+// nothing about it.
 func installation(tokenKey []byte) string {
 	if len(tokenKey) == 0 {
 		return ""

@@ -1,4 +1,4 @@
-// Package guestplane keeps one node's guests connected and served as the feed says. It applies
-// each state of the feed to the host's network and to the metadata directory, runs the metadata
-// and DHCP servers of each managed bridge, and repairs what others change on the host.
+// Package guestplane keeps one node's guests connected and served as the feed says. It applies each
+// state of the feed to the node's network and to the metadata directory. It runs the metadata and
+// DHCP servers of each managed bridge, and repairs what others change on the node.
 package guestplane

@@ -7,7 +7,7 @@ import (
 	"seedbed/internal/run"
 )
 
-// linkEvent says that a bridge is there, or is not.
+// linkEvent says whether a bridge is up.
 type linkEvent struct {
 	bridge string
 	up     bool
@@ -27,8 +27,8 @@ func (f *follower) stop() {
 	}
 }
 
-// follow sends the present state and every change of the bridges to events.
-// A subscription that breaks is made again.
+// follow sends the current state and every change of the bridges to events. It renews a
+// subscription that breaks.
 func (p *Plane) follow(ctx context.Context, names []string, events chan<- linkEvent) *follower {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{names: names, cancel: cancel, done: make(chan struct{})}

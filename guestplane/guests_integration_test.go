@@ -74,8 +74,8 @@ func TestForgers(t *testing.T) {
 	owner.served(t, "at last", everywhere...)
 }
 
-// TestEqualNetworksAreServed: two networks with the same prefix and gateway,
-// and guests with the same addresses and other MACs, asking at the same time.
+// TestEqualNetworksAreServed: two networks with the same prefix and gateway, and guests with the
+// same addresses and other MACs, asking at the same time.
 func TestEqualNetworksAreServed(t *testing.T) {
 	p := realPlane(t)
 	second := network0()
@@ -116,8 +116,8 @@ func TestEqualNetworksAreServed(t *testing.T) {
 	}
 }
 
-// TestHopLimitOfTokens: a token reaches the guest, and a container that the
-// guest routes for only where the instance's hop limit lets it.
+// TestHopLimitOfTokens: a token reaches the guest, and a container that the guest routes for only
+// where the instance's hop limit lets it.
 func TestHopLimitOfTokens(t *testing.T) {
 	p := realPlane(t)
 	a := record(1, "default", "10.77.0.11")
@@ -160,8 +160,8 @@ func TestHopLimitOfTokens(t *testing.T) {
 	}
 }
 
-// TestIdentityOfForeignPorts: a guest whose port is not ours is known by its
-// MAC where its network says so, and nobody elsewhere.
+// TestIdentityOfForeignPorts: a guest whose port is not ours is known by its MAC where its network
+// says so, and nobody elsewhere.
 func TestIdentityOfForeignPorts(t *testing.T) {
 	p := realPlane(t)
 	byMAC, byTap := network0(), network0()
@@ -182,8 +182,8 @@ func TestIdentityOfForeignPorts(t *testing.T) {
 	if got := far.get(t, ask4); got.status != 404 {
 		t.Errorf("with an address that is not its own: %+v, want 404", got)
 	}
-	// Whoever can use another port is not a guest of this host, whatever MAC it
-	// takes, also while that guest is away.
+	// Whoever can use another port is not a guest of this host, whatever MAC it takes, also while
+	// that guest is away.
 	near.ns.Run(t, "ip", "link", "set", "eth0", "down")
 	far.ns.Run(t, "ip", "link", "set", "eth0", "address", local.NICs[0].MAC.String())
 	far.address(t, local.NICs[0].Addr.String(), linkLocal(local.NICs[0].MAC))
@@ -248,8 +248,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestPortIsTaken: whoever has the port is named, over either protocol, and
-// guests are served as soon as it is free.
+// TestPortIsTaken: whoever has the port is named, over either protocol, and guests are served as
+// soon as it is free.
 func TestPortIsTaken(t *testing.T) {
 	p := realPlane(t)
 	a := record(1, "default", "10.77.0.11")

@@ -31,7 +31,8 @@ const (
 
 var everywhere = []string{ask4, ask6, ask6link}
 
-// realPlane is the whole guest plane but the feed: the kernel's part, the servers and the directory.
+// realPlane is the whole guest plane but the feed: the kernel's part, the servers and the
+// directory.
 func realPlane(t *testing.T) *Plane {
 	t.Helper()
 	k, err := netcfg.Open(quiet)

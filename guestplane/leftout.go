@@ -11,12 +11,12 @@ import (
 	"seedbed/netcfg"
 )
 
-// A network whose bridge name is taken by another bridge is left out: it gets no servers, the ports of
-// its guests are closed, and the rest of the node is served. Each look at the host tries it again. Held
-// says what that means for its guests' jobs.
+// A network whose bridge name is taken by a foreign bridge is left out: it has no servers, the
+// ports of its guests are closed, and the rest of the node is served. Each check of the node tries
+// it again. Held describes what that means for the jobs of its guests.
 
-// settle runs a change of the kernel and notes which networks it left out. Leaving some out is not an
-// error.
+// settle runs a change of the kernel and records which networks it left out. Leaving some out is
+// not an error.
 func (p *Plane) settle(change func() error) error {
 	p.settling.Lock()
 	defer p.settling.Unlock()
@@ -37,13 +37,13 @@ func (p *Plane) settle(change func() error) error {
 	return nil
 }
 
-// restore repairs what others changed on the host.
+// restore repairs what others changed on the node.
 func (p *Plane) restore(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Restore(ctx) })
 }
 
-// await notes the instances that came between two states, and are on a network
-// that is left out. What the first state of a process has did not come.
+// await records the instances that are new in after and are on a network that is left out.
+// Instances in the first state of a process do not count as new.
 func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,8 @@ func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	}
 }
 
-// onLeftOut is why a NIC of the guest has no bridge; nil when each has. p.mu is held.
+// onLeftOut returns why a NIC of the guest has no bridge; nil if each has one. The caller holds
+// p.mu.
 func (p *Plane) onLeftOut(g seedbed.Guest) error {
 	for _, nic := range g.NICs {
 		if err := p.left[nic.Network]; err != nil {
@@ -78,10 +79,10 @@ func (p *Plane) onLeftOut(g seedbed.Guest) error {
 	return nil
 }
 
-// Held is why the last state must not be acknowledged: an instance came with it,
-// or before, that has no bridge here. Its job waits then, and takes it back when
-// its time is over; those of later instances wait as long. An instance that was
-// acknowledged once holds nothing back, whatever becomes of its bridge.
+// Held returns why the last state must not be acknowledged: a new instance has no bridge on this
+// node. Its job then waits and is undone once its time is over. Until then, jobs of later instances
+// wait as well. An instance that was acknowledged once no longer delays the acknowledgement,
+// whatever happens to its bridge.
 func (p *Plane) Held() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,8 +21,8 @@ func onLab() seedbed.Guest {
 		ID: 202, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 2}, Network: "lab", Addr: netip.MustParseAddr("10.78.0.12")}}}
 }
 
-// TestLeftOut: a network that is left out keeps nothing else from being served,
-// and holds back the acknowledgement of who came to it until it is gone or served.
+// TestLeftOut: a network that is left out keeps nothing else from being served, and holds back the
+// acknowledgement of who came to it until it is gone or served.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	k := &fakeKernel{}

@@ -5,11 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent keeps the heap close to what is in use: nearly all of that is
-// records, which last, and a request leaves next to nothing behind.
+// gcPercent keeps the heap close to what is in use. Nearly all of that is long-lived records, and
+// requests leave little garbage.
 const gcPercent = 32
 
-// SaveMemory tunes the garbage collector for a process that holds much memory and allocates little. GOGC overrides it.
+// SaveMemory tunes the garbage collector for a process that holds much memory and allocates little.
+// GOGC overrides it.
 func SaveMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

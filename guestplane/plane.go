@@ -16,7 +16,7 @@ import (
 	"seedbed/netcfg"
 )
 
-// kernel applies desired state to the host's network.
+// kernel applies desired state to the node's network.
 type kernel interface {
 	Apply(ctx context.Context, s netcfg.State, o netcfg.Options) error
 	Change(ctx context.Context, gone []string, ports []netcfg.Port) error
@@ -24,7 +24,7 @@ type kernel interface {
 	Verify(ctx context.Context) error
 }
 
-// host is what the servers ask about the host.
+// host is what the servers need to know about the node.
 type host interface {
 	Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error
 	PortHolder(addr netip.AddrPort) (string, error)
@@ -44,20 +44,20 @@ type Plane struct {
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
-	// whole is true when the kernel may have another state than the directory,
-	// so that the next one must be handed over as a whole. Guarded by applying.
+	// whole is true if the kernel and the directory may have different states, so that the next
+	// state must be applied as a whole. Guarded by applying.
 	whole bool
 
-	// settling keeps an older answer of the kernel from being noted over a newer one.
+	// settling keeps an older result of the kernel from replacing a newer one.
 	settling sync.Mutex
 
 	mu      sync.Mutex
 	state   seedbed.GuestPlaneState     // as last applied, and what the directory has
-	left    map[string]error            // the networks that are left out, and why
-	awaited map[seedbed.InstanceID]bool // those that came and have no bridge, see held
+	left    map[string]error            // why networks are left out, by name
+	awaited map[seedbed.InstanceID]bool // new instances without a bridge; see Held
 
 	changed chan struct{}
-	asked   chan chan<- error // by alive
+	asked   chan chan<- error // by Alive
 }
 
 // New returns a plane that has not applied anything yet.
@@ -69,16 +69,15 @@ func New(k kernel, host host, directory *metadata.Directory, guests *metadata.Se
 	}
 }
 
-// Apply serves state: first the filters, so that no frame of a guest passes
-// unproven, then the records. It returns once a guest that starts now is served,
-// but for those on networks that are left out.
+// Apply serves state: first the filters, so that unverified frames of a guest never pass, then the
+// records. Once it returns, a guest that starts is served, unless its network is left out.
 func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	before := p.last()
 	small := !p.whole && state.Since == before.Revision && reflect.DeepEqual(state.Networks, before.Networks) &&
 		slices.Equal(state.TokenKey, before.TokenKey)
-	p.whole = true // until both have it
+	p.whole = true // until both have the new state
 	var err error
 	if small {
 		gone, ports := changes(before, state)
@@ -96,7 +95,7 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	p.await(before, state)
 	p.take(state)
 	if !small {
-		returnMemory() // of the records and filters as they were on their way
+		returnMemory() // of the temporary forms of records and filters
 	}
 	return nil
 }
@@ -108,14 +107,14 @@ func (p *Plane) last() seedbed.GuestPlaneState {
 }
 
 func (p *Plane) take(state seedbed.GuestPlaneState) {
-	state.Changed = nil // it is of use once
+	state.Changed = nil // only needed for this call
 	p.mu.Lock()
 	p.state = state
 	p.mu.Unlock()
 	p.signal()
 }
 
-// signal makes Run look at the state again.
+// signal makes Run check the state again.
 func (p *Plane) signal() {
 	select {
 	case p.changed <- struct{}{}:
@@ -123,9 +122,8 @@ func (p *Plane) signal() {
 	}
 }
 
-// Run keeps one set of servers on each bridge until ctx ends. A bridge that
-// someone deletes is made again, and its servers are restarted, because a listener is
-// bound to the interface that it was made for.
+// Run keeps one set of servers on each bridge until ctx ends. A deleted bridge is made again and
+// its servers are restarted, because a listener is bound to the interface that it was made for.
 func (p *Plane) Run(ctx context.Context) error {
 	servers := newBridges(p.serveNetwork, ifindex, p.log)
 	defer servers.stop()
@@ -161,8 +159,9 @@ func (p *Plane) Run(ctx context.Context) error {
 	}
 }
 
-// networks are those of the last state that are not left out, and the names of
-// the bridges of all, sorted: another's bridge of such a name may go away.
+// networks returns the networks of the last state that are not left out, and the sorted names of
+// the bridges of all networks. The latter are watched, because a foreign bridge of such a name may
+// go away.
 func (p *Plane) networks() ([]seedbed.Network, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

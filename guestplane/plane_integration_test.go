@@ -46,8 +46,8 @@ func kernelPlane(t *testing.T) *Plane {
 	return p
 }
 
-// sockets are the listeners on interfaces: "169.254.169.254%seedbed0:80". The
-// kernel has numbers, so one that is bound to a dead interface has another name.
+// sockets are the listeners on interfaces: "169.254.169.254%seedbed0:80". The kernel has numbers,
+// so one that is bound to a dead interface has another name.
 func sockets(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -125,8 +125,8 @@ func TestDeletedBridge(t *testing.T) {
 	number(t) // the bridge stays
 }
 
-// deaf is a kernel whose subscriptions are told nothing but the state at their
-// beginning, and break when they are told to.
+// deaf is a kernel whose subscriptions are told nothing but the state at their beginning, and break
+// when they are told to.
 type deaf struct {
 	*netcfg.Manager
 	broken chan struct{}
@@ -152,8 +152,8 @@ func (d deaf) Follow(ctx context.Context, bridges []string, fn func(string, bool
 	}
 }
 
-// TestReplacedInAGap: the bridge is replaced while nobody follows, so all that
-// is told is that it is up.
+// TestReplacedInAGap: the bridge is replaced while nobody follows, so all that is told is that it
+// is up.
 func TestReplacedInAGap(t *testing.T) {
 	p := kernelPlane(t)
 	k := deaf{p.host.(*netcfg.Manager), make(chan struct{})}
@@ -199,8 +199,8 @@ func TestReplacedInAGap(t *testing.T) {
 	}
 }
 
-// TestForeignBridge: a network whose bridge is another installation's gets no
-// servers there, the others are served, and it is as soon as that bridge is gone.
+// TestForeignBridge: a network whose bridge is another installation's gets no servers there, the
+// others are served, and it is as soon as that bridge is gone.
 func TestForeignBridge(t *testing.T) {
 	p := kernelPlane(t)
 	start(t, p)

@@ -254,8 +254,8 @@ func TestAlive(t *testing.T) {
 	})
 }
 
-// TestChangesAreWritten: the kernel is told of what changed alone, and of
-// everything where the two may differ.
+// TestChangesAreWritten: the kernel is told of what changed alone, and of everything where the two
+// may differ.
 func TestChangesAreWritten(t *testing.T) {
 	t.Parallel()
 	k := &fakeKernel{}

@@ -10,13 +10,13 @@ const (
 	maxBackoff   = 2 * time.Second
 )
 
-// repair restores the network after a bridge went away, and retries until it succeeds. It is used by
-// one goroutine.
+// repair restores the network after a bridge went away, and retries until it succeeds. It is used
+// by one goroutine.
 type repair struct {
 	restore func(context.Context) error
-	failed  func(error) // told of each new problem once
+	failed  func(error) // called once for each new problem
 
-	again   <-chan time.Time // when to try next; nil when there is nothing to do
+	again   <-chan time.Time // when to try next; nil if nothing is to be done
 	backoff time.Duration
 	last    string
 }

@@ -69,8 +69,8 @@ func (c *crowd) AddGuestEvents(context.Context, string, string, []seedbed.GuestE
 	return nil
 }
 
-// TestRestart: with 100,000 instances, and nobody there but the disk, a guest
-// is answered soon after the start, and one whose record changed meanwhile at once.
+// TestRestart: with 100,000 instances, and nobody there but the disk, a guest is answered soon
+// after the start, and one whose record changed meanwhile at once.
 func TestRestart(t *testing.T) {
 	const most = 2 * time.Second
 	c := newCrowd(t, 100_000)

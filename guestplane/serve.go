@@ -15,17 +15,16 @@ import (
 	"seedbed/netcfg/dhcp"
 )
 
-// leaseTime is how long a guest keeps its address without asking again. The
-// address is the instance's for life; a short lease only makes changes of the
-// other options arrive.
+// leaseTime is the lifetime of a DHCP lease. The instance keeps its address for life; a short lease
+// only makes changes of the other options arrive.
 const leaseTime = time.Hour
 
 // ipv6Wait is the interval at which a bridge is checked for IPv6.
 const ipv6Wait = 5 * time.Second
 
-// serveNetwork serves metadata and DHCP on the bridge of a network, the
-// interface of that number, until ctx ends; a server that fails, as on a port
-// that is taken, is tried again every second.
+// serveNetwork serves metadata and DHCP on the bridge of a network, the interface with that index,
+// until ctx ends. A server that fails, for example because its port is taken, is restarted every
+// second.
 func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
 	var servers sync.WaitGroup
 	defer servers.Wait()
@@ -44,8 +43,8 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 	}
 }
 
-// addrs are where metadata is served on the interface of that number. The zone
-// is the number: package net keeps the names of interfaces for a minute.
+// addrs returns the addresses at which metadata is served on the interface with that index. The
+// zone is the index, because package net caches the names of interfaces for a minute.
 func (p *Plane) addrs(index int) []netip.AddrPort {
 	return []netip.AddrPort{
 		netip.AddrPortFrom(netcfg.MetadataAddr, p.port),
@@ -73,7 +72,8 @@ func (p *Plane) serveMetadata(ctx context.Context, bridge string, addr netip.Add
 	return p.guests.Serve(ctx, ln)
 }
 
-// persist runs one server again and again until ctx ends, and logs each new problem once.
+// persist runs one server until ctx ends. It restarts the server whenever it fails, and logs each
+// new problem once.
 func (p *Plane) persist(ctx context.Context, what, bridge string, serve func(context.Context) error) {
 	var last string
 	for ctx.Err() == nil {

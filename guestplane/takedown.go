@@ -12,10 +12,10 @@ import (
 	"seedbed/netcfg"
 )
 
-// TakeDown removes what the guest plane made in the kernel. The daemon itself
-// never does that: stopping or upgrading it does not touch guests. A running daemon would make
-// everything again, so TakeDown then fails with seedbed.ErrInUse. Holding the
-// daemon's health address keeps it from starting during the cleanup.
+// TakeDown removes what the guest plane made in the kernel. The daemon itself never does that:
+// stopping or upgrading it does not affect guests. A running daemon would make everything again, so
+// TakeDown returns seedbed.ErrInUse while one runs. Holding the daemon's health address keeps it
+// from starting during the cleanup.
 func TakeDown(ctx context.Context, health string, log *slog.Logger, force bool) error {
 	ln, err := run.ListenLoopback(ctx, health)
 	if errors.Is(err, unix.EADDRINUSE) {

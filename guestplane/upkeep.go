@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// lookAfter is how long after the start the host is looked at first, and
-	// lookEvery how often again, for what others have changed.
+	// lookAfter is how long after the start the node is first checked for changes by others, and
+	// lookEvery is the interval of further checks.
 	lookAfter = 2 * time.Second
 	lookEvery = 30 * time.Second
-	// verifyAfter is how long after the start the filters are made sure of that
-	// an earlier process wrote, and verifyEvery how often again, if rules were changed.
+	// verifyAfter is how long after the start the filters of an earlier process are verified.
+	// verifyEvery is the interval of further verifications, if rules were changed.
 	verifyAfter = time.Minute
 	verifyEvery = 10 * time.Minute
 )
 
-// Upkeep repairs what others change on the host (a sysctl, an address, a rule) until ctx ends. It logs
-// each new problem with its fix.
+// Upkeep repairs what others change on the node (a sysctl, an address, a rule) until ctx ends. It
+// logs each new problem with its fix.
 func (p *Plane) Upkeep(ctx context.Context) error {
 	look := time.NewTimer(lookAfter)
 	defer look.Stop()
@@ -53,7 +53,7 @@ func (p *Plane) verify(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Verify(ctx) })
 }
 
-// tell logs the checks that fail, each once until it passes or fails differently.
+// tell logs failing checks, each only once until it passes or fails differently.
 func (p *Plane) tell(checks []seedbed.Check, told map[string]string) {
 	for _, c := range checks {
 		switch {
@@ -66,13 +66,13 @@ func (p *Plane) tell(checks []seedbed.Check, told map[string]string) {
 	}
 }
 
-// Checks are the kernel's part of the guest plane's health, and who has its port.
+// Checks returns the kernel's part of the guest plane's health, and the checks of its port.
 func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
 	return append(p.host.Check(ctx), p.portChecks()...)
 }
 
-// portChecks report what keeps a metadata address from being bound. An address that is on every bridge
-// has the same holder on all of them.
+// portChecks report what keeps a metadata address from being bound. An address that is on every
+// bridge has the same holder on all of them.
 func (p *Plane) portChecks() []seedbed.Check {
 	networks, _ := p.networks()
 	if len(networks) == 0 {

@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// TestEverythingArrives: both documents, what is the installation's, what is
-// the node's, and what has changed; and all of it from the disk as well.
+// TestEverythingArrives: both documents, what is the installation's, what is the node's, and what
+// has changed; and all of it from the disk as well.
 func TestEverythingArrives(t *testing.T) {
 	t.Parallel()
 	dir, m := t.TempDir(), newMemory()

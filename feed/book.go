@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// book is the guests of a picture, in parts by the last byte of their ID, so
-// that a changed copy shares all parts but few.
+// book holds the guests of a picture, in parts by the last byte of their ID, so that a changed copy
+// shares most parts.
 type book struct {
 	parts [256]map[uuid]packed
 	size  int
@@ -38,7 +38,7 @@ type sharing struct {
 	guests   int
 }
 
-// draft is a book and its templates while they are changed. What it was copied from does not change.
+// draft is a copy of a book and its templates that is being changed. The original does not change.
 type draft struct {
 	guests *book
 	shared map[string]sharing // by the template's text
@@ -95,7 +95,7 @@ func (d *draft) remove(u uuid) {
 	d.guests.size--
 }
 
-// change is one record of a page, packed; gone when it is no longer served.
+// change is one packed record of a page; gone is true if it is no longer served.
 type change struct {
 	id    uuid
 	guest packed
@@ -151,7 +151,7 @@ func checkGuest(c guestChange) error {
 		return fmt.Errorf("feed: the record of instance %s is of %s", c.Instance, c.Guest.ID)
 	}
 	for _, b := range []*seedbed.Blob{c.Guest.UserData, c.Guest.VendorData} {
-		// The digest becomes a file name.
+		// The digest becomes a file name, so check its form.
 		if b != nil && (!sha256Form.MatchString(b.SHA256) || b.Size < 0 || b.Size > maxBlob) {
 			return fmt.Errorf("feed: instance %s names the document %.80q of %d bytes", c.Instance, b.SHA256, b.Size)
 		}

@@ -59,7 +59,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDocumentLacking: of a document that is named and not there all is asked for anew, until it is.
+// TestDocumentLacking: of a document that is named and not there all is asked for anew, until it
+// is.
 func TestDocumentLacking(t *testing.T) {
 	t.Parallel()
 	dir, h, r := t.TempDir(), &hasty{memory: newMemory()}, &recorder{}

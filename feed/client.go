@@ -11,28 +11,29 @@ import (
 	"seedbed"
 )
 
-// Applier serves what the feed delivers. Apply may be called with the same state again. An error means
-// that the state is not served; the client tries again.
+// Applier serves what the feed delivers. Apply may be called with the same state again. An error
+// means that the state is not served; the client then retries.
 type Applier interface {
 	Apply(ctx context.Context, state seedbed.GuestPlaneState) error
 }
 
-// ClientConfig is what a Client needs; all but Remotes, Hold and Wait must be set.
+// ClientConfig configures a Client. All fields except Remotes, Hold and Wait must be set.
 type ClientConfig struct {
 	// Socket is the path of seedbedd's feed socket, unless there are Remotes.
 	Socket string
-	// Remotes are the control hosts that serve the feed over TLS. One is followed until
-	// it does not answer, then the next.
+	// Remotes are the control hosts that serve the feed over TLS. The client follows one until that
+	// does not answer, and then the next.
 	Remotes []Remote
-	// Node is this host's name in the installation.
+	// Node is the name of this node.
 	Node string
-	// Dir keeps the last state between runs, 0700; it has secrets.
+	// Dir is the directory that keeps the last state between runs. It has mode 0700, because it
+	// contains secrets.
 	Dir     string
 	Applier Applier
 	// Hold returns why the last applied revision must not be acknowledged yet, or nil if it may
 	// be. It is called again every second. Without Hold everything is acknowledged.
 	Hold func() error
-	// Wait is how long a poll waits for news; zero is 30 s.
+	// Wait is how long a poll waits for changes; zero means 30 s.
 	Wait time.Duration
 	Log  *slog.Logger
 }
@@ -62,20 +63,21 @@ type Client struct {
 
 // Status is a snapshot for metrics and health.
 type Status struct {
-	// Connected is true while the last call succeeded; Problem is its error else.
+	// Connected is true if the last call succeeded; otherwise Problem is its error.
 	Connected bool
 	Problem   string
-	// Held is why the revision is not acknowledged although it is applied; empty when nothing is held back.
+	// Held is why an applied revision is not acknowledged; empty if it is.
 	Held string
-	// Contact is when the server last answered; zero is never.
+	// Contact is when the server last answered; zero means never.
 	Contact time.Time
-	// Revision is applied, and Acked is what the server was told; -1 is nothing in this process.
+	// Revision was applied, and Acked was acknowledged to the server; -1 means none in this
+	// process.
 	Revision, Acked int64
 	InSync          bool
 	Guests          int
 }
 
-// NewClient makes a client; nothing runs before Run.
+// NewClient returns a client. Nothing runs before Run.
 func NewClient(cfg ClientConfig) *Client {
 	if cfg.Wait <= 0 {
 		cfg.Wait = 30 * time.Second
@@ -91,8 +93,8 @@ func (c *Client) Status() Status {
 	return c.status
 }
 
-// Run applies what is on disk, then follows the server until ctx ends, and
-// returns nil then. Only a directory that cannot be used is an error.
+// Run applies what is on disk, then follows the server until ctx ends, and returns nil. It returns
+// an error only if its directory cannot be used.
 func (c *Client) Run(ctx context.Context) error {
 	defer c.up.close()
 	if err := c.disk.prepare(); err != nil {
@@ -133,9 +135,8 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// follow asks, applies and acknowledges until something fails. The first
-// request does not wait, and the first acknowledgement is always sent, because the server may have
-// been replaced.
+// follow requests, applies and acknowledges pages until something fails. The first request does not
+// wait, and the first acknowledgement is always sent, because the server may have been replaced.
 func (c *Client) follow(ctx context.Context) error {
 	c.acked = -1
 	var wait time.Duration
@@ -197,8 +198,8 @@ func (c *Client) take(ctx context.Context, page parcel) error {
 	for _, b := range missing {
 		data, err := c.up.blob(ctx, b.SHA256)
 		if errors.Is(err, seedbed.ErrNotFound) {
-			// Its record may have changed since: then a newer page names another document. Otherwise
-			// the whole page is doubtful.
+			// The record may have changed since; a newer page then names another document. If the
+			// document is missing a second time, start over from a snapshot.
 			if c.missingBlob = !c.missingBlob; !c.missingBlob {
 				return c.startOver(err)
 			}

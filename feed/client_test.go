@@ -115,8 +115,8 @@ func TestServedFromDisk(t *testing.T) {
 	}
 }
 
-// TestServedFromDiskInTheEnd: what cannot be applied at the start, while the
-// server is away, is tried again until it is served.
+// TestServedFromDiskInTheEnd: what cannot be applied at the start, while the server is away, is
+// tried again until it is served.
 func TestServedFromDiskInTheEnd(t *testing.T) {
 	t.Parallel()
 	dir, m := t.TempDir(), newMemory()

@@ -35,9 +35,8 @@ func (d disk) prepare() error {
 	return nil
 }
 
-// load reads what was kept of node. A file that cannot be used is set aside with
-// a warning; the picture is empty then, as on a first start. Documents that are
-// missing or damaged are left out.
+// load reads the stored state of node. A file that cannot be used is set aside with a warning, and
+// the picture is then empty, as at a first start. Missing or damaged documents are left out.
 func (d disk) load(node string) (*picture, error) {
 	p, of, err := d.read()
 	switch {
@@ -68,7 +67,7 @@ func (d disk) load(node string) (*picture, error) {
 	return p, nil
 }
 
-// read reads feed.snapshot of this release or an earlier one, and whose it is.
+// read reads feed.snapshot of this or an earlier release, and returns its node.
 func (d disk) read() (p *picture, node string, err error) {
 	f, err := os.Open(d.snapshotPath())
 	if err != nil {
@@ -91,8 +90,8 @@ func (d disk) read() (p *picture, node string, err error) {
 	return readFirstForm(b.String())
 }
 
-// store keeps the picture: its fresh documents first, then the snapshot that
-// names them. The other documents were stored before.
+// store writes the picture to disk: first its fresh documents, then the snapshot that names them.
+// The other documents were stored before.
 func (d disk) store(node string, p *picture, fresh []seedbed.Blob) error {
 	for _, b := range fresh {
 		data := p.blobs[b.SHA256]
@@ -110,7 +109,7 @@ func (d disk) store(node string, p *picture, fresh []seedbed.Blob) error {
 	return nil
 }
 
-// sweep removes the documents that the picture does not name.
+// sweep removes documents that the picture does not name.
 func (d disk) sweep(p *picture) error {
 	files, err := os.ReadDir(filepath.Join(d.dir, "blobs"))
 	if err != nil {
@@ -126,7 +125,7 @@ func (d disk) sweep(p *picture) error {
 	return nil
 }
 
-// checkBlob compares a document with its name.
+// checkBlob returns an error unless data has the size and digest of b.
 func checkBlob(b seedbed.Blob, data []byte) error {
 	sum := sha256.Sum256(data)
 	if got := hex.EncodeToString(sum[:]); got != b.SHA256 {

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeFile replaces path with what is written, 0600, so that after a crash there is
-// either the old content or all of the new (rename(2), and fsync(2) of file and
-// directory).
+// writeFile replaces the file at path, with mode 0600. After a crash it has either the old content
+// or all of the new (rename(2), and fsync(2) of file and directory).
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
@@ -46,7 +45,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// sweepTemp removes what a crash left of writeFile.
+// sweepTemp removes temporary files that writeFile left at a crash.
 func sweepTemp(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, ".*.*"))
 	if err != nil {

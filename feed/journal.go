@@ -15,7 +15,8 @@ import (
 const (
 	// maxBatch bounds what is read and sent at once; it fits the server's body limit.
 	maxBatch = 512 << 10
-	// segmentSize is where a new file begins, and doneSize where a file that is sent is not kept for more.
+	// segmentSize is the size at which a new file begins, and doneSize that at which a file whose
+	// events are all sent is not appended to.
 	segmentSize = 1 << 20
 	doneSize    = 64 << 10
 )
@@ -32,14 +33,14 @@ type journal struct {
 	dropped int64 // bytes that went unsent
 }
 
-// batch is what is sent at once: of one file.
+// batch is what is sent at once. All of it is from one file.
 type batch struct {
 	seg   *segment
 	lines []json.RawMessage
 	end   int64
 }
 
-// openJournal finds what earlier processes left.
+// openJournal opens the journal with the files that earlier processes left.
 func openJournal(dir, spool string, most int64, log *slog.Logger) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func openJournal(dir, spool string, most int64, log *slog.Logger) (*journal, err
 	return j, nil
 }
 
-// append adds whole lines to a lane, synced for the one that must not be lost.
+// append adds whole lines to a lane. It syncs them in the lane whose events must not be lost.
 func (j *journal) append(l lane, lines []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,7 +100,8 @@ func (j *journal) active(l lane) (*segment, error) {
 	return s, nil
 }
 
-// trim makes room: the oldest access records go first, the others only when there is nothing else.
+// trim makes room. It removes the oldest access records first, and others only if no access records
+// are left.
 func (j *journal) trim() {
 	total := int64(0)
 	for _, s := range j.segs {
@@ -122,7 +124,7 @@ func (j *journal) trim() {
 	}
 }
 
-// forget removes a file that is sealed and sent; others it leaves.
+// forget removes the file of s if it is sealed and sent.
 func (j *journal) forget(s *segment) {
 	if s.file != nil || s.sent < s.size {
 		return
@@ -133,7 +135,7 @@ func (j *journal) forget(s *segment) {
 	j.segs = slices.DeleteFunc(j.segs, func(o *segment) bool { return o == s })
 }
 
-// oldest is the next batch to send, at most so many events; nil when all is sent.
+// oldest returns the next batch to send, of at most most events; nil if everything is sent.
 func (j *journal) oldest(most int) *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -162,7 +164,7 @@ func (j *journal) oldest(most int) *batch {
 	return nil
 }
 
-// each reads all that the files of a lane have, from their beginning.
+// each reads all events in the files of a lane, from their beginning.
 func (j *journal) each(l lane, fn func(json.RawMessage) bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -186,7 +188,7 @@ func (j *journal) each(l lane, fn func(json.RawMessage) bool) {
 	}
 }
 
-// done notes that a batch is acknowledged.
+// done records that a batch is acknowledged.
 func (j *journal) done(b *batch) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,7 +199,7 @@ func (j *journal) done(b *batch) {
 	j.forget(b.seg)
 }
 
-// close ends all files; what is sent goes.
+// close closes all files and removes those that are sent.
 func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -207,7 +209,7 @@ func (j *journal) close() {
 	}
 }
 
-// size is the number of bytes that wait, and of those that were dropped unsent.
+// size returns the number of bytes that wait, and of those that were dropped unsent.
 func (j *journal) size() (waiting, dropped int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

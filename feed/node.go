@@ -11,19 +11,19 @@ import (
 	"seedbed"
 )
 
-// Guests is what a server asks about the guests of a node.
+// Guests is what a server needs to know about the guests of a node.
 type Guests interface {
-	// NodeBlob is the document of that digest, which a record of the node names;
-	// seedbed.ErrNotFound for another, or none.
+	// NodeBlob returns the document of that digest if a record of the node names it; otherwise
+	// seedbed.ErrNotFound.
 	NodeBlob(ctx context.Context, node, sha256 string) ([]byte, error)
-	// NodeGuests are those of ids that the node serves, or has served.
+	// NodeGuests returns those of ids that the node serves or has served.
 	NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error)
 }
 
-// Nodes is what a server of other hosts' guest planes asks about them.
+// Nodes is what a server needs to know about other nodes.
 type Nodes interface {
 	Guests
-	// Node is the hypervisor of that name; seedbed.ErrNotFound if it does not exist.
+	// Node returns the node of that name; seedbed.ErrNotFound if it does not exist.
 	Node(ctx context.Context, name string) (seedbed.Node, error)
 }
 
@@ -32,25 +32,24 @@ type peer interface {
 	Peer() (node string, err error)
 }
 
-// ServeNodes answers the guest planes of other hosts on ln until ctx ends, which ends
-// waiting polls at once, and returns nil then. The connections of ln tell which node's
-// caller they are (Peer() (node string, err error)), and who is not in nodes is
-// refused. Each is served what is its own node's: its records and their documents, and
-// it may report only on its own guests. It faces guests, and may have been taken over by one.
+// ServeNodes answers the guest planes of other nodes on ln until ctx ends, which ends waiting polls
+// at once, and then returns nil. The connections of ln name the node of their caller (Peer() (node
+// string, err error)). A caller that is not in nodes is refused. Each caller gets only the records
+// of its own node and their documents, and may report only on its own guests: it faces guests, and
+// one of them may have taken it over.
 func (s *Server) ServeNodes(ctx context.Context, ln net.Listener, nodes Nodes) error {
 	return s.serve(ctx, ln, func(ctx context.Context, c *fiber.Ctx) (caller, error) { return admit(ctx, c, nodes) })
 }
 
-// ServeNode is ServeNodes for the guest plane of this host, which is served what is of
-// node and no more: it faces guests as those of other hosts do. Who may connect is the
-// business of the socket's file mode.
+// ServeNode is like ServeNodes for the guest plane of this host, which gets only what belongs to
+// node, since it faces guests as well. The file mode of the socket decides who may connect.
 func (s *Server) ServeNode(ctx context.Context, ln net.Listener, node string, guests Guests) error {
 	return s.serve(ctx, ln, func(context.Context, *fiber.Ctx) (caller, error) {
 		return caller{node: node, guests: guests, here: true}, nil
 	})
 }
 
-// caller is what is known of who sent a request.
+// caller is what is known about the sender of a request.
 type caller struct {
 	node   string
 	guests Guests
@@ -96,8 +95,8 @@ func (who caller) about(node string) error {
 		"the certificate is of node %s, and the request about %.80q: set node to what the certificate says, or issue another", who.node, node)
 }
 
-// ownEvents are those of events that are of the caller's guests. The others are
-// dropped, and not refused: a plane that sends them by mistake would send them for ever.
+// ownEvents returns the events that belong to the caller's guests. It drops the others instead of
+// refusing them, because a guest plane that sends them by mistake would retry forever.
 func (s *Server) ownEvents(ctx context.Context, who caller, events []seedbed.GuestEvent) ([]seedbed.GuestEvent, error) {
 	if len(events) == 0 {
 		return events, nil

@@ -118,8 +118,8 @@ func TestThisNode(t *testing.T) {
 	}
 }
 
-// TestForeignEvents: what a guest plane says of another node's guests is dropped, and costs
-// no other event.
+// TestForeignEvents: what a guest plane says of another node's guests is dropped, and costs no
+// other event.
 func TestForeignEvents(t *testing.T) {
 	t.Parallel()
 	socket, m := socketIn(t.TempDir()), newMemory()
@@ -248,7 +248,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestEachOutageIsToldOnce: of several hosts that are away, each is told of once, however often they are tried.
+// TestEachOutageIsToldOnce: of several hosts that are away, each is told of once, however often
+// they are tried.
 func TestEachOutageIsToldOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

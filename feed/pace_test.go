@@ -47,8 +47,8 @@ func (p pipes) Close() error { close(p.done); return nil }
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
 
-// TestPace: a client asks as often as there is something new, and takes longer and longer
-// rests from a server that answers at once with nothing, or fails again and again.
+// TestPace: a client asks as often as there is something new, and takes longer and longer rests
+// from a server that answers at once with nothing, or fails again and again.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	const span = 30 * time.Second

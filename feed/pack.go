@@ -18,7 +18,7 @@ import (
 // uuid is an instance's ID in 16 bytes.
 type uuid [16]byte
 
-// parseUUID reads the lower-case text form, and nothing else.
+// parseUUID parses only the lower-case text form.
 func parseUUID(id seedbed.InstanceID) (u uuid, ok bool) {
 	if len(id) != 36 {
 		return u, false
@@ -56,15 +56,15 @@ func (u uuid) id() seedbed.InstanceID {
 	return seedbed.InstanceID(b[:])
 }
 
-// packed is a guest as it is kept: some hundred bytes instead of a thousand
-// and more, because there may be a hundred thousand.
+// packed is the stored form of a guest: some hundred bytes instead of over a thousand, because a
+// node may have a hundred thousand guests.
 type packed struct {
 	own    string
 	shared *template
 }
 
-// template is the part of a guest that it has in common with others of its
-// profile: a record without what pack takes out. It never changes.
+// template is the part of a record that guests of one profile share: a record without what pack
+// removes. It never changes.
 type template struct {
 	guest seedbed.Guest
 	text  string // its JSON form, by which it is recognized
@@ -78,7 +78,7 @@ func newTemplate(text string) (*template, error) {
 	return t, nil
 }
 
-// blobs are the documents that guests of this template name.
+// blobs returns the documents that guests of this template name.
 func (t *template) blobs() []seedbed.Blob {
 	var out []seedbed.Blob
 	for _, b := range []*seedbed.Blob{t.guest.UserData, t.guest.VendorData} {
@@ -89,8 +89,7 @@ func (t *template) blobs() []seedbed.Blob {
 	return out
 }
 
-// pack takes a guest apart: the bytes of its own, and the text of its template.
-// The ID is in neither.
+// pack splits a guest into its own bytes and the text of its template. Neither contains the ID.
 func pack(g seedbed.Guest) (own, text string, err error) {
 	b := appendText(nil, g.Name)
 	b = appendText(b, string(g.Signature))
@@ -122,7 +121,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unpack makes the record again. Its strings are parts of p.own.
+// unpack returns the record. Its strings are parts of p.own.
 func (p packed) unpack(u uuid) (seedbed.Guest, error) {
 	g := p.shared.guest
 	g.ID = u.id()
@@ -172,7 +171,7 @@ func addrOf(s string, r *reader) netip.Addr {
 	return a
 }
 
-// reader takes values off a string; bad is true once one was missing.
+// reader reads values from a string; bad is true once one was missing.
 type reader struct {
 	s   string
 	bad bool
@@ -214,7 +213,7 @@ func (r *reader) varint() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// count is a number of things that take at least one byte each.
+// count reads a number of items, each of which takes at least one byte.
 func (r *reader) count() int {
 	n := r.uvarint()
 	if n > uint64(len(r.s)) || n > math.MaxInt32 {

@@ -8,7 +8,7 @@ import (
 	"seedbed"
 )
 
-// picture is what the node knows at one revision. It never changes once it is made.
+// picture is what the node knows at one revision. It does not change once it is made.
 type picture struct {
 	generation  string
 	revision    int64
@@ -58,13 +58,13 @@ func (p *picture) after(page parcel) (next *picture, changed bool, err error) {
 	return next, changed, nil
 }
 
-// follows reports whether p is a later revision of the same generation as old. A server that sends only
-// such pages is asked again without backoff.
+// follows reports whether p is a later revision of the same generation as old. A server that sends
+// only such pages is asked again without backoff.
 func (p *picture) follows(old *picture) bool {
 	return p.generation == old.generation && p.revision > old.revision
 }
 
-// missing are the documents that are named and not there.
+// missing returns the documents that are named but missing.
 func (p *picture) missing() []seedbed.Blob {
 	var out []seedbed.Blob
 	seen := map[string]bool{}
@@ -79,7 +79,7 @@ func (p *picture) missing() []seedbed.Blob {
 	return out
 }
 
-// state is what the applier gets: without the guests whose documents are not all there.
+// state returns the state for the applier, without guests that lack a document.
 func (p *picture) state(inSync bool) seedbed.GuestPlaneState {
 	blobs := p.blobs
 	lacking := map[*template]bool{}
@@ -95,7 +95,7 @@ func (p *picture) state(inSync bool) seedbed.GuestPlaneState {
 			return seedbed.Guest{}, false
 		}
 		guest, err := g.unpack(u)
-		return guest, err == nil // what is kept was packed here, or checked when it was loaded
+		return guest, err == nil // what is stored was packed here, or checked when it was loaded
 	}
 	guests := p.guests
 	return seedbed.GuestPlaneState{
@@ -123,7 +123,7 @@ func (p *picture) state(inSync bool) seedbed.GuestPlaneState {
 	}
 }
 
-// stateAfter is the state for a receiver that serves old, which page changed to p.
+// stateAfter returns the state for a receiver that serves old, which page changed to p.
 func (p *picture) stateAfter(old *picture, page parcel) seedbed.GuestPlaneState {
 	s := p.state(true)
 	if page.Snapshot || len(old.missing()) > 0 {

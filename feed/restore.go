@@ -6,7 +6,7 @@ import (
 	"seedbed"
 )
 
-// apply hands a state to the applier, one at a time.
+// apply passes a state to the applier, one at a time.
 func (c *Client) apply(ctx context.Context, s seedbed.GuestPlaneState) error {
 	c.applying.Lock()
 	defer c.applying.Unlock()
@@ -15,8 +15,8 @@ func (c *Client) apply(ctx context.Context, s seedbed.GuestPlaneState) error {
 	return err
 }
 
-// restore tries the state of the disk, which could not be applied because of
-// problem, until it is served or a newer one is: with the server away nothing else would.
+// restore retries the state from disk, which could not be applied because of problem, until it or a
+// newer one is served. While the server is away, nothing else would apply it.
 func (c *Client) restore(ctx context.Context, s seedbed.GuestPlaneState, problem error) {
 	var last string
 	var rest pace

@@ -11,15 +11,15 @@ import (
 	"strconv"
 )
 
-// lane separates what must not be lost from what may.
+// lane separates events that must not be lost from those that may.
 type lane byte
 
 const (
-	laneKey    lane = 'k' // all but access records
+	laneKey    lane = 'k' // all except access records
 	laneAccess lane = 'a'
 )
 
-// maxLine bounds one event on disk; metadata and dhcp stay far below.
+// maxLine bounds one event on disk. The events of metadata and dhcp are far smaller.
 const maxLine = 64 << 10
 
 // segment is one append-only file of events, one JSON object per line.
@@ -30,7 +30,7 @@ type segment struct {
 	n     uint64
 	size  int64    // written
 	sent  int64    // acknowledged
-	file  *os.File // nil once nothing more is added
+	file  *os.File // nil once the file is sealed
 }
 
 var segmentForm = regexp.MustCompile(`^([ka])-([0-9a-f]{32})-([0-9a-f]{16})\.log$`)
@@ -69,7 +69,7 @@ func foundSegment(dir string, f os.DirEntry) (*segment, error) {
 	return &segment{path: filepath.Join(dir, f.Name()), lane: lane(m[1][0]), spool: m[2], n: n, size: info.Size()}, nil
 }
 
-// append adds lines; after an error the file is as before, or takes no more.
+// append adds lines. After an error the file is as before, or does not accept further lines.
 func (s *segment) append(lines []byte, sync bool) error {
 	_, err := s.file.Write(lines)
 	if err == nil && sync {
@@ -92,8 +92,8 @@ func (s *segment) seal() {
 	}
 }
 
-// read returns whole lines from what was not acknowledged, and where they end. Lines
-// that are not JSON (a tail cut by a crash) are skipped and counted.
+// read returns whole lines from what was not acknowledged, and where they end. Lines that are not
+// JSON (a tail cut by a crash) are skipped and counted.
 func (s *segment) read(most int) (lines []json.RawMessage, end int64, broken int, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// refused reports whether the same batch would always meet this error again. Not
-// ErrForbidden: it is the node that is refused then, and may be let in again.
+// refused reports whether the same batch would always meet this error again. ErrForbidden does not
+// count: it refuses the node, which may be admitted later.
 func refused(err error) bool {
 	for _, kind := range []error{seedbed.ErrInvalid, seedbed.ErrNotFound, seedbed.ErrExists, seedbed.ErrConflict} {
 		if errors.Is(err, kind) {
@@ -18,8 +18,8 @@ func refused(err error) bool {
 	return false
 }
 
-// send sends batch after batch until ctx ends. A batch that the server refuses
-// for good is sent event by event, so that one bad event does not lose others.
+// send sends batch after batch until ctx ends. A batch that the server refuses for good is sent
+// event by event, so that one bad event does not lose others.
 func (s *Spool) send(ctx context.Context) {
 	var rest pace
 	single, down := 0, false

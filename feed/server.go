@@ -20,25 +20,25 @@ import (
 
 // Source is what the server reads from.
 type Source interface {
-	// FeedPage is everything newer than since for the node, or a snapshot when
-	// that cannot be told or the generation is another.
+	// FeedPage returns everything newer than since for the node, or a snapshot if that is not known
+	// or the generation differs.
 	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
 	// Hint is closed at the next committed write of this process.
 	Hint() <-chan struct{}
-	// FeedHint is closed at the next write of a record that a job waits for. Other writes may
-	// change what a node serves, too.
+	// FeedHint is closed at the next write of a record that a job waits for. Other writes may also
+	// change what a node serves.
 	FeedHint() <-chan struct{}
 }
 
-// Sink is where the server puts what comes up.
+// Sink receives what guest planes report.
 type Sink interface {
-	// SetApplied notes the revision that a node serves.
+	// SetApplied records the revision that a node serves.
 	SetApplied(ctx context.Context, node string, revision int64, at time.Time) error
-	// AddGuestEvents keeps events; those that it has already are ignored.
+	// AddGuestEvents stores events. It ignores those that it already has.
 	AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error
 }
 
-// Store is what the server needs of package store.
+// Store is what the server needs from package store.
 type Store interface {
 	Source
 	Sink
@@ -46,8 +46,8 @@ type Store interface {
 
 const (
 	maxWait     = time.Minute
-	pollEvery   = time.Second           // the hint is of this process; another may write, too
-	settle      = 20 * time.Millisecond // most writes are about something else; one question to the store for all of them
+	pollEvery   = time.Second           // the hint is only for writes of this process
+	settle      = 20 * time.Millisecond // most writes concern something else; query the store once for several
 	storeTime   = 30 * time.Second
 	serverGrace = 5 * time.Second
 )
@@ -59,11 +59,11 @@ type Server struct {
 	waiting waiting
 }
 
-// NewServer makes a server on store.
+// NewServer returns a server on store.
 func NewServer(store Store, log *slog.Logger) *Server { return &Server{store: store, log: log} }
 
-// serve answers whom admit lets in on ln until ctx ends, which ends waiting polls at
-// once, and returns nil then.
+// serve answers the callers that admit accepts on ln until ctx ends, which ends waiting polls at
+// once, and then returns nil.
 func (s *Server) serve(ctx context.Context, ln net.Listener, admit func(context.Context, *fiber.Ctx) (caller, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,9 +148,10 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-// poll answers at once when there is news, else after wait, at the end of ctx, or when
-// too many others of the node have begun to wait. What a job waits for goes out as it
-// comes: a guest plane asks again when it has applied that, and gets at once what has come since.
+// poll answers at once if something is newer than since. Otherwise it answers at the next change,
+// after wait, at the end of ctx, or when too many other polls of the node have begun to wait. It
+// sends at once what a job waits for: the guest plane polls again after applying that, and then
+// gets what has come since.
 func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
 	var crowded <-chan struct{}
 	if wait > 0 {

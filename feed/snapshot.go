@@ -14,16 +14,15 @@ import (
 	"seedbed"
 )
 
-// snapshotMagic begins a feed.snapshot: what follows is a text of JSON (saved),
-// the number of templates and each as a text of JSON, the number of guests and
-// each as 16 bytes of ID, the number of its template and a text of its own
-// (pack), and at the end the SHA-256 of all from the JSON on. Numbers are
-// uvarints, and a text follows its length. It is made to be loaded at once:
-// guests are answered from it after a restart.
+// snapshotMagic begins a feed.snapshot. It is followed by a text of JSON (saved); the number of
+// templates and each as a text of JSON; the number of guests and each as 16 bytes of ID, the number
+// of its template and its own text (pack); and the SHA-256 of everything from the JSON on. Numbers
+// are uvarints, and each text follows its length. The format is fast to load, because guests are
+// served from it after a restart.
 const snapshotMagic = "seedbed-feed 2\n"
 
-// saved is the head of feed.snapshot. It has a secret (the token key), as the
-// records have (report tokens).
+// saved is the head of feed.snapshot. Like the records (report tokens), it contains a secret (the
+// token key).
 type saved struct {
 	Node        string                `json:"node"`
 	Generation  string                `json:"generation"`
@@ -32,7 +31,7 @@ type saved struct {
 	TokenKey    []byte                `json:"token_key"`
 	Site        seedbed.Site          `json:"site,omitzero"`
 	Maintenance []seedbed.Maintenance `json:"maintenance,omitempty"`
-	// Guests is set only in the first form of the file.
+	// Guests is set only in the first version of the file.
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
 
@@ -98,7 +97,7 @@ func cutSum(s string) (body string, sum [sha256.Size]byte, err error) {
 	return s[:n], sum, nil
 }
 
-// sha256Of is the digest of s without a copy of it.
+// sha256Of returns the digest of s without copying s.
 func sha256Of(s string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	_, _ = io.Copy(h, strings.NewReader(s))
@@ -153,8 +152,8 @@ func (d *draft) expect(n int) {
 	}
 }
 
-// firstMagic began the file until its second form: the SHA-256 in hexadecimal, a
-// line break, and JSON with all guests follow.
+// firstMagic begins the first version of the file. It is followed by the SHA-256 in hexadecimal, a
+// line break, and JSON with all guests.
 const firstMagic = "seedbed-feed 1 "
 
 func readFirstForm(s string) (*picture, string, error) {

@@ -17,17 +17,17 @@ import (
 	"seedbed"
 )
 
-// SpoolConfig is what a Spool needs; all but Remotes and MaxBytes must be set.
+// SpoolConfig configures a Spool. All fields except Remotes and MaxBytes must be set.
 type SpoolConfig struct {
 	// Socket is the path of seedbedd's feed socket, unless there are Remotes.
 	Socket string
 	// Remotes are the control hosts that serve the feed over TLS, tried in turn.
 	Remotes []Remote
-	// Node is this host's name in the installation.
+	// Node is the name of this node.
 	Node string
-	// Dir is the state directory; the spool is in its directory "spool".
+	// Dir is the state directory; the spool is in its subdirectory "spool".
 	Dir string
-	// MaxBytes bounds the spool on disk; zero is 64 MiB.
+	// MaxBytes bounds the spool on disk; zero means 64 MiB.
 	MaxBytes seedbed.Bytes
 	Log      *slog.Logger
 }
@@ -38,10 +38,10 @@ const (
 	accessEvery = 500 * time.Millisecond
 )
 
-// ErrSpoolClosed is what AddDurable gives once Run has ended.
+// ErrSpoolClosed is what AddDurable returns once Run has ended.
 var ErrSpoolClosed = errors.New("the spool is closed")
 
-// Spool keeps what guests did until seedbedd has it.
+// Spool stores the events of guests until seedbedd has them.
 type Spool struct {
 	cfg     SpoolConfig
 	journal *journal
@@ -59,7 +59,7 @@ type Spool struct {
 
 type queued struct {
 	event seedbed.GuestEvent
-	// done gets the outcome once the event is on disk; nil if no caller waits.
+	// done receives the outcome once the event is on disk; nil if no caller waits.
 	done chan error
 }
 
@@ -71,7 +71,7 @@ type SpoolStats struct {
 	Waiting, Dropped seedbed.Bytes
 }
 
-// OpenSpool opens the spool under cfg.Dir and finds what an earlier process left there.
+// OpenSpool opens the spool under cfg.Dir, with what earlier processes left there.
 func OpenSpool(cfg SpoolConfig) (*Spool, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 64 * seedbed.MiB
@@ -86,8 +86,8 @@ func OpenSpool(cfg SpoolConfig) (*Spool, error) {
 		access: make(chan seedbed.GuestEvent, queueAccess), more: make(chan struct{}, 1), ended: make(chan struct{})}, nil
 }
 
-// Add takes an event and never blocks. Under overload events are dropped and
-// counted, access records long before others. Seq is assigned here.
+// Add adds an event, assigns its Seq, and never blocks. Under overload, events are dropped and
+// counted, access records long before others.
 func (s *Spool) Add(e seedbed.GuestEvent) {
 	ok := false
 	if e.Kind == seedbed.GuestAccess {
@@ -108,8 +108,7 @@ func (s *Spool) Add(e seedbed.GuestEvent) {
 	}
 }
 
-// AddDurable takes an event and returns once it is on disk, or with the reason
-// why it is not.
+// AddDurable adds an event and returns once it is on disk, or an error if it is not.
 func (s *Spool) AddDurable(ctx context.Context, e seedbed.GuestEvent) error {
 	q := queued{e, make(chan error, 1)}
 	select {
@@ -134,8 +133,8 @@ func (s *Spool) AddDurable(ctx context.Context, e seedbed.GuestEvent) error {
 	}
 }
 
-// Posted are the reports and passwords that are on disk, those of earlier
-// processes among them: seedbedd may have them or not.
+// Posted returns the reports and passwords on disk, including those of earlier processes. seedbedd
+// may or may not have them.
 func (s *Spool) Posted() iter.Seq[seedbed.GuestEvent] {
 	return func(yield func(seedbed.GuestEvent) bool) {
 		s.journal.each(laneKey, func(line json.RawMessage) bool {
@@ -154,8 +153,8 @@ func (s *Spool) Stats() SpoolStats {
 	return SpoolStats{Sent: s.sent.Load(), Lost: s.lost.Load(), Waiting: seedbed.Bytes(waiting), Dropped: seedbed.Bytes(dropped)}
 }
 
-// Run writes and sends until ctx ends; then it writes what was added so far and
-// returns nil. It is called once.
+// Run writes and sends events until ctx ends. Then it writes what was added so far and returns nil.
+// It must be called only once.
 func (s *Spool) Run(ctx context.Context) error {
 	var sending sync.WaitGroup
 	sending.Go(func() { s.send(ctx) })
@@ -187,8 +186,8 @@ func (s *Spool) write(ctx context.Context) {
 	}
 }
 
-// writeKey writes batch and what else is queued, and answers the callers that wait. When the
-// disk does not take it, the events that no caller waits for are returned to be tried again.
+// writeKey writes batch and everything else that is queued, and answers waiting callers. If the
+// write fails, it returns the events that no caller waits for, to be retried.
 func (s *Spool) writeKey(batch []queued) (again []queued) {
 	for len(batch) < 2*queueKey {
 		select {
@@ -238,7 +237,7 @@ func (s *Spool) writeAccess() {
 	}
 }
 
-// put writes events as lines, in chunks that a file takes well.
+// put writes events as lines, in chunks of suitable size for a file.
 func (s *Spool) put(l lane, events []seedbed.GuestEvent) error {
 	var lines []byte
 	for i, e := range events {

@@ -69,8 +69,8 @@ func TestSpoolSends(t *testing.T) {
 	}
 }
 
-// TestSpoolSurvives: events of a process that ended without the server reach it
-// from the next, once each, under the old spool's name.
+// TestSpoolSurvives: events of a process that ended without the server reach it from the next, once
+// each, under the old spool's name.
 func TestSpoolSurvives(t *testing.T) {
 	t.Parallel()
 	dir, m := t.TempDir(), newMemory()

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// callTime bounds every call but the waiting part of a poll.
+	// callTime bounds every call, except the waiting part of a poll.
 	callTime = 30 * time.Second
-	// dialTime bounds the making of a connection.
+	// dialTime bounds the establishment of a connection.
 	dialTime = 5 * time.Second
 )
 
@@ -30,16 +30,16 @@ const (
 type Remote struct {
 	// Addr is its host and port.
 	Addr string
-	// TLS is the configuration for connections to it, which verifies that it is one.
+	// TLS configures connections to it, and verifies that it is a control host.
 	TLS *tls.Config
 }
 
-// upstream calls the server: on a socket, or on one of several hosts, the next once
-// the one before does not answer.
+// upstream calls the server: on a socket, or on one of several hosts. If that host does not answer,
+// it uses the next.
 type upstream struct {
 	doors []door
 	mu    sync.Mutex
-	at    int // the door that is used
+	at    int // the door in use
 }
 
 // door is one way to a server.
@@ -80,14 +80,14 @@ func (u *upstream) close() {
 	}
 }
 
-// door is the one to use, and its number.
+// door returns the door to use, and its number.
 func (u *upstream) door() (door, int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.doors[u.at], u.at
 }
 
-// pass goes on to the next door, unless another call has done so already.
+// pass switches to the next door, unless another call has already done so.
 func (u *upstream) pass(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -96,7 +96,7 @@ func (u *upstream) pass(n int) {
 	}
 }
 
-// page asks for what is newer than since, and waits for it at most wait.
+// page requests what is newer than since, and waits for it at most wait.
 func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (p parcel, err error) {
 	q := url.Values{"node": {node}, "since": {strconv.FormatInt(since, 10)}, "generation": {generation}, "wait": {wait.String()}}
 	err = u.call(ctx, wait+4*callTime, "GET", "/v1/feed?"+q.Encode(), nil, func(r io.Reader) error {
@@ -122,8 +122,8 @@ func (u *upstream) events(ctx context.Context, node, spool string, events []json
 	return u.call(ctx, callTime, "POST", "/v1/events", eventsBody{node, spool, events}, nil)
 }
 
-// call makes one request. An error that the server names has its kind. A server that
-// does not answer, or not as it should, is not asked the next time if there is another.
+// call makes one request. An error that the server reports has its kind. If a server does not
+// answer, or answers wrongly, the next call uses another one if there is one.
 func (u *upstream) call(ctx context.Context, limit time.Duration, method, path string, send any, receive func(io.Reader) error) error {
 	d, n := u.door()
 	passOn, err := d.call(ctx, limit, method, path, send, receive)
@@ -136,7 +136,7 @@ func (u *upstream) call(ctx context.Context, limit time.Duration, method, path s
 	return err
 }
 
-// call makes one request. passOn is true if another server may do better.
+// call makes one request. passOn is true if another server may succeed.
 func (d door) call(ctx context.Context, limit time.Duration, method, path string, send any,
 	receive func(io.Reader) error) (passOn bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// maxWaiting is how many polls of one node wait at the same time: each asks the store
-// at every write. A guest plane has one, and another when it has been restarted.
+// maxWaiting is how many polls of one node may wait at the same time, because each queries the
+// store at every write. A guest plane has one, and a second one after a restart.
 const maxWaiting = 2
 
-// waiting holds the polls that wait, by node, the oldest first.
+// waiting holds the waiting polls by node, the oldest first.
 type waiting struct {
 	mu    sync.Mutex
 	polls map[string][]chan struct{}
 }
 
-// enter counts a poll until leave is called. crowded is closed if too many others of the node have come
-// since: the oldest ends first, because it may belong to a guest plane that has lost its connection.
+// enter counts a poll until leave is called. crowded is closed if too many others of the node have
+// come since. The oldest poll ends first, because its guest plane may have lost the connection.
 func (w *waiting) enter(node string) (crowded <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 )
 
-// What the bodies may hold.
+// The bounds of request and answer bodies.
 const (
 	maxEventsBody   = 1 << 20
 	maxAppliedBody  = 4 << 10
@@ -57,8 +57,8 @@ func checkNode(node string) error {
 	return nil
 }
 
-// checkEvent refuses what no guest plane of ours sends: it faces guests, so it
-// is trusted less than this side is.
+// checkEvent returns an error for an event that a correct guest plane never sends. A guest plane
+// faces guests, so it is less trusted than this side.
 func checkEvent(e seedbed.GuestEvent) error {
 	if _, err := seedbed.ParseInstanceID(string(e.Instance)); err != nil {
 		return err
@@ -81,7 +81,7 @@ func checkEvent(e seedbed.GuestEvent) error {
 	return nil
 }
 
-// decodePage reads a page, packing record by record: a snapshot may be large.
+// decodePage decodes a page, packing it record by record, because a snapshot may be large.
 func decodePage(r io.Reader) (parcel, error) {
 	var p parcel
 	d := json.NewDecoder(r)

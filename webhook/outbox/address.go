@@ -7,13 +7,13 @@ import (
 	"seedbed"
 )
 
-// never are the addresses that no delivery goes to: those of metadata services,
-// which serve anything on this host, and those that do not belong to a host.
+// never are the addresses that deliveries are never sent to: those of metadata services, which
+// serve any process on this host, and those that do not belong to a host.
 var never = prefixes("169.254.169.254/32", "fd00:ec2::254/128", "0.0.0.0/8", "::/128", "224.0.0.0/4", "ff00::/8", "240.0.0.0/4")
 
-// private are those that are not reached over the Internet, by the registries
-// of RFC 6890: loopback, private, shared (CGNAT), link-local, for benchmarks and
-// documentation, discarded, and the local form of NAT64 (RFC 8215).
+// private are the addresses that are not reachable over the Internet, by the registries of RFC
+// 6890: loopback, private, shared (CGNAT), link-local, for benchmarks and documentation, discarded,
+// and the local form of NAT64 (RFC 8215).
 var private = prefixes(
 	"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
@@ -37,9 +37,9 @@ func within(all []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// checkAddress refuses, with ErrForbidden, an address that must not be connected
-// to: always one of never, and one of private unless that is allowed. An IPv6
-// address that stands for an IPv4 address is judged as both.
+// checkAddress returns ErrForbidden for an address that must not be connected to: always one of
+// never, and one of private unless allowPrivate is set. An IPv6 address that stands for an IPv4
+// address is checked as both.
 func checkAddress(a netip.Addr, allowPrivate bool) error {
 	if !a.IsValid() {
 		return seedbed.Errorf(seedbed.ErrForbidden, "there is no address to connect to")
@@ -55,7 +55,7 @@ func checkAddress(a netip.Addr, allowPrivate bool) error {
 	return nil
 }
 
-// isPublic reports whether a is reached over the Internet.
+// isPublic reports whether a is reachable over the Internet.
 func isPublic(a netip.Addr) bool { return checkAddress(a, false) == nil }
 
 var (
@@ -69,8 +69,7 @@ var (
 	isatapUniq = [4]byte{0x02, 0x00, 0x5e, 0xfe}
 )
 
-// forms are an address without its zone and the IPv4 addresses that it may
-// stand for.
+// forms returns an address without its zone, and the IPv4 addresses that it may stand for.
 func forms(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap()
 	if a.Is4() {
@@ -86,7 +85,7 @@ func forms(a netip.Addr) []netip.Addr {
 		all = append(all, v4(12))
 	case sixToFour.Contains(a):
 		all = append(all, v4(2))
-	case teredo.Contains(a): // the server, and the client with every bit turned
+	case teredo.Contains(a): // the server, and the client with every bit inverted
 		all = append(all, v4(4), netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}))
 	}
 	if id := [4]byte(b[8:12]); id == isatap || id == isatapUniq {

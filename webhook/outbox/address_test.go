@@ -48,8 +48,8 @@ func TestCheckAddress(t *testing.T) {
 	}
 }
 
-// No address panics, and whatever is refused when private ones are allowed is
-// refused when they are not; its IPv4-mapped form is judged alike.
+// No address panics, and whatever is refused when private ones are allowed is refused when they are
+// not; its IPv4-mapped form is judged alike.
 func FuzzCheckAddress(f *testing.F) {
 	for _, s := range []string{"169.254.169.254", "::1", "2002:a9fe:a9fe::1", "2001::", "64:ff9b::1"} {
 		b := netip.MustParseAddr(s).AsSlice()

@@ -11,12 +11,12 @@ import (
 const (
 	standardType   = "application/json"
 	cloudEventType = "application/cloudevents+json"
-	// source is where CloudEvents come from; their id is unique without it.
+	// source is the source of CloudEvents. Their id is unique even without it.
 	source = "/seedbed"
 )
 
-// message is the body of a delivery, version 1: what is there keeps its name
-// and meaning, and more may be added.
+// message is the body of a delivery, version 1. Existing members keep their name and meaning; more
+// may be added.
 type message struct {
 	Type      string          `json:"type"`
 	Version   int             `json:"version"`
@@ -25,9 +25,8 @@ type message struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// cloudEvent is the same in the structured mode of CloudEvents 1.0, with the
-// extension "sequence".
-// https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
+// cloudEvent is the same body in the structured mode of CloudEvents 1.0, with the extension
+// "sequence". https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
 type cloudEvent struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -40,7 +39,8 @@ type cloudEvent struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// body is what is sent, the same bytes at every attempt.
+// body returns the body of a delivery, which has the same bytes at every attempt, and its content
+// type.
 func body(e seedbed.Endpoint, o seedbed.Outgoing) (b []byte, contentType string, err error) {
 	if e.CloudEvents {
 		b, err = json.Marshal(cloudEvent{

@@ -1,11 +1,11 @@
-// Package outbox delivers what happens in Seedbed to the endpoints that asked
-// to be told: events that the store wrote down with the changes themselves,
-// posted as Standard Webhooks 1.0.0 with the signature of every active key, v1 or v1a.
+// Package outbox delivers events to the endpoints that subscribe to them. The store records the
+// events in the same transaction as the changes. They are posted as Standard Webhooks 1.0.0 with
+// the signature of every active key, v1 or v1a.
 //
-// A delivery comes at least once, under the same webhook-id each time, and to
-// one endpoint in the order of seq: what fails holds back what comes after it,
-// until it is delivered or given up. Endpoints do not wait for each other. Any
-// number of control hosts may deliver: an endpoint is leased for each attempt.
+// A delivery arrives at least once, with the same webhook-id each time. Deliveries to one endpoint
+// keep the order of seq: one that fails holds back the later ones until it is delivered or given
+// up. Endpoints do not wait for each other. Any number of control hosts may deliver, because an
+// endpoint is leased for each attempt.
 package outbox
 
 import (
@@ -22,27 +22,27 @@ import (
 
 // Store is the outbox.
 type Store interface {
-	// ClaimOutgoing takes the next delivery that is due; nil when none is, and
-	// then how long it is until one will be, or 0 when nothing is pending.
+	// ClaimOutgoing claims the next delivery that is due. If none is due, it returns nil and the
+	// time until one will be, or 0 if nothing is pending.
 	ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (*seedbed.OutgoingClaim, time.Duration, error)
 	RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error
-	// ReleaseOutgoing gives the endpoint free without an outcome.
+	// ReleaseOutgoing releases the endpoint without an outcome.
 	ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error
 	// Hint is closed at the next write.
 	Hint() <-chan struct{}
 }
 
-// Directory tells of endpoints.
+// Directory looks up endpoints.
 type Directory interface {
 	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
 	OutgoingStats(ctx context.Context) ([]seedbed.OutgoingStats, error)
 }
 
-// Config is how a Deliverer works.
+// Config configures a Deliverer.
 type Config struct {
 	Store     Store
 	Directory Directory
-	// Node is this host's name, for those who look into the store.
+	// Node is the name of this host. The store shows it as the owner of a lease.
 	Node string
 	Log  *slog.Logger
 }
@@ -50,15 +50,16 @@ type Config struct {
 const (
 	// workers bounds the attempts of one host at a time.
 	workers = 16
-	// lease outlives an attempt, so that what another takes over was given up.
+	// lease outlives an attempt, so that another worker only takes over attempts that were
+	// abandoned.
 	lease = totalTimeout + 25*time.Second
 	// poll is how long a write of another host may go unnoticed.
 	poll = time.Minute
-	// rest is the least time between two looks, since every write gives a hint.
+	// rest is the minimum time between two queries, since every write gives a hint.
 	rest = 100 * time.Millisecond
 	// retryStore is the pause after an error of the store.
 	retryStore = time.Second
-	// writeTimeout bounds writing an outcome, which goes on when the deliverer stops.
+	// writeTimeout bounds writing an outcome, which continues when the deliverer stops.
 	writeTimeout = 5 * time.Second
 )
 
@@ -69,11 +70,11 @@ type Deliverer struct {
 	send    func(context.Context, seedbed.Endpoint, seedbed.Outgoing) result
 	random  func() float64
 	counted *counters
-	// done is filled when an attempt has ended: its endpoint may be due again.
+	// done receives a value when an attempt ends, because its endpoint may be due again.
 	done chan struct{}
 }
 
-// New is a Deliverer that does nothing before Run.
+// New returns a Deliverer. Nothing runs before Run.
 func New(c Config) *Deliverer {
 	return &Deliverer{
 		Config: c, owner: c.Node + "/" + string(seedbed.NewJobID()), send: newSender().send, random: rand.Float64,
@@ -81,8 +82,7 @@ func New(c Config) *Deliverer {
 	}
 }
 
-// Run delivers until ctx ends. Attempts in hand are cut off then, and made
-// again by the next worker.
+// Run delivers until ctx ends. It then cancels running attempts, which the next worker repeats.
 func (d *Deliverer) Run(ctx context.Context) error {
 	var attempts sync.WaitGroup
 	defer attempts.Wait()
@@ -110,7 +110,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	}
 }
 
-// claim waits for a delivery that is due; nil once ctx has ended.
+// claim waits for a delivery that is due. It returns nil once ctx has ended.
 func (d *Deliverer) claim(ctx context.Context) *seedbed.OutgoingClaim {
 	for ctx.Err() == nil {
 		hint := d.Store.Hint()
@@ -120,7 +120,7 @@ func (d *Deliverer) claim(ctx context.Context) *seedbed.OutgoingClaim {
 			return c
 		case err != nil && ctx.Err() == nil:
 			d.Log.Error("look for deliveries", "err", err)
-			hint, next = nil, retryStore // a failing store is not asked at every write
+			hint, next = nil, retryStore // a failing store is not queried at every write
 		case next <= 0 || next > poll:
 			next = poll
 		}
@@ -149,13 +149,13 @@ func (d *Deliverer) wait(ctx context.Context, hint <-chan struct{}, next time.Du
 	}
 }
 
-// deliver makes one attempt and records what came of it.
+// deliver makes one attempt and records the outcome.
 func (d *Deliverer) deliver(ctx context.Context, c seedbed.OutgoingClaim) {
 	r := d.attempt(ctx, c.Endpoint, c.Outgoing)
 	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	log := d.Log.With("endpoint", c.Endpoint.Name, "delivery", c.Outgoing.ID)
-	if r.err != "" && ctx.Err() != nil { // it was cut off, which is not the receiver's fault
+	if r.err != "" && ctx.Err() != nil { // it was cancelled, which is not the receiver's fault
 		if err := d.Store.ReleaseOutgoing(write, c); err != nil {
 			log.Warn("give a delivery back", "err", err)
 		}
@@ -177,7 +177,7 @@ func (d *Deliverer) deliver(ctx context.Context, c seedbed.OutgoingClaim) {
 	}
 }
 
-// attempt is send, where a panic is a failure of this one delivery.
+// attempt is like send, but turns a panic into a failure of this delivery.
 func (d *Deliverer) attempt(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoing) (r result) {
 	began := time.Now()
 	defer func() {

@@ -30,8 +30,8 @@ type posted struct {
 	at           time.Duration // since the beginning
 }
 
-// bench is a store and a receiver in memory. It is made within a bubble of
-// synctest, so that its time costs none.
+// bench is a store and a receiver in memory. It is made within a bubble of synctest, so that its
+// time costs none.
 type bench struct {
 	*testing.T
 	db    *store.DB
@@ -138,8 +138,8 @@ func (b *bench) equal(want, got any) {
 	}
 }
 
-// A receiver that stays down gets ten attempts on the schedule, then the next
-// event its turn, after the circuit's pause.
+// A receiver that stays down gets ten attempts on the schedule, then the next event its turn, after
+// the circuit's pause.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// After five days without a success the endpoint is disabled; what was missed
-// is replayed once it is enabled.
+// After five days without a success the endpoint is disabled; what was missed is replayed once it
+// is enabled.
 func TestOutOfPatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,8 +284,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// crashing is a store whose outcomes are lost, as when the host dies between
-// sending and recording.
+// crashing is a store whose outcomes are lost, as when the host dies between sending and recording.
 type crashing struct{ Store }
 
 func (crashing) RecordOutgoing(context.Context, seedbed.OutgoingClaim, seedbed.Attempt) error {
@@ -311,8 +310,8 @@ func TestCrashBeforeRecord(t *testing.T) {
 	})
 }
 
-// An attempt that is cut off by the end of the deliverer is nobody's failure,
-// and whoever comes next makes it at once. A panic fails one delivery.
+// An attempt that is cut off by the end of the deliverer is nobody's failure, and whoever comes
+// next makes it at once. A panic fails one delivery.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

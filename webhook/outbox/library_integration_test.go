@@ -41,8 +41,8 @@ func library(t *testing.T, dir string, keys ...[]byte) string {
 	return "http://127.0.0.1:" + strings.TrimSpace(port) + "/hook"
 }
 
-// The libraries that receivers use verify what is sent: in both forms, and by
-// either key while one takes over from another.
+// The libraries that receivers use verify what is sent: in both forms, and by either key while one
+// takes over from another.
 func TestLibraries(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"../testdata/senders/package.json", "../testdata/senders/package-lock.json", "testdata/verify.mjs"} {

@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// counters count what this host has sent.
+// counters counts what this host has sent.
 type counters struct {
 	attempts *prometheus.CounterVec
 	given    *prometheus.CounterVec
@@ -48,7 +48,7 @@ var (
 		[]string{"endpoint"}, nil)
 )
 
-// scrapeTimeout bounds what one scrape asks of the store.
+// scrapeTimeout bounds the store queries of one scrape.
 const scrapeTimeout = 5 * time.Second
 
 // Describe implements prometheus.Collector.
@@ -60,8 +60,8 @@ func (d *Deliverer) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector: what this host has sent, and how the
-// outbox of the installation is.
+// Collect implements prometheus.Collector: what this host has sent, and the state of the
+// installation's outbox.
 func (d *Deliverer) Collect(ch chan<- prometheus.Metric) {
 	d.counted.attempts.Collect(ch)
 	d.counted.given.Collect(ch)

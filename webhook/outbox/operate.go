@@ -8,8 +8,8 @@ import (
 	"seedbed"
 )
 
-// Test sends an event of the type endpoint.test to an endpoint, enabled or not,
-// at once and beside its order, and tells what came of it. Nothing is recorded.
+// Test sends an event of the type endpoint.test to an endpoint, enabled or not, at once and out of
+// order, and returns the outcome. Nothing is recorded.
 func (d *Deliverer) Test(ctx context.Context, name string) (seedbed.Attempt, error) {
 	e, err := d.Directory.Endpoint(ctx, name)
 	if err != nil {
@@ -27,10 +27,9 @@ func (d *Deliverer) Test(ctx context.Context, name string) (seedbed.Attempt, err
 	return a, nil
 }
 
-// Trigger sends one event to an endpoint at once and beside its order, whatever
-// it subscribes to; nothing is recorded. It gives ErrNotFound for an endpoint that
-// is not there, ErrConflict for one that is disabled, and ErrUnavailable unless it
-// is answered with 2xx.
+// Trigger sends one event to an endpoint at once and out of order, whatever it subscribes to.
+// Nothing is recorded. It returns ErrNotFound for an unknown endpoint, ErrConflict for a disabled
+// one, and ErrUnavailable unless the answer is 2xx.
 func (d *Deliverer) Trigger(ctx context.Context, name string, o seedbed.Outgoing) error {
 	e, err := d.Directory.Endpoint(ctx, name)
 	if err != nil {
@@ -45,7 +44,7 @@ func (d *Deliverer) Trigger(ctx context.Context, name string, o seedbed.Outgoing
 	return nil
 }
 
-// Check tells, for doctor, which endpoints get nothing.
+// Check reports, for doctor, which endpoints do not receive events.
 func (d *Deliverer) Check(ctx context.Context) []seedbed.Check {
 	const name = "outgoing webhooks"
 	all, err := d.Directory.OutgoingStats(ctx)

@@ -7,32 +7,33 @@ import (
 	"seedbed"
 )
 
-// schedule is how long after the last attempt each one comes: the example of
-// Standard Webhooks, ten attempts within 76 hours.
+// schedule holds the pause before each further attempt. It is the example of Standard Webhooks: ten
+// attempts within 76 hours.
 var schedule = []time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 const (
-	// jitter is by how much a pause may be shorter or longer, as a part of it.
+	// jitter is the fraction by which a pause may be shorter or longer.
 	jitter = 0.2
-	// throttle is the least pause after an answer that means "too much", or none in time.
+	// throttle is the minimum pause after an answer that means "too many requests", or after a
+	// timeout.
 	throttle = time.Minute
-	// The circuit of an endpoint opens with that many failures in a row. It
-	// lets one attempt through after the pause, which doubles each time.
+	// The circuit of an endpoint opens with that many failures in a row. It lets one attempt
+	// through after the pause, which doubles each time.
 	circuitFailures            = 5
 	circuitPause, longestPause = time.Minute, time.Hour
-	// patience is how long an endpoint may fail without one success.
+	// patience is how long an endpoint may fail without a success before it is disabled.
 	patience = 5 * 24 * time.Hour
 )
 
-// result is what came of sending.
+// result is the outcome of sending.
 type result struct {
 	at         time.Time
 	took       time.Duration
-	status     int           // 0 when there was no answer
-	retryAfter time.Duration // 0 when the answer names none
+	status     int           // 0 without an answer
+	retryAfter time.Duration // 0 if the answer does not set it
 	timeout    bool
 	err        string // empty for success
 }
@@ -63,8 +64,8 @@ func judge(c seedbed.OutgoingClaim, r result, random float64) seedbed.Attempt {
 	return a
 }
 
-// pause is how long to wait before the next attempt: the step, somewhat shorter
-// or longer, or what the receiver asks for within once and twice the step.
+// pause returns how long to wait before the next attempt: the step with jitter, or what the
+// receiver asks for, limited to between one and two steps.
 func pause(step time.Duration, r result, random float64) time.Duration {
 	d := time.Duration(float64(step) * (1 - jitter + 2*jitter*random))
 	if r.retryAfter > 0 {

@@ -17,8 +17,8 @@ import (
 	"seedbed/store"
 )
 
-// Three control hosts on one database, of which two stop meanwhile: each
-// receiver gets every event, in order; what was cut off comes again.
+// Three control hosts on one database, of which two stop meanwhile: each receiver gets every event,
+// in order; what was cut off comes again.
 func TestPostgresHosts(t *testing.T) {
 	s := lab.Postgres(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -28,7 +28,7 @@ const (
 	tlsTimeout     = 5 * time.Second
 	headerTimeout  = 15 * time.Second
 	totalTimeout   = 20 * time.Second
-	bodyTimeout    = 2 * time.Second // for an answer's body, which tells nothing
+	bodyTimeout    = 2 * time.Second // for the body of an answer, which is not used
 	maxAnswer      = 16 << 10        // of an answer's header, and of its body
 )
 
@@ -46,8 +46,8 @@ func newSender() *sender {
 		header: headerTimeout, body: bodyTimeout}
 }
 
-// send makes one attempt. It follows no redirect, uses no proxy, keeps no
-// connection, and connects to no address that the endpoint may not have.
+// send makes one attempt. It does not follow redirects, use proxies, keep connections, or connect
+// to an address that the endpoint may not have.
 func (s *sender) send(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoing) result {
 	r := result{at: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, s.total)
@@ -67,13 +67,13 @@ func (s *sender) send(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoin
 		return r
 	}
 	defer resp.Body.Close()
-	// The status is the answer. The body is read so that the receiver is not cut
-	// off while it writes, and only so far: one that never ends takes a worker.
+	// Only the status matters. The body is read so that the receiver can finish writing, but only
+	// up to a bound, because an endless body would occupy a worker.
 	defer time.AfterFunc(s.body, cancel).Stop()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 	r.took, r.status = time.Since(r.at), resp.StatusCode
 	r.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
-	// The reason phrase is the receiver's word, which may hold anything.
+	// The reason phrase comes from the receiver and may contain anything, so use the standard one.
 	said := strings.TrimSpace("it answered " + strconv.Itoa(r.status) + " " + http.StatusText(r.status))
 	switch {
 	case r.status >= 300 && r.status < 400:
@@ -84,7 +84,7 @@ func (s *sender) send(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoin
 	return r
 }
 
-// request is the signed request of one attempt.
+// request returns the signed request of one attempt.
 func request(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoing, at time.Time) (*http.Request, error) {
 	b, contentType, err := body(e, o)
 	if err != nil {
@@ -113,12 +113,13 @@ func request(ctx context.Context, e seedbed.Endpoint, o seedbed.Outgoing, at tim
 	return req, nil
 }
 
-// transport connects to what the endpoint may have; plain is for a URL of
-// plain HTTP, which without Insecure stays off the Internet.
+// transport returns a transport that connects only to addresses that the endpoint may have. plain
+// means that the URL is plain HTTP, which may reach public addresses only with Insecure.
 func (s *sender) transport(e seedbed.Endpoint, plain bool) *http.Transport {
 	dialer := &net.Dialer{
 		Timeout: connectTimeout, Resolver: s.resolver,
-		// After the name was resolved, before anything is sent, for each address that is tried.
+		// Control runs for each address that is tried, after the name was resolved and before
+		// anything is sent.
 		Control: func(_, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
 			if err != nil {
@@ -134,7 +135,7 @@ func (s *sender) transport(e seedbed.Endpoint, plain bool) *http.Transport {
 		},
 	}
 	return &http.Transport{
-		Proxy:                  nil, // not even what the environment names
+		Proxy:                  nil, // not even one from the environment
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        s.tls,
 		TLSHandshakeTimeout:    tlsTimeout,
@@ -145,7 +146,7 @@ func (s *sender) transport(e seedbed.Endpoint, plain bool) *http.Transport {
 	}
 }
 
-// explain says why there was no answer, and whether time ran out.
+// explain returns why there was no answer, and whether it was a timeout.
 func explain(err error) (text string, timeout bool) {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		timeout, err = e.Timeout(), e.Err // the URL is known
@@ -159,8 +160,8 @@ func explain(err error) (text string, timeout bool) {
 	return plain(err.Error()), false
 }
 
-// plain bounds a text that the receiver may have had a part in, such as by the
-// names in its certificate: it ends up on an operator's terminal.
+// plain bounds and cleans a text that the receiver may have influenced, for example by the names in
+// its certificate, because an operator's terminal will show it.
 func plain(text string) string {
 	const most = 500
 	if len(text) > most {
@@ -174,8 +175,8 @@ func plain(text string) string {
 	}, text)
 }
 
-// retryAfter reads the header of RFC 9110 10.2.3: seconds or a date. What it is
-// not, or has passed, is 0.
+// retryAfter parses the header of RFC 9110 10.2.3: seconds or a date. It returns 0 for any other
+// value and for a date in the past.
 func retryAfter(value string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(n) * time.Second

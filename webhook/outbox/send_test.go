@@ -117,8 +117,8 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// A receiver that never answers, or whose answer never ends, costs no more than
-// the time of an attempt.
+// A receiver that never answers, or whose answer never ends, costs no more than the time of an
+// attempt.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(http.ResponseWriter){

@@ -21,8 +21,8 @@ import (
 // intake is never asked: the hook ignores what it has verified.
 type intake struct{ webhook.Intake }
 
-// What is sent passes the verifier of the receiver, before, while and after a
-// key is rotated, and what is signed with another key does not.
+// What is sent passes the verifier of the receiver, before, while and after a key is rotated, and
+// what is signed with another key does not.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -13,8 +13,8 @@ import (
 	"seedbed/webhook/signature"
 )
 
-// Each key signs by its version, and what is signed by v1a is verified with
-// nothing but the public key.
+// Each key signs by its version, and what is signed by v1a is verified with nothing but the public
+// key.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	secret, seed := signature.NewSecret(), signature.NewSeed()

@@ -13,15 +13,14 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// alertmanager is Prometheus Alertmanager's webhook, which is not signed: the
-// sender holds a bearer token (http_config.authorization) or a certificate
-// (http_config.tls_config), which the hook's subjects name.
-// https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
+// alertmanager is Prometheus Alertmanager's webhook, which is not signed: the sender holds a bearer
+// token (http_config.authorization) or a certificate (http_config.tls_config), which the hook's
+// subjects name. https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
 type alertmanager struct{}
 
 func (alertmanager) Read(f httpserve.Fields) (Claim, error) {
 	if !f.Has("authorization") {
-		return Claim{}, nil // with a key this proves nothing; without one the certificate does
+		return Claim{}, nil // with a key this does not prove anything; without one the certificate does
 	}
 	text, err := need(f, "authorization")
 	if err != nil {
@@ -38,8 +37,8 @@ func (alertmanager) proves(key []byte, c Claim, _ []byte) bool {
 	return len(key) >= minText && equalAny(c.proofs, digest(string(key)))
 }
 
-// Identify names a notification by what it tells: the group, and each alert
-// with its status and start. Alertmanager repeats it when an answer is slow.
+// Identify names a notification by its content: the group, and each alert with its status and
+// start. Alertmanager repeats a notification if the answer is slow.
 func (alertmanager) Identify(_ Claim, body []byte) (string, error) {
 	var n struct {
 		Version  string `json:"version"`
@@ -65,7 +64,8 @@ func (alertmanager) Identify(_ Claim, body []byte) (string, error) {
 
 func (alertmanager) key(text string) ([]byte, error) { return textKey(text) }
 
-// unsigned proves nothing: who may send is decided by where from, or by a certificate.
+// unsigned is the scheme without proof. The sender's address or certificate decides whether it may
+// send.
 type unsigned struct{}
 
 func (unsigned) Read(f httpserve.Fields) (Claim, error) {

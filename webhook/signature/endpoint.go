@@ -6,11 +6,10 @@ import (
 	"seedbed"
 )
 
-// EndpointKey is a key of an endpoint that signs by a version, one of
-// [seedbed.SignVersions]: the one that is given as people copy it (whsec_… for v1,
-// whsk_… for v1a), or else a new one. The receiver needs secret to verify v1, and
-// key.Public to verify v1a; then secret is empty. The error is ErrInvalid and
-// never holds what was given.
+// EndpointKey returns a key of an endpoint for version, one of [seedbed.SignVersions]. It parses
+// given (whsec_… for v1, whsk_… for v1a) or, if that is empty, makes a new key. The receiver needs
+// secret to verify v1, and key.Public to verify v1a; secret is then empty. The error is ErrInvalid
+// and never contains given.
 func EndpointKey(version, given string) (key seedbed.EndpointKey, secret string, err error) {
 	key.Version = version
 	switch {

@@ -9,8 +9,8 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// github is X-Hub-Signature-256: HMAC-SHA256 over the body, without a time. A
-// delivery is known by X-GitHub-Delivery, which a redelivery by hand repeats.
+// github is X-Hub-Signature-256: HMAC-SHA256 over the body, without a time. A delivery is
+// identified by X-GitHub-Delivery, which a redelivery by hand repeats.
 // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 type github struct{}
 
@@ -39,8 +39,8 @@ func (github) Identify(c Claim, _ []byte) (string, error) { return c.id, nil }
 
 func (github) key(text string) ([]byte, error) { return textKey(text) }
 
-// gitlab is X-Gitlab-Token: a secret in clear beside a body that nothing
-// protects, so the hook needs TLS, and a list of networks does it good.
+// gitlab is X-Gitlab-Token: a secret in clear text with a body that is not protected. The hook
+// needs TLS, and should have a list of networks.
 // https://docs.gitlab.com/user/project/integrations/webhooks/
 type gitlab struct{}
 
@@ -67,7 +67,7 @@ func (gitlab) Identify(c Claim, body []byte) (string, error) { return ofBody(c, 
 
 func (gitlab) key(text string) ([]byte, error) { return textKey(text) }
 
-// digest makes tokens of one length, so that comparing them tells nothing.
+// digest makes tokens equally long, so that comparing them does not reveal their length.
 func digest(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]

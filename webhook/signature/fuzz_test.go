@@ -10,8 +10,8 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// fuzzScheme feeds one scheme headers and bodies. Nothing is to be accepted
-// that was not signed, nor claimed that the store could not keep.
+// fuzzScheme feeds one scheme headers and bodies. Nothing is to be accepted that was not signed,
+// nor claimed that the store could not keep.
 func fuzzScheme(f *testing.F, scheme seedbed.Scheme) {
 	fuzzHook(f, senders(f)[scheme])
 }
@@ -81,8 +81,8 @@ func FuzzGenericDefault(f *testing.F) {
 	fuzzHook(f, s)
 }
 
-// FuzzForm feeds the reader of forms. What one that is taken signs is accepted, and
-// nothing that says another time, name or body is.
+// FuzzForm feeds the reader of forms. What one that is taken signs is accepted, and nothing that
+// says another time, name or body is.
 func FuzzForm(f *testing.F) {
 	f.Add("X-Sig", "X-Time", "X-Event", "{timestamp}:{id}.{body}", "v2=", ",", "sha512", "base64")
 	f.Add("x-sig", "", "", "", "", "", "", "")

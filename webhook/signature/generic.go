@@ -15,13 +15,13 @@ import (
 
 var errNoKey = seedbed.Errorf(seedbed.ErrInvalid, "a hook of scheme %s has no keys", seedbed.SchemeNone)
 
-// generic is an HMAC that a form describes: which headers hold the signature,
-// the time and the name, and what is signed.
+// generic is an HMAC that a form describes: which headers hold the signature, the time and the
+// name, and what is signed.
 type generic struct {
 	seedbed.HookForm
 	hash func() hash.Hash
 	size int
-	// parts are the texts around the placeholders of Signed, the body left out.
+	// parts are the texts and placeholders of Signed, except the body.
 	parts []part
 }
 
@@ -36,11 +36,11 @@ const bodyMark = "{body}"
 var (
 	headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 	markForm   = regexp.MustCompile(`\{[^{}]*\}`)
-	// betweenForm is what keeps two placeholders apart, whatever stands for them.
+	// betweenForm matches text that separates two placeholders whatever their values.
 	betweenForm = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 )
 
-// newGeneric reads a form; ErrInvalid says what is wrong with it.
+// newGeneric returns the scheme that a form describes. ErrInvalid says what is wrong with the form.
 func newGeneric(f seedbed.HookForm) (Scheme, error) {
 	g := &generic{HookForm: f, hash: sha256.New, size: sha256.Size}
 	g.SignatureHeader, g.TimestampHeader, g.IDHeader = strings.ToLower(f.SignatureHeader),
@@ -82,7 +82,7 @@ func formError(format string, args ...any) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, "form: "+format, args...)
 }
 
-// split takes Signed apart, and refuses one whose bytes could be split in two ways.
+// split parses Signed, and refuses one whose bytes could be split in two ways.
 func (g *generic) split() error {
 	before, ok := strings.CutSuffix(g.Signed, bodyMark)
 	if !ok || strings.Contains(before, bodyMark) || len(g.Signed) > 256 {

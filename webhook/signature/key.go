@@ -6,8 +6,8 @@ import (
 	"seedbed"
 )
 
-// ParseKey reads a secret as its scheme has it and people copy it; spaces
-// around it are not part of it. The error is ErrInvalid and never holds it.
+// ParseKey parses the text form of a secret for its scheme, without surrounding spaces. The error
+// is ErrInvalid and never contains the secret.
 func ParseKey(h seedbed.HookSettings, text string) ([]byte, error) {
 	s, err := Of(h)
 	if err != nil {
@@ -16,8 +16,8 @@ func ParseKey(h seedbed.HookSettings, text string) ([]byte, error) {
 	return s.key(strings.TrimSpace(text))
 }
 
-// NewKey draws a secret for a scheme, as the hook keeps it and as people copy
-// it. Where the sender draws it, the error is ErrInvalid and says so.
+// NewKey generates a secret for a scheme. It returns the form that the hook stores and the text
+// form. If the sender has to generate the secret, the error is ErrInvalid.
 func NewKey(h seedbed.HookSettings) (key []byte, text string, err error) {
 	switch h.Scheme {
 	case seedbed.SchemeStripe, seedbed.SchemeSlack:

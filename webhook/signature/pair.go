@@ -12,19 +12,18 @@ const (
 	privatePrefix = "whsk_"
 )
 
-// NewSeed draws the seed of an Ed25519 key, for v1a.
+// NewSeed generates the seed of an Ed25519 key, for v1a.
 func NewSeed() []byte { return NewSecret()[:ed25519.SeedSize] }
 
-// FormatPublic is what verifies that a seed signed, as people copy it: "whpk_"
-// and standard base64.
+// FormatPublic returns the text form of the public key of a seed: "whpk_" and standard base64.
 func FormatPublic(seed []byte) string {
 	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	return publicPrefix + base64.StdEncoding.EncodeToString(public)
 }
 
-// ParsePrivate reads a private key as people copy it, "whsk_" and the standard
-// base64 of its seed or of seed and public key, and gives the seed. It gives
-// ErrInvalid for anything else; the message never holds the key.
+// ParsePrivate parses the text form of a private key, "whsk_" and the standard base64 of its seed
+// or of seed and public key, and returns the seed. Any other text is ErrInvalid; the message never
+// contains the key.
 func ParsePrivate(text string) (seed []byte, err error) {
 	key, err := parsePrivate(text)
 	if err != nil {
@@ -41,7 +40,7 @@ func parsePrivate(secret string) (ed25519.PrivateKey, error) {
 	case len(raw) == ed25519.SeedSize:
 		return ed25519.NewKeyFromSeed(raw), nil
 	case len(raw) == ed25519.PrivateKeySize:
-		// The second half follows from the first, and is not believed.
+		// The second half is derived from the first, so it must match.
 		if key := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]); key.Equal(ed25519.PrivateKey(raw)) {
 			return key, nil
 		}

@@ -12,8 +12,8 @@ import (
 	"seedbed"
 )
 
-// These are the pitfalls of a receiver that are about proofs alone; package
-// webhook has tests of the others.
+// These are the pitfalls of a receiver that are about proofs alone; package webhook has tests of
+// the others.
 
 // 3: a MAC is compared at its full length in constant time, with all keys.
 func TestPitfall03WholeMACAllKeys(t *testing.T) {

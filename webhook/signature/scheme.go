@@ -13,23 +13,23 @@ import (
 
 // Scheme is one way in which senders prove who they are. It keeps no state.
 type Scheme interface {
-	// Read takes apart what the headers claim. An error means that the request is
-	// malformed, and quotes nothing of it.
+	// Read parses what the headers claim. An error means that the request is malformed, and does
+	// not quote it.
 	Read(f httpserve.Fields) (Claim, error)
-	// proves reports whether key made one of the claim's proofs over body. It looks at
-	// all of them, in a time that tells nothing about which is wrong.
+	// proves reports whether key made one of the claim's proofs over body. It checks all of them,
+	// in a time that does not reveal which is wrong.
 	proves(key []byte, c Claim, body []byte) bool
 	// Identify names the event of a delivery that was verified, the same on every retry.
 	Identify(c Claim, body []byte) (string, error)
-	// key reads a secret as people copy it. The error is ErrInvalid and never holds it.
+	// key parses the text form of a secret. The error is ErrInvalid and never contains the secret.
 	key(text string) ([]byte, error)
 }
 
-// Claim is what the headers of one delivery say, before any of it is believed.
+// Claim is what the headers of one delivery state, before it is verified.
 type Claim struct {
-	// id is the sender's name of the event; empty when the headers have none.
+	// id is the sender's name for the event; empty if the headers have none.
 	id string
-	// at is when it was signed; zero where the scheme tells no time.
+	// at is when it was signed; zero if the scheme has no time.
 	at time.Time
 	// lead is what is signed before the body.
 	lead string
@@ -37,11 +37,10 @@ type Claim struct {
 	proofs [][]byte
 }
 
-// ID is the sender's name of the event as the headers have it; empty when they have none.
+// ID returns the sender's name for the event in the headers; empty if they have none.
 func (c Claim) ID() string { return c.id }
 
-// Of is the scheme of a hook; ErrInvalid for an unknown one or a form
-// that describes none.
+// Of returns the scheme of a hook; ErrInvalid for an unknown one or an invalid form.
 func Of(h seedbed.HookSettings) (Scheme, error) {
 	if (h.Form != nil) != (h.Scheme == seedbed.SchemeGeneric) {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "form describes the scheme %s, and no other: want both or neither", seedbed.SchemeGeneric)
@@ -76,8 +75,8 @@ func Keyless(s seedbed.Scheme) bool {
 	return s == seedbed.SchemeAlertmanager || s == seedbed.SchemeNone
 }
 
-// Deciding are the headers that decide something with any scheme, each of which
-// must come once. Those of a generic scheme are looked at when it reads them.
+// Deciding are the headers that the schemes read. Each must occur at most once. A generic scheme
+// checks its own headers when it reads them.
 var Deciding = []string{
 	HeaderID, HeaderTimestamp, HeaderSignature,
 	"x-hub-signature", "x-hub-signature-256", "x-github-delivery",
@@ -86,10 +85,10 @@ var Deciding = []string{
 	"authorization", "prefer", "x-forwarded-for", "forwarded",
 }
 
-// maxID is the longest name of an event.
+// maxID is the maximum length of an event's name, in bytes.
 const maxID = 128
 
-// validID accepts 1 to maxID letters, digits, '_' and '-'.
+// validID reports whether s is 1 to maxID letters, digits, '_' and '-'.
 func validID(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !digit(c) && c != '_' && c != '-' {
@@ -101,7 +100,7 @@ func validID(s string) bool {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// need is the value of a header that must be there, once.
+// need returns the value of a header that must occur exactly once.
 func need(f httpserve.Fields, name string) (string, error) {
 	switch n := len(f[name]); {
 	case n == 0:
@@ -144,7 +143,7 @@ func needID(f httpserve.Fields, name string) (string, error) {
 	return id, err
 }
 
-// ofBody names a delivery whose headers have no name for it by its content.
+// ofBody names a delivery by its content if its headers do not name it.
 func ofBody(c Claim, body []byte) (string, error) {
 	if c.id != "" {
 		return c.id, nil
@@ -164,7 +163,7 @@ func equalAny(proofs [][]byte, want []byte) bool {
 	return match
 }
 
-// sha256MAC is HMAC-SHA256 over lead and body.
+// sha256MAC returns the HMAC-SHA256 over lead and body.
 func sha256MAC(key []byte, lead string, body []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(lead))
@@ -172,13 +171,13 @@ func sha256MAC(key []byte, lead string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// The least and the most of a secret that is a text of its own, in bytes.
+// The minimum and maximum length of a secret that is plain text, in bytes.
 const (
 	minText = 16
 	maxText = 256
 )
 
-// textKey is a secret that is used as written.
+// textKey returns the key of a secret that is used as written.
 func textKey(text string) ([]byte, error) {
 	if len(text) < minText || len(text) > maxText {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d characters: want %d to %d", len(text), minText, maxText)
@@ -191,9 +190,9 @@ func textKey(text string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// Verify checks one delivery against the hook's keys. The error is for the log
-// alone: a sender learns only that it was refused. Every key and every proof is
-// compared, and the clock is looked at last.
+// Verify checks one delivery against the hook's keys. The error is only for the log: a sender
+// learns only that it was refused. Verify compares every key and every proof, and checks the time
+// last.
 func Verify(h seedbed.Hook, s Scheme, c Claim, body []byte, now time.Time) error {
 	match := len(h.Keys) == 0 && Keyless(h.Scheme)
 	for _, k := range h.Keys {

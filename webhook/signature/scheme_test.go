@@ -109,8 +109,8 @@ func senders(t testing.TB) map[seedbed.Scheme]sender {
 	return all
 }
 
-// What Headers signs is accepted, and nothing else is: not under another time,
-// with another key, or with anything of it changed.
+// What Headers signs is accepted, and nothing else is: not under another time, with another key, or
+// with anything of it changed.
 func TestSchemesVerifyWhatTheySign(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
@@ -157,8 +157,8 @@ func TestSchemesVerifyWhatTheySign(t *testing.T) {
 	}
 }
 
-// Stripe's header may hold several signatures while a secret is rolled, and tags
-// of other versions, which prove nothing.
+// Stripe's header may hold several signatures while a secret is rolled, and tags of other versions,
+// which prove nothing.
 func TestStripeTags(t *testing.T) {
 	t.Parallel()
 	h := hookOf(seedbed.SchemeStripe, []byte("whsec_0123456789abcdef"))
@@ -186,8 +186,8 @@ func TestStripeTags(t *testing.T) {
 	}
 }
 
-// What a form leaves out is sha256, hexadecimal, over the time, where one is
-// given, and the body. The signatures are made apart from the code under test.
+// What a form leaves out is sha256, hexadecimal, over the time, where one is given, and the body.
+// The signatures are made apart from the code under test.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	key, now := []byte("a secret of some length"), time.Unix(1_700_000_000, 0)

@@ -16,21 +16,20 @@ const (
 
 const secretPrefix = "whsec_"
 
-// NewSecret draws a random HMAC key of 32 bytes.
+// NewSecret generates a random HMAC key of 32 bytes.
 func NewSecret() []byte {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails (crypto/rand)
 	return key
 }
 
-// FormatSecret is key as people copy it: "whsec_" and standard base64.
+// FormatSecret returns the text form of key: "whsec_" and standard base64.
 func FormatSecret(key []byte) string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// ParseSecret is the inverse of FormatSecret. It gives ErrInvalid for anything
-// else than the prefix and strict base64 of MinKey to MaxKey bytes; the message
-// never holds the secret.
+// ParseSecret is the inverse of FormatSecret. It returns ErrInvalid for anything except the prefix
+// and strict base64 of MinKey to MaxKey bytes. The message never contains the secret.
 func ParseSecret(s string) ([]byte, error) {
 	text, ok := strings.CutPrefix(s, secretPrefix)
 	if !ok {
@@ -53,8 +52,8 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-// decodeBase64 accepts only the padded standard alphabet: the strict decoder of
-// the standard library still skips line breaks and would let two texts mean one.
+// decodeBase64 accepts only the padded standard alphabet: the strict decoder of the standard
+// library still skips line breaks, so that two texts could have the same meaning.
 func decodeBase64(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, base64.CorruptInputError(strings.IndexAny(s, "\r\n"))

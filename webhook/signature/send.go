@@ -10,9 +10,9 @@ import (
 	"seedbed"
 )
 
-// Headers are the headers with which a sender of the hook's scheme proves who
-// it is, for one attempt at ts to deliver body under id. The secret is as
-// people copy it; of scheme standard-v1a it is the private key, whsk_….
+// Headers returns the headers with which a sender of the hook's scheme proves who it is, for one
+// attempt at ts to deliver body under id. secret is in text form; for the scheme standard-v1a it is
+// the private key, whsk_….
 func Headers(h seedbed.HookSettings, secret, id string, ts time.Time, body []byte) (map[string]string, error) {
 	at := strconv.FormatInt(ts.Unix(), 10)
 	if h.Scheme == seedbed.SchemeStandardV1a {

@@ -20,19 +20,19 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// DefaultTolerance is how far a timestamp may be off, either way, where the
-// hook does not say.
+// DefaultTolerance is how far a timestamp may be off, either way, if the hook does not set a
+// tolerance.
 const DefaultTolerance = 5 * time.Minute
 
 const maxSignatures = 16
 
-// Sign is the value of the webhook-signature header for one attempt at ts, to
-// the second, to deliver body under id: "v1," and the base64 of the MAC.
+// Sign returns the value of the webhook-signature header for one attempt at ts, to the second, to
+// deliver body under id: "v1," and the base64 of the MAC.
 func Sign(key []byte, id string, ts time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(sha256MAC(key, lead(id, ts), body))
 }
 
-// SignV1a is Sign with a private key: "v1a," and the base64 of the signature.
+// SignV1a is like Sign with a private key: "v1a," and the base64 of the signature.
 func SignV1a(key ed25519.PrivateKey, id string, ts time.Time, body []byte) string {
 	return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(key, append([]byte(lead(id, ts)), body...)))
 }
@@ -41,8 +41,8 @@ func lead(id string, ts time.Time) string {
 	return id + "." + strconv.FormatInt(ts.Unix(), 10) + "."
 }
 
-// readStandard reads the three headers. Neither id nor timestamp can hold a
-// dot, so the signed bytes split in one way only.
+// readStandard reads the three headers. Neither id nor timestamp can contain a dot, so the signed
+// bytes can be split in only one way.
 func readStandard(f httpserve.Fields, version string, size int) (Claim, error) {
 	id, err := needID(f, HeaderID)
 	if err != nil {
@@ -60,8 +60,7 @@ func readStandard(f httpserve.Fields, version string, size int) (Claim, error) {
 	return Claim{id: id, at: at, lead: id + "." + text + ".", proofs: proofs}, err
 }
 
-// parseSignatures gives the raw signatures of one version; entries of other
-// versions are not looked into.
+// parseSignatures returns the raw signatures of one version. It ignores entries of other versions.
 func parseSignatures(s, version string, size int) ([][]byte, error) {
 	entries := strings.SplitN(s, " ", maxSignatures+1)
 	if len(entries) > maxSignatures {

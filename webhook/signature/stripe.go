@@ -10,9 +10,8 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// stripe is Stripe-Signature: t=<unix>,v1=<hex>, of which v1 may come several
-// times. The key is the whole text whsec_…, not what it encodes.
-// https://docs.stripe.com/webhooks#verify-manually
+// stripe is Stripe-Signature: t=<unix>,v1=<hex>, in which v1 may occur several times. The key is
+// the whole text whsec_…, not what it encodes. https://docs.stripe.com/webhooks#verify-manually
 type stripe struct{}
 
 func (stripe) Read(f httpserve.Fields) (Claim, error) {
@@ -55,7 +54,7 @@ func (stripe) proves(key []byte, c Claim, body []byte) bool {
 	return len(key) >= minText && equalAny(c.proofs, sha256MAC(key, c.lead, body))
 }
 
-// identify takes the event's own id, which the signature covers.
+// Identify returns the event's own id, which the signature covers.
 func (stripe) Identify(c Claim, body []byte) (string, error) {
 	var event struct {
 		ID string `json:"id"`

@@ -14,9 +14,9 @@ func refuse(status int, detail string) httpserve.Problem {
 	return httpserve.Problem{Status: status, Detail: detail}
 }
 
-// problemOf maps an error of Submit or of a look-up. An error of no kind is
-// taken for a store that is down: nothing was made durable, so the sender may
-// retry, and its text stays in the log.
+// problemOf maps an error of Submit or of a look-up to an answer. An error without a kind means
+// that the store is down. Nothing was made durable then, so the sender may retry. The text of such
+// an error is only logged.
 func problemOf(err error) httpserve.Problem {
 	p := httpserve.Problem{Status: fiber.StatusServiceUnavailable, Kind: "unavailable", Detail: "nothing was accepted; try again later"}
 	for _, k := range []struct {
@@ -27,7 +27,8 @@ func problemOf(err error) httpserve.Problem {
 		{seedbed.ErrConflict, fiber.StatusConflict},
 		{seedbed.ErrInUse, fiber.StatusConflict},
 		{seedbed.ErrInvalid, fiber.StatusUnprocessableEntity},
-		// 404 is kept for an unknown hook: what the payload names is its content.
+		// 404 means an unknown hook. A missing object that the payload names is a fault in its
+		// content.
 		{seedbed.ErrNotFound, fiber.StatusUnprocessableEntity},
 		{seedbed.ErrForbidden, fiber.StatusForbidden},
 		{seedbed.ErrFull, fiber.StatusInsufficientStorage},
@@ -43,7 +44,7 @@ func problemOf(err error) httpserve.Problem {
 	return p
 }
 
-// write answers p. A sender may try again where nothing has room, too.
+// write answers p. A sender may also retry if there is no room.
 func write(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
 	later := p.Status == fiber.StatusInsufficientStorage || p.Status == fiber.StatusTooManyRequests
 	if later && len(ctx.Response.Header.Peek(fiber.HeaderRetryAfter)) == 0 {
@@ -52,8 +53,8 @@ func write(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
 	p.Write(ctx)
 }
 
-// fail answers what a handler or the router returned. The texts of the HTTP
-// library are not passed on: they quote the request.
+// fail answers an error of a handler or the router. It does not pass on the texts of the HTTP
+// library, which quote the request.
 func (r *receiver) fail(c *fiber.Ctx, err error) error {
 	if p, ok := errors.AsType[httpserve.Problem](err); ok {
 		write(c.Context(), p)

@@ -14,23 +14,23 @@ import (
 
 // Queue counts the jobs that no engine has claimed yet.
 type Queue interface {
-	// Queued counts them, but no further than most.
+	// Queued returns their number, but at most most.
 	Queued(ctx context.Context, most int) (int, error)
 }
 
-// countAge is how long a count of the queue is believed.
+// countAge is how long a count of the queue is used.
 const countAge = time.Second
 
-// backlog is how many jobs wait: as they were last counted, and those that were
-// accepted here since. What others add or take shows with the next count.
+// backlog is the number of waiting jobs: the last count plus those accepted here since. What others
+// add or claim shows with the next count.
 type backlog struct {
 	mu      sync.Mutex
 	counted time.Time
 	waiting int
 }
 
-// enter takes a place in the queue, to be given back with leave if no job comes
-// of it; false if there is no room. Without a bound there always is room.
+// enter takes a place in the queue and reports whether there was room. The caller must return the
+// place with leave if it does not make a job. Without a bound there is always room.
 func (s *Server) enter(ctx context.Context) (bool, error) {
 	if s.MaxQueued == 0 {
 		return true, nil
@@ -39,7 +39,7 @@ func (s *Server) enter(ctx context.Context) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := time.Now(); b.counted.IsZero() || now.Sub(b.counted) >= countAge {
-		// Those who come next do not ask a failing store one after another.
+		// Set the time first, so that the next callers do not all query a failing store.
 		b.counted = now
 		n, err := s.Queue.Queued(ctx, s.MaxQueued)
 		if err != nil {
@@ -60,9 +60,9 @@ func (b *backlog) leave() {
 	b.waiting = max(0, b.waiting-1)
 }
 
-// queue lets a delivery into the queue, or puts it off; leave is to be called if
-// no job comes of it. One that has its job already takes no place: it is to be
-// answered with that.
+// queue admits a delivery to the queue, or defers it. The caller must call leave if it does not
+// make a job. A delivery that already has a job does not take a place; it is answered with that
+// job.
 func (s *Server) queue(ctx context.Context, d *delivered) (leave func(), err error) {
 	entered, err := s.enter(ctx)
 	switch {

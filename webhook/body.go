@@ -20,9 +20,9 @@ const (
 	kindForm = "form"
 )
 
-// kindOf is the kind of body that a content type declares; empty for another.
+// kindOf returns the kind of body that a content type declares; empty for an unsupported one.
 func kindOf(contentType string) string {
-	if contentType == fiber.MIMEApplicationJSON { // as most have it
+	if contentType == fiber.MIMEApplicationJSON { // the form of most senders
 		return kindJSON
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
@@ -37,7 +37,7 @@ func kindOf(contentType string) string {
 	return ""
 }
 
-// decodeBody gives a verified body as rules see it.
+// decodeBody returns a verified body in the form that rules see.
 func decodeBody(kind string, body []byte) (any, error) {
 	if kind == kindForm {
 		return decodeForm(string(body))
@@ -45,8 +45,8 @@ func decodeBody(kind string, body []byte) (any, error) {
 	return decodeJSON(body)
 }
 
-// decodeJSON reads one JSON value with no name twice and nothing after it.
-// Whole numbers are int64. The error quotes no value.
+// decodeJSON decodes one JSON value. Repeated names and data after the value are errors. Whole
+// numbers become int64. The error does not quote values.
 func decodeJSON(body []byte) (any, error) {
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -61,8 +61,8 @@ func decodeJSON(body []byte) (any, error) {
 	return wholeNumbers(v), nil
 }
 
-// wholeNumbers makes the numbers that are whole, and exact as a float64, ints:
-// arithmetic does not mix the two.
+// wholeNumbers converts numbers that are whole and exact as a float64 to int64, because CEL
+// arithmetic does not mix the two types.
 func wholeNumbers(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -81,7 +81,7 @@ func wholeNumbers(v any) any {
 	return v
 }
 
-// decodeForm reads a form whose names come once each.
+// decodeForm decodes a form. A repeated name is an error.
 func decodeForm(body string) (map[string]any, error) {
 	values, err := url.ParseQuery(body)
 	if err != nil {

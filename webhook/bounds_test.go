@@ -120,8 +120,8 @@ func TestBodiesTogether(t *testing.T) {
 	}
 }
 
-// No more connections are served than there is room for, and when half of it is
-// taken nobody keeps one for a next request.
+// No more connections are served than there is room for, and when half of it is taken nobody keeps
+// one for a next request.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	intake := newHeld()

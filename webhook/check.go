@@ -18,9 +18,8 @@ const (
 
 var subjectForm = regexp.MustCompile(`^[!-~]{1,255}$`)
 
-// CheckHook refuses, with ErrInvalid, a hook that could not work, or would be
-// open to anybody: its scheme, keys, limits and rules. The text says where in a
-// rule something is wrong.
+// CheckHook returns ErrInvalid for a hook whose scheme, keys, limits or rules cannot work or would
+// admit anyone. The text says where in a rule the fault is.
 func CheckHook(h seedbed.Hook) error {
 	if _, err := signature.Of(h.HookSettings); err != nil {
 		return err
@@ -59,8 +58,8 @@ func CheckHook(h seedbed.Hook) error {
 	return err
 }
 
-// CheckHook is the function of that name, and also refuses what this server's
-// listener would never let through.
+// CheckHook is like the function of that name, and also refuses a hook whose deliveries this
+// server's listener would never accept.
 func (s *Server) CheckHook(h seedbed.Hook) error {
 	switch {
 	case h.MaxBody > seedbed.Bytes(s.maxBody):
@@ -71,7 +70,7 @@ func (s *Server) CheckHook(h seedbed.Hook) error {
 	return CheckHook(h)
 }
 
-// CheckKeys refuses, with ErrInvalid, a hook that anyone could use, or no one.
+// CheckKeys returns ErrInvalid if the keys of a hook would admit every sender, or none.
 func CheckKeys(h seedbed.Hook) error {
 	switch {
 	case h.Scheme == seedbed.SchemeNone && !h.Insecure:

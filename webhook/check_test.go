@@ -56,8 +56,8 @@ func TestCheckHook(t *testing.T) {
 	}
 }
 
-// What is known of common names is what a look would find, but for the one name
-// that is an exception.
+// What is known of common names is what a look would find, but for the one name that is an
+// exception.
 func TestCommonNames(t *testing.T) {
 	t.Parallel()
 	for name, tells := range common {

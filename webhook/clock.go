@@ -8,9 +8,9 @@ import (
 	"seedbed"
 )
 
-// CheckClock reports whether the kernel calls this host's clock synchronised
-// (adjtimex(2)). The tolerance of hooks does not change if it is not: a clock
-// that is off refuses what it should take, and so is to be seen.
+// CheckClock reports whether the kernel calls this host's clock synchronised (adjtimex(2)). The
+// tolerance of hooks does not change if it is not. A wrong clock makes hooks refuse valid
+// deliveries, so the check makes that visible.
 func CheckClock(context.Context) []seedbed.Check {
 	var t unix.Timex
 	_, err := unix.Adjtimex(&t)

@@ -8,12 +8,11 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// charges says what a call costs where CEL itself would count one for it,
-// whatever it reads and makes: the strings extension and json. A sender chooses
-// the texts that these get.
+// charges returns the cost of calls of the strings extension and of json. CEL itself would count
+// one for each, whatever it reads and makes, but a sender chooses their arguments.
 type charges struct{}
 
-// charged are the functions that it knows of.
+// charged are the functions that charges knows.
 var charged = map[string]bool{
 	"json": true, "split": true, "replace": true, "join": true, "substring": true, "lowerAscii": true, "upperAscii": true,
 	"trim": true, "format": true, "reverse": true, "indexOf": true, "lastIndexOf": true, "strings.quote": true,
@@ -31,7 +30,7 @@ func (charges) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	return &cost
 }
 
-// weight is one for ten bytes of text, as CEL counts, and one for each element of a list.
+// weight returns one for ten bytes of text, as CEL counts, and one for each element of a list.
 func weight(v ref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:
@@ -44,8 +43,8 @@ func weight(v ref.Val) uint64 {
 	return 0
 }
 
-// checkGrowth refuses what multiplies two texts of the sender's: it would fill
-// the memory before it is charged for.
+// checkGrowth refuses an expression that multiplies two texts of the sender, which would fill the
+// memory before its cost is counted.
 func checkGrowth(tree *cel.Ast) (id int64, problem string) {
 	written := func(e celast.Expr) bool { return e.Kind() == celast.LiteralKind || e.Kind() == celast.ListKind }
 	celast.PreOrderVisit(tree.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {

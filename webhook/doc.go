@@ -1,9 +1,7 @@
-// Package webhook receives webhooks at POST /hooks/<name>. Each hook has one
-// scheme by which its sender proves who it is, and may have rules, in CEL, that
-// say what a delivery means. A request is bounded and verified over its raw
-// bytes before anything of it is parsed, and is answered with a job only once
+// Package webhook receives webhooks at POST /hooks/<name>. Each hook has one scheme by which its
+// sender proves who it is, and may have rules, in CEL, that say what a delivery means. A request is
+// bounded, and its raw bytes are verified, before it is parsed. It is answered with a job only once
 // that job is durable.
 //
-// How senders prove who they are is in package signature; what Seedbed itself
-// sends is in package outbox.
+// Package signature implements the schemes. Package outbox sends Seedbed's own webhooks.
 package webhook

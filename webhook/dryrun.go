@@ -13,8 +13,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Try tells what h, which need not be saved, would make of a delivery. Nothing
-// is verified, written or counted.
+// Try returns what h, which need not be saved, would do with a delivery. It does not verify, write
+// or count anything.
 func (r *Server) Try(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (seedbed.Trial, error) {
 	if _, err := compile(h.When, h.Mapping); err != nil {
 		return seedbed.Trial{}, err
@@ -49,9 +49,8 @@ func (r *Server) Try(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (see
 	return t, nil
 }
 
-// Redeliver puts a delivery of the history through again, as a new one and by
-// the rules as they are now. It was verified when it came. A payload that was
-// not kept gives ErrConflict.
+// Redeliver processes a delivery of the history again, as a new one and by the current rules. It is
+// not verified again. If its payload was not kept, Redeliver returns ErrConflict.
 func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redelivery, error) {
 	old, err := r.History.Delivery(ctx, hook, id)
 	if err != nil {
@@ -75,17 +74,17 @@ func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redeli
 	return seedbed.Redelivery{ID: d.ID, Decision: a.decision, Job: a.receipt.Job, State: a.receipt.State}, err
 }
 
-// redelivered separates the id of a delivery from what makes a redelivery's
-// own: no sender's id has it.
+// redelivered separates the ID of a delivery from the suffix of a redelivery. IDs of senders never
+// contain it.
 const redelivered = "~"
 
-// compiled remembers the compiled rules of hooks.
+// compiled caches the compiled rules of hooks.
 type compiled struct {
 	mu       sync.Mutex
 	programs map[[2]string]rules
 }
 
-// compiledMost bounds what is remembered; hooks are few.
+// compiledMost bounds the cache. There are few hooks.
 const compiledMost = 256
 
 func (c *compiled) of(h seedbed.Hook) (rules, error) {

@@ -16,8 +16,8 @@ import (
 	"seedbed/webhook"
 )
 
-// On a disk that is full deliveries are put off; what was accepted stays, and
-// with room the one that was put off is accepted as a new one.
+// On a disk that is full deliveries are put off; what was accepted stays, and with room the one
+// that was put off is accepted as a new one.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// FuzzForwarded feeds X-Forwarded-For. A stranger's word changes nothing, and a
-// proxy's never makes a sender one of this host.
+// FuzzForwarded feeds X-Forwarded-For. A stranger's word changes nothing, and a proxy's never makes
+// a sender one of this host.
 func FuzzForwarded(f *testing.F) {
 	f.Add("127.0.0.1, 192.0.2.9")
 	f.Add("192.0.2.9, 10.2.2.2")

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// 18: what a payload says never becomes a path, a command or XML: wherever a
-// text of the sender's would name something it is refused, and what the guest alone
-// reads is kept as it is, beside everything that has a name.
+// 18: what a payload says never becomes a path, a command or XML: wherever a text of the sender's
+// would name something it is refused, and what the guest alone reads is kept as it is, beside
+// everything that has a name.
 func TestPitfall18HostileTexts(t *testing.T) {
 	t.Parallel()
 	i, client := install(t), newClient(t)

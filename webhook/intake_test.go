@@ -22,8 +22,8 @@ func (i *installation) change(t *testing.T, change func(*seedbed.Hook)) {
 	}
 }
 
-// finish claims the job that is next, and ends it with the instance in that
-// state; of none nothing is left.
+// finish claims the job that is next, and ends it with the instance in that state; of none nothing
+// is left.
 func (i *installation) finish(t *testing.T, id seedbed.JobID, state seedbed.InstanceState) seedbed.Job {
 	t.Helper()
 	job, err := i.db.ClaimJob(t.Context(), "test", time.Minute)
@@ -37,8 +37,8 @@ func (i *installation) finish(t *testing.T, id seedbed.JobID, state seedbed.Inst
 	return *job
 }
 
-// A hook makes no more instances than it may have at a time, or ask for in an
-// hour, and others are not held back by it.
+// A hook makes no more instances than it may have at a time, or ask for in an hour, and others are
+// not held back by it.
 func TestQuotasOfAHook(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -81,8 +81,8 @@ func TestQuotasOfAHook(t *testing.T) {
 	}
 }
 
-// The payload of a delivery is kept where the hook says so, and nowhere else,
-// whatever becomes of it.
+// The payload of a delivery is kept where the hook says so, and nowhere else, whatever becomes of
+// it.
 func TestPayloadIsKept(t *testing.T) {
 	t.Parallel()
 	i, client := install(t), newClient(t)

@@ -22,8 +22,8 @@ import (
 	"seedbed/webhook"
 )
 
-// The variables that make this test its own child: the receiver on that
-// database, and when it is killed: before the first commit, after it, or never.
+// The variables that make this test its own child: the receiver on that database, and when it is
+// killed: before the first commit, after it, or never.
 const (
 	killedVar = "SEEDBED_WEBHOOK_KILL_TEST"
 	dsnVar    = "SEEDBED_WEBHOOK_KILL_DSN"
@@ -76,9 +76,9 @@ func receive(t *testing.T, at store.Config) {
 	}
 }
 
-// A receiver that is killed after the commit and before the answer has the job;
-// the sender, who knows of nothing, sends again and gets that one. Killed before
-// the commit, it has answered nothing and has nothing.
+// A receiver that is killed after the commit and before the answer has the job; the sender, who
+// knows of nothing, sends again and gets that one. Killed before the commit, it has answered
+// nothing and has nothing.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(killedVar); path != "" {
 		receive(t, store.Config{Path: path, DSN: os.Getenv(dsnVar), Log: slog.New(slog.DiscardHandler)})

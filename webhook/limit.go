@@ -9,8 +9,8 @@ import (
 )
 
 // connLimiter is a listener that bounds the number of open connections. Others wait in the kernel's
-// queue until one ends. Each peer may have only a share of them: connections beyond it are closed at
-// once, so that a peer that holds connections open cannot keep the others out.
+// queue until one ends. Each peer may have only a share of them: connections beyond it are closed
+// at once, so that a peer that holds connections open cannot keep the others out.
 type connLimiter struct {
 	net.Listener
 	room   chan struct{}
@@ -53,8 +53,8 @@ func (c *connLimiter) Accept() (net.Conn, error) {
 	}
 }
 
-// peer returns the prefix that a connection is counted under: an IPv4 address, or the /64 of an IPv6
-// host. The zero prefix is not counted.
+// peer returns the prefix that a connection is counted under: an IPv4 address, or the /64 of an
+// IPv6 host. The zero prefix is not counted.
 func (c *connLimiter) peer(conn net.Conn) netip.Prefix {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	a := at.Addr().Unmap().WithZone("")
@@ -97,8 +97,8 @@ func (c *connLimiter) leave(peer netip.Prefix) {
 // metadata are the addresses that guests get their metadata from.
 var metadata = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254")}
 
-// atMetadata reports whether a connection was made to a metadata address. A listener on all addresses
-// gets those too, but guests must find only their metadata there.
+// atMetadata reports whether a connection was made to a metadata address. A listener on all
+// addresses gets those too, but guests must find only their metadata there.
 func atMetadata(conn net.Conn) bool {
 	at, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	return err == nil && slices.Contains(metadata, at.Addr().Unmap().WithZone(""))
@@ -110,8 +110,8 @@ func (c *connLimiter) Close() error {
 	return c.Listener.Close()
 }
 
-// dense reports whether connections must be closed after their request, because others may be waiting
-// to be accepted.
+// dense reports whether connections must be closed after their request, because others may be
+// waiting to be accepted.
 func (c *connLimiter) dense() bool { return c.open.Load() > int64(cap(c.room))/2 }
 
 // limitedConn is a connection that its limiter counts until it is closed.

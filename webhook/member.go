@@ -13,19 +13,20 @@ import (
 	"seedbed"
 )
 
-// member is one of the things that a delivery says, in its body or by a mapping.
+// member is one field of a request that a delivery sets, in its body or by a mapping.
 type member struct {
 	name string
-	// want says what its value is, for messages, and kinds are CEL's of it, but dyn.
+	// want describes its value, for messages. kinds are the CEL types of the value, except dyn.
 	want  string
 	kinds []types.Kind
-	// set takes a value as JSON has it, but that whole numbers may be int64; false for one of another type.
+	// set stores a value as JSON decodes it, except that whole numbers may be int64. It returns
+	// false for a value of another type.
 	set func(p *payload, v any) bool
-	// check looks at the value itself; nil where any is well-formed.
+	// check checks the value itself; nil if any value of the type is well-formed.
 	check func(v any) error
 }
 
-// members are all of them, in the order in which messages name them.
+// members are all members, in the order in which messages name them.
 var members = []member{
 	textMember("action", func(p *payload) *string { return &p.Action }, func(v any) error {
 		if !slices.Contains(seedbed.Actions(), v.(string)) {
@@ -75,7 +76,7 @@ func truthMember(name string, of func(*payload) **bool) member {
 	}}
 }
 
-// priorityText is a priority as seedbed.ParsePriority reads it.
+// priorityText returns a priority as text for seedbed.ParsePriority.
 func priorityText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -96,7 +97,7 @@ func memberOf(name string) (member, bool) {
 	return members[i], true
 }
 
-// memberNames are all names, for messages.
+// memberNames returns all names, for messages.
 func memberNames() string {
 	var names []string
 	for _, m := range members {
@@ -105,8 +106,8 @@ func memberNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// checkMapping looks at what is known of a mapping before it runs: its keys, and
-// the types of their values, or the values where they are written there.
+// checkMapping checks what is known about a mapping before it runs: its keys, the types of their
+// values, and literal values.
 func checkMapping(tree *cel.Ast) (int64, string) {
 	root := tree.NativeRep().Expr()
 	if t := tree.OutputType(); t.Kind() != types.MapKind && t.Kind() != types.DynKind {
@@ -133,7 +134,7 @@ func checkMapping(tree *cel.Ast) (int64, string) {
 	return 0, ""
 }
 
-// problem says what is wrong with a value that a mapping has for the member.
+// problem returns what is wrong with the value of a mapping for the member; empty if nothing is.
 func (m member) problem(entry celast.MapEntry, tree *cel.Ast) string {
 	value := entry.Value()
 	t := tree.NativeRep().GetType(value.ID())

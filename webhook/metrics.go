@@ -15,23 +15,22 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-// The decisions that are counted beside those of the history.
+// The decisions that are counted in addition to those in the history.
 const (
-	duplicate = "duplicate" // answered with the job that it has already
+	duplicate = "duplicate" // answered with the job that it already has
 	deferred  = "deferred"  // to be tried again later
 )
 
-// counts count what came to the hooks.
+// counts counts the deliveries to hooks.
 type counts struct {
 	received *prometheus.CounterVec
 	took     *prometheus.HistogramVec
-	// of holds what is counted of each hook, which is looked up once: names are
-	// those of hooks that there are.
+	// of holds the counts of each hook. Its names are only those of existing hooks.
 	of atomic.Pointer[map[string]*counted]
 	mu sync.Mutex // held to replace of
 }
 
-// counted is what is counted of a hook's deliveries that were taken.
+// counted holds the counts of one hook's verified deliveries.
 type counted struct {
 	accepted, repeated, ignored, planned prometheus.Counter
 	took                                 prometheus.Observer
@@ -50,7 +49,7 @@ func (c *counts) make() {
 	c.of.Store(&map[string]*counted{})
 }
 
-// hook is what is counted of one.
+// hook returns the counts of one hook.
 func (c *counts) hook(name string) *counted {
 	if known := (*c.of.Load())[name]; known != nil {
 		return known
@@ -72,11 +71,11 @@ func (c *counts) hook(name string) *counted {
 	return all[name]
 }
 
-// count counts a delivery that was decided after that time: a, or what err says.
-// A sender that waits for the job's end is answered later.
+// count counts a delivery with its outcome, a or err, and the time until the decision. A sender
+// that waits for the end of the job is answered later.
 func (c *counts) count(d *delivered, a outcome, err error, took time.Duration) {
 	if err != nil {
-		_ = c.refused(d, err) // it is the caller's
+		_ = c.refused(d, err) // the caller handles the error
 		return
 	}
 	of := c.hook(d.hook.Name)
@@ -93,8 +92,8 @@ func (c *counts) count(d *delivered, a outcome, err error, took time.Duration) {
 	}
 }
 
-// refused counts one that led to nothing, and gives err back. The name of a hook
-// that does not exist is the sender's word, and no label.
+// refused counts a delivery that was refused, and returns err. The name of an unknown hook comes
+// from the sender, so it is not used as a label.
 func (c *counts) refused(d *delivered, err error) error {
 	status := fiber.StatusInternalServerError
 	if p, ok := errors.AsType[httpserve.Problem](err); ok {

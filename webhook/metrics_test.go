@@ -100,8 +100,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Once a hook is known, counting what was taken costs no memory. It runs alone:
-// others' memory would count.
+// Once a hook is known, counting what was taken costs no memory. It runs alone: others' memory
+// would count.
 func TestCountingAllocatesNothing(t *testing.T) {
 	var c counts
 	c.make()

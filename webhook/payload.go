@@ -19,18 +19,18 @@ type payload struct {
 	Profile string         `json:"profile"`
 	Params  map[string]any `json:"params"`
 	Node    string         `json:"node"`
-	// How the job is to be run, as text; Priority may be a whole number.
+	// The job options, as text; Priority may be a whole number.
 	OnFailure string `json:"on_failure"`
 	Priority  any    `json:"priority"`
 	After     string `json:"after"`
-	// Of a create; nil leaves what the profile says.
+	// For a create; nil means the value of the profile.
 	Hold      *bool `json:"hold"`
 	Protected *bool `json:"protected"`
 }
 
-// decode reads a verified body: one JSON object with known members, each at
-// most once and spelled exactly, and nothing after it. The error names the
-// member, as a JSON pointer, and never its value.
+// decode decodes a verified body: one JSON object with known members, each at most once and spelled
+// exactly, and nothing after it. The error names the member, as a JSON pointer, and never its
+// value.
 func decode(body []byte) (payload, error) {
 	var p payload
 	if jsontext.Value(body).Kind() != '{' {
@@ -66,8 +66,8 @@ func place(p jsontext.Pointer) string {
 	return seedbed.Clip(string(p))
 }
 
-// request checks that nothing needed is missing, and reads how the job is to be
-// run; ErrInvalid names the member.
+// request checks that all required members are set, and parses the job options. ErrInvalid names
+// the member.
 func (p payload) request() (seedbed.Request, error) {
 	switch {
 	case p.Action == "":
@@ -89,7 +89,7 @@ func (p payload) request() (seedbed.Request, error) {
 	}, nil
 }
 
-// options are how the job is to be run.
+// options returns the job options.
 func (p payload) options() (o seedbed.JobOptions, err error) {
 	if o.OnFailure, err = seedbed.ParseOnFailure(p.OnFailure); err != nil {
 		return o, err
@@ -104,7 +104,7 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 		}
 	}
 	o.After = seedbed.JobID(p.After)
-	kind := seedbed.JobKind(p.Action) // the actions that make jobs are called as their kinds
+	kind := seedbed.JobKind(p.Action) // the actions that make jobs have the names of the kinds
 	if makes(p.Action) {
 		kind = seedbed.JobCreate
 	}
@@ -114,8 +114,7 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 // makes reports whether an action makes an instance, or would.
 func makes(action string) bool { return action == seedbed.DoCreate || action == seedbed.DoPlan }
 
-// allowsAction reports whether hook may ask for action; a hook without a list may
-// only create.
+// allowsAction reports whether hook may ask for action; a hook without a list may only create.
 func allowsAction(hook seedbed.Hook, action string) bool {
 	if len(hook.Actions) == 0 {
 		return action == seedbed.DoCreate
@@ -123,8 +122,7 @@ func allowsAction(hook seedbed.Hook, action string) bool {
 	return slices.Contains(hook.Actions, action)
 }
 
-// allowsProfile reports whether hook may use profile; a hook without a list may
-// use any.
+// allowsProfile reports whether hook may use profile; a hook without a list may use any.
 func allowsProfile(hook seedbed.Hook, profile string) bool {
 	return len(hook.Profiles) == 0 || slices.Contains(hook.Profiles, profile)
 }

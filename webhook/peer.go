@@ -20,13 +20,13 @@ type peer struct {
 	direct bool
 }
 
-// indirect are the headers of proxies, and that of browsers, which send what a
-// page of anybody's tells them to.
+// indirect are the headers of proxies, and that of browsers, which send what any web page tells
+// them to.
 var indirect = []string{"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "origin"}
 
-// peerOf believes X-Forwarded-For only from a trusted proxy, and there only
-// what comes after the last address that is not a proxy's itself: the rest is
-// the sender's own word.
+// peerOf returns where a request comes from. It uses X-Forwarded-For only from a trusted proxy, and
+// takes the last address that is not itself that of a trusted proxy. The addresses before it come
+// from the sender.
 func peerOf(remote net.Addr, f httpserve.Fields, trusted []netip.Prefix) peer {
 	p := peer{direct: !slices.ContainsFunc(indirect, f.Has)}
 	if at, ok := remote.(*net.TCPAddr); ok {
@@ -47,9 +47,9 @@ func within(all []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// insecureTransport reports whether others on the way can read what h's senders prove
-// themselves with: a secret itself, over a connection that is neither encrypted nor
-// of this host, nor of a proxy that is trusted to have it encrypted.
+// insecureTransport reports whether others on the path can read the credential of h's senders: the
+// scheme sends the secret itself, and the connection is neither encrypted, nor local, nor from a
+// trusted proxy that received it encrypted.
 func insecureTransport(c *fasthttp.RequestCtx, h seedbed.Hook, trusted []netip.Prefix) bool {
 	if h.Scheme != seedbed.SchemeGitLab && h.Scheme != seedbed.SchemeAlertmanager || c.IsTLS() {
 		return false
@@ -66,7 +66,7 @@ func (p peer) admits(h seedbed.Hook) bool {
 // local reports whether the sender is certainly on this host.
 func (p peer) local() bool { return p.direct && p.addr.IsLoopback() }
 
-// holds reports whether a verified chain is of one of the names.
+// holds reports whether a verified certificate has one of the names.
 func holds(state *tls.ConnectionState, names []string) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false

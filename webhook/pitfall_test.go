@@ -244,8 +244,8 @@ func TestPitfall15ForwardedFor(t *testing.T) {
 	}
 }
 
-// 16: for an unknown hook the same is done as for another, so that no time tells it:
-// its body is read, held against the same limits, and verified with the key of nobody.
+// 16: for an unknown hook the same is done as for another, so that no time tells it: its body is
+// read, held against the same limits, and verified with the key of nobody.
 func TestPitfall16SameWorkForUnknownHooks(t *testing.T) {
 	t.Parallel()
 	key := vectorKey(t)

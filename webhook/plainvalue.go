@@ -10,23 +10,23 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// The bounds of what a mapping gives.
+// The bounds of the result of a mapping.
 const (
 	maxValues = 10_000
 	maxNested = 32
-	maxText   = 1 << 20 // bytes of text in all
+	maxText   = 1 << 20 // total bytes of text
 )
 
-// plain turns a CEL value into what a JSON decoder would give, but that whole
-// numbers are int64. Bytes become base64, and times RFC 3339.
+// plain converts a CEL value to what a JSON decoder returns, except that whole numbers are int64.
+// Bytes become base64, and times RFC 3339.
 func plain(v ref.Val) (any, error) {
 	return plainly(v, maxNested, &room{values: maxValues, text: maxText})
 }
 
-// room is how much more may be given.
+// room is how much the result may still grow.
 type room struct{ values, text int }
 
-// hold takes the room of one value with so many bytes of text.
+// hold takes the room of one value with that many bytes of text, or fails if there is not enough.
 func (r *room) hold(text int) error {
 	r.values--
 	r.text -= text

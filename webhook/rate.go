@@ -21,8 +21,8 @@ type rateLimiter struct {
 	busy   int
 }
 
-// enter admits one verified delivery of h, whose end is reported by calling leave. If the hook is at a
-// limit, leave is nil and wait says when to try again.
+// enter admits one verified delivery of h, whose end is reported by calling leave. If the hook is
+// at a limit, leave is nil and wait says when to try again.
 func (g *rateLimiters) enter(h seedbed.Hook, now time.Time) (leave func(), wait time.Duration) {
 	if h.Rate == 0 && h.Concurrency == 0 {
 		return func() {}, 0
@@ -61,5 +61,5 @@ func (g *rateLimiters) enter(h seedbed.Hook, now time.Time) (leave func(), wait 
 
 func limitOf(h seedbed.Hook) rate.Limit { return rate.Limit(h.Rate) }
 
-// burstOf is the deliveries of one second, and at least one.
+// burstOf returns the number of deliveries of one second, but at least one.
 func burstOf(h seedbed.Hook) int { return max(1, int(h.Rate)) }

@@ -27,19 +27,19 @@ type receiver struct {
 	stopping <-chan struct{}
 }
 
-// delivered is one delivery on its way through.
+// delivered is one delivery while it is processed.
 type delivered struct {
 	seedbed.Delivery
 	hook  seedbed.Hook
 	event event
 	kind  string
 	body  []byte
-	// drop gives back what the body holds of the budget.
+	// drop returns the memory of the body to the budget.
 	drop func()
 	to   *slog.Logger
 }
 
-// log is where to say something about d, with what is known of it by now.
+// log returns a logger with what is known about d so far.
 func (d *delivered) log() *slog.Logger {
 	about := []any{"hook", seedbed.Clip(d.Hook), "peer", d.Peer}
 	if d.SHA256 != (seedbed.Digest{}) {
@@ -86,8 +86,8 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	return r.answer(c, f, a)
 }
 
-// prove reads the request and checks that the hook accepts its sender. For an unknown hook it does the
-// same work with a random key, so that the time taken does not reveal which hooks exist.
+// prove reads the request and checks that the hook accepts its sender. For an unknown hook it does
+// the same work with a random key, so that the time taken does not reveal which hooks exist.
 func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f httpserve.Fields, from peer) error {
 	err := seedbed.CheckName("hook", d.Hook)
 	if err == nil {
@@ -141,7 +141,7 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 	return nil
 }
 
-// readBody reads the raw bytes of a body of a kind and length that the hook takes.
+// readBody reads the raw bytes of a body whose kind and length the hook accepts.
 func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) error {
 	if f.Has("content-encoding") {
 		return refuse(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it was signed")
@@ -174,8 +174,8 @@ var (
 	errNotAllowed = errors.New("the hook does not allow what the payload asks for")
 )
 
-// process decides what a verified delivery means, does it, and logs how it
-// ended: never the body, a signature or a key, but the body's digest.
+// process decides what a verified delivery means, does it, and logs the outcome. It logs the digest
+// of the body, but never the body, a signature or a key.
 func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	req, matched, err := r.evaluate(ctx, d)
 	if err != nil || !matched { // by rules that may be newer than its job
@@ -218,8 +218,8 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	return outcome{}, r.refused(ctx, d, err)
 }
 
-// before is the receipt of a delivery that was accepted earlier, whatever would
-// become of it now; nil when it was not.
+// before returns the receipt of a delivery that was accepted earlier, even if it would be refused
+// now; nil if it was not accepted.
 func (r *Server) before(ctx context.Context, d *delivered) *seedbed.Receipt {
 	first, err := r.History.Delivery(ctx, d.Hook, d.ID)
 	if err != nil || first.Job == "" || first.SHA256 != d.SHA256 {
@@ -232,7 +232,8 @@ func (r *Server) before(ctx context.Context, d *delivered) *seedbed.Receipt {
 	return &seedbed.Receipt{Job: job.ID, State: job.State, Duplicate: true}
 }
 
-// refused gives the answer to a verified delivery that led to nothing, and keeps it.
+// refused returns the answer to a verified delivery that was not accepted, and records the
+// delivery.
 func (r *Server) refused(ctx context.Context, d *delivered, err error) error {
 	p, ok := errors.AsType[httpserve.Problem](err)
 	if !ok {
@@ -253,8 +254,8 @@ func (r *Server) refused(ctx context.Context, d *delivered, err error) error {
 	return p
 }
 
-// evaluate decodes a verified body, and asks the hook's rules what it means and
-// whether that is allowed.
+// evaluate decodes a verified body, evaluates the hook's rules, and checks that the resulting
+// request is allowed.
 func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Request, matched bool, err error) {
 	rules, err := r.compiled.of(d.hook)
 	if err != nil {
@@ -277,7 +278,7 @@ func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Reques
 	if err != nil {
 		return req, true, err
 	}
-	if p.Priority == nil && d.hook.Priority < 0 { // the most that it may have, and less than the usual
+	if p.Priority == nil && d.hook.Priority < 0 { // the hook's maximum is below the default
 		p.Priority = d.hook.Priority.String()
 	}
 	if req, err = p.request(); err != nil {
@@ -286,8 +287,8 @@ func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Reques
 	return req, true, r.allowed(ctx, d.hook, req)
 }
 
-// allowed holds a request against what the hook may do. What is done to an
-// instance is held against that one's profile, and against the one that it is to have.
+// allowed checks whether the hook may make the request. For an existing instance it checks the
+// instance's profile and the requested one.
 func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Request) error {
 	if !allowsAction(hook, req.Action) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", seedbed.Clip(req.Action))
@@ -305,7 +306,7 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 		}
 		instance, err := r.Hooks.InstanceByName(ctx, req.Name)
 		if errors.Is(err, seedbed.ErrNotFound) {
-			return nil // a repeated delivery is answered by Submit, anything else refused by it
+			return nil // Submit answers a repeated delivery and refuses any other
 		}
 		if err != nil {
 			return err
@@ -318,7 +319,7 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 	return nil
 }
 
-// entry is the delivery as it goes into the history.
+// entry returns the delivery in the form of the history.
 func (d *delivered) entry() seedbed.Delivery {
 	entry := d.Delivery
 	entry.Headers = kept(d.event.headers, d.event.query)
@@ -334,7 +335,7 @@ func (r *Server) record(ctx context.Context, d *delivered, what seedbed.Decision
 	return r.History.RecordDelivery(ctx, entry)
 }
 
-// orUnavailable keeps an answer back that could not be recorded.
+// orUnavailable replaces an answer that could not be recorded.
 func orUnavailable(err error) error {
 	if err == nil {
 		return nil

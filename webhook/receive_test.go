@@ -197,8 +197,8 @@ func TestSubmitErrors(t *testing.T) {
 	}
 }
 
-// What cannot be the name of a hook or an instance is not looked up: a database
-// may fail on it, which is no reason to ask the sender to come again.
+// What cannot be the name of a hook or an instance is not looked up: a database may fail on it,
+// which is no reason to ask the sender to come again.
 func TestImpossibleNamesAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Hooks: directory{err: errors.New("invalid byte sequence")}, Intake: &ledger{}})
@@ -215,7 +215,8 @@ func TestImpossibleNamesAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// What a rebuild makes of an instance is held against the hook's profiles, as is what the instance is.
+// What a rebuild makes of an instance is held against the hook's profiles, as is what the instance
+// is.
 func TestProfileOfARebuild(t *testing.T) {
 	t.Parallel()
 	h := seedbed.Hook{Name: "ci", Profiles: []string{"small"}, Actions: seedbed.Actions()}

@@ -59,7 +59,7 @@ func shown(f httpserve.Fields, h seedbed.Hook) map[string]string {
 	return m
 }
 
-// queryOf parses a query string. Of a repeated name the first value counts.
+// queryOf parses a query string. The first value of a repeated name counts.
 func queryOf(text string) map[string]string {
 	if text == "" {
 		return map[string]string{}
@@ -72,7 +72,8 @@ func queryOf(text string) map[string]string {
 	return m
 }
 
-// queryMark is the prefix of query parameters among the kept headers. No header name begins with it.
+// queryMark is the prefix of query parameters among the kept headers. No header name begins with
+// it.
 const queryMark = "?"
 
 // kept returns what the history keeps of headers, as returned by shown, and query parameters.

@@ -7,8 +7,8 @@ import (
 	"seedbed"
 )
 
-// A webhook that removes what another has just asked for is told which job that
-// cancels, and a repetition gives the same job.
+// A webhook that removes what another has just asked for is told which job that cancels, and a
+// repetition gives the same job.
 func TestRemoveWhileMade(t *testing.T) {
 	t.Parallel()
 	i, client := install(t), newClient(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// outcome is what came of a delivery that was understood.
+// outcome is the outcome of a valid delivery.
 type outcome struct {
 	decision seedbed.Decision
 	delivery string
@@ -26,14 +26,14 @@ type accepted struct {
 	Job       seedbed.JobID    `json:"job"`
 	State     seedbed.JobState `json:"state"`
 	Duplicate bool             `json:"duplicate"`
-	// Cancels is the job that made the instance which is to be removed, if it is still made.
+	// Cancels is the create job of the instance to be removed, if that job has not ended.
 	Cancels seedbed.JobID `json:"cancels,omitempty"`
 	URL     string        `json:"url"`
-	// Error is why the job failed, when its end was waited for.
+	// Error is why the job failed, if the request waited for its end.
 	Error string `json:"error,omitempty"`
 }
 
-// jobless is the answer to one that has none.
+// jobless is the answer to a webhook that has no job.
 type jobless struct {
 	Decision seedbed.Decision `json:"decision"`
 	Delivery string           `json:"delivery"`
@@ -66,8 +66,8 @@ const maxWait = 60 * time.Second
 
 var waitForm = regexp.MustCompile(`(?:^|[,;\s])wait=([0-9]{1,4})(?:$|[,;\s])`)
 
-// preferred reads how long the sender would wait for the job's end (RFC 7240,
-// 4.3); 0 when it would not.
+// preferred returns how long the sender wants to wait for the end of the job (RFC 7240, 4.3); 0 if
+// it does not.
 func preferred(header string) time.Duration {
 	if header == "" {
 		return 0
@@ -83,15 +83,15 @@ func preferred(header string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxWait)
 }
 
-// pollInterval is how often a job is looked at without a hint: a write of
-// another process may give none.
+// pollInterval is how often a job is read without a hint, since writes of other processes may not
+// give one.
 const pollInterval = time.Second
 
-// restBetween is the least time between two looks: every write gives a hint.
+// restBetween is the minimum time between two reads, since every write gives a hint.
 const restBetween = 50 * time.Millisecond
 
-// await follows a job to its end, for at most d; with too many waiting
-// already, or once the server stops, not at all.
+// await waits for the end of a job, for at most d. It does not wait if too many requests already
+// do, or once the server stops.
 func (r *receiver) await(id seedbed.JobID, d time.Duration) (seedbed.Job, bool) {
 	select {
 	case r.waits <- struct{}{}:
@@ -104,7 +104,7 @@ func (r *receiver) await(id seedbed.JobID, d time.Duration) (seedbed.Job, bool) 
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
-		hint := r.Jobs.Hint() // before looking, or a write in between would be missed
+		hint := r.Jobs.Hint() // before reading, or a write in between would be missed
 		if job, err := r.Jobs.Job(ctx, id); err == nil && job.State.Terminal() {
 			return job, true
 		}
@@ -114,7 +114,7 @@ func (r *receiver) await(id seedbed.JobID, d time.Duration) (seedbed.Job, bool) 
 	}
 }
 
-// pause waits for a hint or the time; false when ctx or the server has ended before.
+// pause waits for a hint or for at. It returns false if ctx or the server ended first.
 func (r *receiver) pause(ctx context.Context, hint <-chan struct{}, at <-chan time.Time) bool {
 	select {
 	case <-hint:

@@ -12,8 +12,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// rereadPause is the least time between two reads of one hook that bypass the cache. Without it, anyone
-// could cause reads by sending wrong signatures.
+// rereadPause is the least time between two reads of one hook that bypass the cache. Without it,
+// anyone could cause reads by sending wrong signatures.
 const rereadPause = time.Second
 
 // refreshes records when each hook was last read again.
@@ -36,8 +36,8 @@ func (r *refreshes) may(hook string, now time.Time) bool {
 	return true
 }
 
-// verify checks a delivery against the keys of its hook. If they do not match, it reads the hook again
-// and retries, because another control host may have added a key a moment ago.
+// verify checks a delivery against the keys of its hook. If they do not match, it reads the hook
+// again and retries, because another control host may have added a key a moment ago.
 func (r *receiver) verify(ctx context.Context, c *fiber.Ctx, d *delivered, s signature.Scheme, claimed signature.Claim, from peer) error {
 	reason := signature.Verify(d.hook, s, claimed, d.body, d.Received)
 	if reason == nil || d.hook.Name == "" || r.HookNow == nil || !r.refreshes.may(d.hook.Name, time.Now()) {
@@ -47,7 +47,7 @@ func (r *receiver) verify(ctx context.Context, c *fiber.Ctx, d *delivered, s sig
 	if err != nil || reflect.DeepEqual(now, d.hook) {
 		return reason
 	}
-	// The checks that were made before the signature must hold for the new settings, too.
+	// The checks before the signature must also hold for the new settings.
 	if !from.admits(now) || insecureTransport(c.Context(), now, r.TrustedProxies) || now.MaxBody > 0 &&
 		seedbed.Bytes(len(d.body)) > now.MaxBody ||
 		now.Scheme != d.hook.Scheme || !reflect.DeepEqual(now.Form, d.hook.Form) {

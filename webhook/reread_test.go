@@ -11,9 +11,8 @@ import (
 	"seedbed"
 )
 
-// A key that another control host has just made counts, although what is
-// remembered of the hook is without it; strangers cannot have the hook read for each
-// of their guesses.
+// A key that another control host has just made counts, although what is remembered of the hook is
+// without it; strangers cannot have the hook read for each of their guesses.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
 	old, next := vectorKey(t), []byte("the next key of that hook, 32 b.")

@@ -21,15 +21,16 @@ type event struct {
 	body    any
 }
 
-// rules are a hook's compiled expressions; a nil program is left out.
+// rules are a hook's compiled expressions. A nil program means that the hook has no such
+// expression.
 type rules struct{ when, mapping cel.Program }
 
 // maxCost bounds what one expression may do with one delivery.
 const maxCost = 1_000_000
 
-// environment is what the expressions can use: headers and query by lower-case
-// name and name, the decoded body, CEL's own functions with its optional values
-// and strings, and json(text), which decodes a JSON text inside the body.
+// environment is what the expressions can use: headers and query by lower-case name and name, the
+// decoded body, CEL's own functions with its optional values and strings, and json(text), which
+// decodes a JSON text inside the body.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
@@ -105,7 +106,7 @@ func (e event) variables() map[string]any {
 	return map[string]any{"headers": e.headers, "query": e.query, "body": e.body}
 }
 
-// matches tells what when says of e; without one everything matches.
+// matches returns the result of when for e. Without when, everything matches.
 func (r rules) matches(ctx context.Context, e event) (bool, error) {
 	if r.when == nil {
 		return true, nil
@@ -121,7 +122,7 @@ func (r rules) matches(ctx context.Context, e event) (bool, error) {
 	return matched, nil
 }
 
-// request gives what the mapping makes of e.
+// request returns the result of the mapping for e.
 func (r rules) request(ctx context.Context, e event) (payload, error) {
 	v, _, err := r.mapping.ContextEval(ctx, e.variables())
 	if err != nil {
@@ -141,7 +142,7 @@ func (r rules) request(ctx context.Context, e event) (payload, error) {
 		switch {
 		case !known:
 			return p, invalid("mapping gave %q: want %s", seedbed.Clip(key), memberNames())
-		case v == nil: // as if it were not there
+		case v == nil: // as if the key were absent
 		case !member.set(&p, v):
 			return p, invalid("mapping: %s is of another type: want %s", key, member.want)
 		}
@@ -149,8 +150,8 @@ func (r rules) request(ctx context.Context, e event) (payload, error) {
 	return p, nil
 }
 
-// ruleError is what the sender and the history are told of an expression that
-// failed on a delivery.
+// ruleError returns the error, for the sender and the history, of an expression that failed on a
+// delivery.
 func ruleError(name string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: %v", name, err)

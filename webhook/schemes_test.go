@@ -36,8 +36,8 @@ func (s sending) header(t testing.TB, secret, id, body string) map[string]string
 	return h
 }
 
-// sendings are of every scheme. The name of the instance, and a secret of its
-// own, are in each body.
+// sendings are of every scheme. The name of the instance, and a secret of its own, are in each
+// body.
 func sendings(t testing.TB) map[seedbed.Scheme]sending {
 	t.Helper()
 	seed := bytes.Repeat([]byte{3}, 32)
@@ -89,8 +89,8 @@ func hooksOf(all map[seedbed.Scheme]sending) directory {
 	return d
 }
 
-// Every scheme is taken over the wire with what its senders send, and from
-// nobody else, be the body JSON or a form.
+// Every scheme is taken over the wire with what its senders send, and from nobody else, be the body
+// JSON or a form.
 func TestEveryScheme(t *testing.T) {
 	t.Parallel()
 	all := sendings(t)
@@ -184,8 +184,8 @@ func TestSchemesFromAfar(t *testing.T) {
 	}
 }
 
-// 17: the log has the digest of a body, and nothing of it, nor of signatures and
-// keys, with every scheme and whatever becomes of a delivery.
+// 17: the log has the digest of a body, and nothing of it, nor of signatures and keys, with every
+// scheme and whatever becomes of a delivery.
 func TestPitfall17NothingSecretInLogs(t *testing.T) {
 	t.Parallel()
 	refusal := seedbed.Errorf(seedbed.ErrInvalid, "hushdata is no data")

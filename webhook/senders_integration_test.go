@@ -16,8 +16,8 @@ import (
 	"seedbed/webhook/signature"
 )
 
-// libraries are those of others, in a directory of the test's own, whose scripts
-// were not run when they were installed.
+// libraries are those of others, in a directory of the test's own, whose scripts were not run when
+// they were installed.
 func libraries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,8 +44,8 @@ func through(t *testing.T, dir, script string, in *bytes.Buffer) [][]byte {
 	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 }
 
-// What others' libraries sign is accepted over the wire, and a byte more is not;
-// what is signed here is accepted by them.
+// What others' libraries sign is accepted over the wire, and a byte more is not; what is signed
+// here is accepted by them.
 func TestRealSenders(t *testing.T) {
 	t.Parallel()
 	dir := libraries(t)

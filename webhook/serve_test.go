@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// The HTTP library keeps one clock goroutine for the life of the process,
-		// and the sweeper of a stopped server sees that within 10 s.
+		// The HTTP library keeps one clock goroutine for the life of the process, and the sweeper
+		// of a stopped server sees that within 10 s.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }

@@ -16,20 +16,19 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// MaxBody is the largest body that is taken where Config does not say.
+// MaxBody is the largest body if Config does not set one.
 const MaxBody = 256 * seedbed.KiB
 
-// The bounds of one listener. A drain ends within their sum: reading, the
-// submit, and the writing of the answer each have their own deadline; a wait
-// for a job's end is broken off.
+// The bounds of one listener. A drain ends within their sum: reading, submitting, and writing the
+// answer each have their own deadline, and waiting for the end of a job is interrupted.
 const (
-	// connections is how many are served at a time. More wait in the kernel, where
-	// they cost this process nothing.
+	// connections is how many connections are served at a time. More wait in the kernel, where they
+	// do not use resources of this process.
 	connections = 1024
-	// share is how many of them one peer may have.
+	// share is how many connections one peer may have.
 	share = connections / 4
-	// bodies is how many bytes of bodies are in memory at a time, or four of the
-	// largest where that is more.
+	// bodies is how many bytes of bodies are in memory at a time, or four of the largest bodies if
+	// that is more.
 	bodies        = 64 << 20
 	readTimeout   = 10 * time.Second
 	submitTimeout = 10 * time.Second
@@ -41,62 +40,63 @@ const (
 // drainBody is how much of a refused body is read.
 const drainBody = 1 << 20
 
-// Hooks is what the server reads to decide about a delivery. Hook and
-// InstanceByName give ErrNotFound for a name that is not there.
+// Hooks is what the server reads to decide about a delivery. Hook and InstanceByName return
+// ErrNotFound for an unknown name.
 type Hooks interface {
 	Hook(ctx context.Context, name string) (seedbed.Hook, error)
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
 }
 
-// History keeps what came of deliveries.
+// History stores the outcome of deliveries.
 type History interface {
-	// RecordDelivery keeps one that led to no job.
+	// RecordDelivery stores a delivery that did not make a job.
 	RecordDelivery(ctx context.Context, d seedbed.Delivery) error
-	// Delivery gives one back, with its payload if that was kept; ErrNotFound.
+	// Delivery returns a stored delivery, with its payload if that was kept; ErrNotFound if there
+	// is none.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 }
 
-// Jobs tells how a job is.
+// Jobs reads the state of jobs.
 type Jobs interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// Hint is closed at the next write.
 	Hint() <-chan struct{}
 }
 
-// Intake makes jobs of requests.
+// Intake makes jobs from requests.
 type Intake interface {
-	// Submit makes the job of a verified request durable before it returns. It
-	// answers a delivery that was accepted before with the same job.
+	// Submit makes the job of a verified request durable before it returns. It answers a delivery
+	// that was accepted before with the same job.
 	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
-	// Plan says what a create would make.
+	// Plan returns what a create request would make.
 	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
 }
 
-// Config is what a Server works with. What is not said to have a default is required.
+// Config configures a Server. Fields without a stated default are required.
 type Config struct {
 	Hooks   Hooks
 	History History
 	Jobs    Jobs
 	Intake  Intake
-	// Queue is asked when MaxQueued is set, which is how many jobs may wait before
-	// deliveries are put off.
+	// Queue is used if MaxQueued is set, which is how many jobs may wait before deliveries are
+	// deferred.
 	Queue     Queue
 	MaxQueued int
 	Log       *slog.Logger
-	// Now is the clock that timestamps are held against; nil is time.Now.
+	// Now is the clock that timestamps are compared with; nil means time.Now.
 	Now func() time.Time
-	// APIBase is where senders find the REST API, such as http://127.0.0.1:7370;
-	// the URLs of jobs start with it.
+	// APIBase is where senders find the REST API, such as http://127.0.0.1:7370; the URLs of jobs
+	// start with it.
 	APIBase string
-	// MaxBody is the largest body that is taken; 0 is the constant of that name.
+	// MaxBody is the largest body; 0 means the constant of that name.
 	MaxBody seedbed.Bytes
-	// TrustedProxies are the networks whose X-Forwarded-For tells who sends.
+	// TrustedProxies are the networks whose X-Forwarded-For is trusted to name the sender.
 	TrustedProxies []netip.Prefix
-	// TLS is how the listener encrypts and asks for certificates; nil is not at all.
+	// TLS configures how the listener encrypts and asks for certificates; nil means no TLS.
 	TLS *tls.Config
 	// Certificates reports whether the listener asks for any.
 	Certificates bool
-	// HookNow is Hooks.Hook past whatever is remembered of it; nil where nothing is.
+	// HookNow is like Hooks.Hook but bypasses its cache; nil if it has no cache.
 	HookNow func(ctx context.Context, name string) (seedbed.Hook, error)
 }
 
@@ -116,13 +116,13 @@ type Server struct {
 	waits chan struct{}
 }
 
-// bounds are those of one listener that do not hang on how it is configured.
+// bounds are the bounds of one listener that do not depend on its configuration.
 type bounds struct {
 	connections, share, bodies int
 	read                       time.Duration
 }
 
-// New is a Server that is not serving yet.
+// New returns a Server that is not serving yet.
 func New(c Config) *Server {
 	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), waits: make(chan struct{}, connections/4)}
 	s.dummyHook.Scheme, s.dummyHook.Keys = seedbed.SchemeStandard, []seedbed.HookKey{{ID: "none", Secret: signature.NewSecret()}}
@@ -134,10 +134,10 @@ func New(c Config) *Server {
 	return s
 }
 
-// Serve answers webhooks on ln until ctx ends, and closes ln. It then refuses
-// new requests with 503, and returns when those in hand are answered.
+// Serve answers webhooks on ln until ctx ends, and closes ln. It then refuses new requests with
+// 503, and returns once running ones are answered.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	// Requests in hand outlive ctx: each has a deadline of its own.
+	// Running requests outlive ctx; each has its own deadline.
 	r := &receiver{
 		Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(),
 		conns:  newConnLimiter(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies),

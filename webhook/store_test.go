@@ -27,8 +27,8 @@ import (
 // The hook of the installation under test.
 var hookKey = bytes.Repeat([]byte{42}, 32)
 
-// installation is a store with an image, a network, a profile and a hook, and
-// a webhook server on it.
+// installation is a store with an image, a network, a profile and a hook, and a webhook server on
+// it.
 type installation struct {
 	db  *store.DB
 	url string
@@ -243,8 +243,8 @@ func TestParallelDuplicatesMakeOneJob(t *testing.T) {
 	}
 }
 
-// Beyond the bound of the queue deliveries are put off; one that has its job is
-// answered with that, and what is refused takes no place.
+// Beyond the bound of the queue deliveries are put off; one that has its job is answered with that,
+// and what is refused takes no place.
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	i, client := installWith(t, webhook.Config{MaxQueued: 2}), newClient(t)

@@ -23,8 +23,8 @@ import (
 	"seedbed/webhook/signature"
 )
 
-// Keys are changed at one control host, and webhooks come to another: the new key
-// counts there at once, and one that was removed ends there.
+// Keys are changed at one control host, and webhooks come to another: the new key counts there at
+// once, and one that was removed ends there.
 func TestKeysOfTwoHosts(t *testing.T) {
 	s := lab.Postgres(t)
 	at := s.DSN(s.Database(t, ""))

@@ -9,8 +9,8 @@ import (
 	"seedbed"
 )
 
-// Who waits is told once the job has ended; with too many waiting already, or
-// once the server stops, nobody is kept.
+// Who waits is told once the job has ended; with too many waiting already, or once the server
+// stops, nobody is kept.
 func TestWaitForTheResult(t *testing.T) {
 	t.Parallel()
 	const job = "11111111-2222-4333-8444-555555555555"

@@ -61,8 +61,8 @@ func without(h map[string]string, name string) map[string]string {
 	return h
 }
 
-// A connection stays usable after a request that was read to its end, and is
-// closed after one that was not: its rest must never become a request.
+// A connection stays usable after a request that was read to its end, and is closed after one that
+// was not: its rest must never become a request.
 func TestUnreadBody(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}

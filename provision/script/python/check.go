@@ -14,15 +14,15 @@ import (
 	"seedbed"
 )
 
-// Levels of a finding: an error fails every job of the script, a hint may be as it is meant.
+// The levels of a finding. An error fails every job of the script; a hint may be intended.
 const (
 	Error = "error"
 	Hint  = "hint"
 )
 
-// Finding is one thing that the check says of a script.
+// Finding is one remark of the check about a script.
 type Finding struct {
-	Line  int    `json:"line"` // 0: of the whole
+	Line  int    `json:"line"` // 0: about the whole script
 	Level string `json:"level"`
 	Text  string `json:"text"`
 }
@@ -30,15 +30,14 @@ type Finding struct {
 //go:embed check.py
 var checker string
 
-// checkTimeout is what the check of a script that is as long as may be takes at most, on a slow
-// machine.
+// checkTimeout bounds the check, even for a script of the maximum length on a slow host.
 const checkTimeout = 30 * time.Second
 
 // ErrNoInterpreter is returned if this Python is not installed: only CheckText was done.
 var ErrNoInterpreter = errors.New("no Python interpreter")
 
-// CheckText finds what makes a text no script, whatever the language: that it
-// is empty, too long, not UTF-8, or has a NUL byte.
+// CheckText finds faults that do not depend on the language: a text that is empty, too long or not
+// UTF-8, or that has a NUL byte.
 func CheckText(text []byte) []Finding {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -55,11 +54,10 @@ func CheckText(text []byte) []Finding {
 	return nil
 }
 
-// Check finds what is wrong with a script without running any of it: its
-// syntax, that it has one of the two forms, its steps' parameters, and imports
-// of names that the library does not have; with hints at what is often meant
-// otherwise. It is read by the interpreter (a name or a path), isolated from
-// the environment. ErrNoInterpreter where that is not to be had.
+// Check finds faults of a script without running it: in its syntax, its form, the parameters of its
+// steps, and imports of names that the library does not have. It adds hints about what is often a
+// mistake. The interpreter (a name or a path) parses the script, isolated from the environment.
+// Check returns ErrNoInterpreter if it is not installed.
 func Check(ctx context.Context, interpreter string, text []byte) ([]Finding, error) {
 	if found := CheckText(text); found != nil {
 		return found, nil
@@ -90,7 +88,7 @@ func Check(ctx context.Context, interpreter string, text []byte) ([]Finding, err
 	return found, nil
 }
 
-// invalid is where text stops being UTF-8, -1 if nowhere.
+// invalid returns the offset at which text stops being UTF-8, or -1.
 func invalid(text []byte) int {
 	for at := 0; at < len(text); {
 		r, n := utf8.DecodeRune(text[at:])
@@ -102,5 +100,5 @@ func invalid(text []byte) int {
 	return -1
 }
 
-// line is the number of the line that has the byte at this place.
+// line returns the number of the line that contains the byte at that offset.
 func line(text []byte, at int) int { return 1 + bytes.Count(text[:at], []byte("\n")) }

@@ -1,8 +1,8 @@
-// Package python holds what a provisioning script runs in: the runner that a
-// sandbox starts, and the library that scripts import, both in Python 3.9 or
-// later, and the check of a script that runs nothing of it.
+// Package python holds what provisioning scripts run in: the runner that a sandbox starts, and the
+// library that scripts import, both for Python 3.9 or later. It also checks scripts without running
+// them.
 //
-// The runner speaks JSON, a line an object, over its file descriptor 3;
+// The runner exchanges JSON objects, one per line, over its file descriptor 3;
 // lib/seedbed/_session.py has the messages.
 package python
 
@@ -12,7 +12,7 @@ import (
 	"path"
 )
 
-// Dir is where the sandbox shows Files.
+// Dir is the directory in the sandbox that contains Files.
 const Dir = "/run/seedbed"
 
 //go:embed runner.py lib/seedbed/*.py
@@ -29,19 +29,18 @@ func Files() map[string][]byte {
 		return err
 	})
 	if err != nil {
-		panic(err) // what is embedded can be read
+		panic(err) // embedded files can always be read
 	}
 	return files
 }
 
-// Argv is the command that runs the runner in the sandbox, by an interpreter:
-// isolated from the environment and from what users have installed, and with
-// what it prints unbuffered.
+// Argv returns the command that runs the runner in the sandbox with an interpreter. The interpreter
+// is isolated from the environment and from packages of users, and its output is unbuffered.
 func Argv(interpreter string) []string {
 	return []string{interpreter, "-I", "-B", "-u", "-X", "utf8", path.Join(Dir, "runner.py")}
 }
 
-// Env is the environment of a script.
+// Env returns the environment of a script.
 func Env() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// record is what the disk knows of a live sandbox: enough to end it after the
-// worker has died. Its mounts are in no namespace but its own.
+// record is what is stored on disk about a live sandbox: enough to end it after the worker has
+// died. Its mounts exist only in its own namespace.
 type record struct {
-	// Warden is process 1's number outside, and Born when it started, in the
-	// kernel's ticks, since numbers come back.
+	// Warden is process 1's number outside, and Born when it started, in the kernel's ticks, since
+	// numbers come back.
 	Warden int    `json:"warden,omitempty"`
 	Born   string `json:"born,omitempty"`
 	// Groups are its cgroup directories.
@@ -29,7 +29,7 @@ func newRecord(warden int, groups []string) record {
 
 func (h *Host) recordPath(id string) string { return filepath.Join(h.cfg.Dir, id+".json") }
 
-// record writes the sandbox's record in place of the last.
+// record writes the record of the sandbox, replacing the last one.
 func (h *Host) record(id string, r record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -55,9 +55,9 @@ func (h *Host) forget(id string) error {
 	return nil
 }
 
-// Sweep ends and removes what a dead worker left: processes, with them their
-// mounts, and cgroups. It leaves this Host's own sandboxes alone. What cannot be
-// removed stays recorded and is in the error.
+// Sweep ends and removes what a dead worker left: processes, and with them their mounts, and
+// cgroups. It skips the sandboxes of this Host. What cannot be removed stays recorded and is named
+// in the error.
 func (h *Host) Sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(h.cfg.Dir)
 	if err != nil {

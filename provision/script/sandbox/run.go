@@ -22,35 +22,34 @@ const (
 	LimitProcesses = "processes"
 )
 
-// ExitError is how a program ended that did not end well.
+// ExitError says how a program failed.
 type ExitError struct {
-	// Code is its exit status, or -1 when a signal ended it.
+	// Code is its exit status, or -1 if a signal ended it.
 	Code int
 	// Signal is the signal that ended it, or 0.
 	Signal syscall.Signal
-	// Limit is the limit that it ran into, one of the Limit constants, or empty.
+	// Limit is the limit that it exceeded, one of the Limit constants, or empty.
 	Limit string
-	// Closed says that Close ended it.
+	// Closed is true if Close ended it.
 	Closed bool
 	msg    string
 }
 
-// Error says what ended the program.
+// Error returns what ended the program.
 func (e *ExitError) Error() string { return e.msg }
 
-// Wait waits until the program has ended and all that it started is gone. It
-// returns nil after exit status 0 and an *ExitError else. It may be called again.
+// Wait waits until the program and all processes that it started have ended. It returns nil after
+// exit status 0, and an *ExitError otherwise. It may be called again.
 func (s *Sandbox) Wait() error {
 	<-s.exited
 	return s.err
 }
 
-// Drain takes what the program has printed by now: all of it has come to
-// Spec.Output when Drain returns. With rest, that goes for the beginning of a
-// line whose end is not yet printed too, which becomes a line of its own.
+// Drain passes everything that the program has printed so far to Spec.Output before it returns.
+// With rest, that includes the beginning of an unfinished line, which becomes a line of its own.
 func (s *Sandbox) Drain(rest bool) { s.out.drain(rest) }
 
-// run waits for the program's end, or ends it, and then ends all the rest.
+// run waits for the end of the program, or ends it, and then ends all other processes.
 func (s *Sandbox) run() {
 	defer close(s.exited)
 	ended := make(chan *os.ProcessState, 1)
@@ -84,9 +83,9 @@ func (s *Sandbox) end(why string) {
 	s.stopOnce.Do(func() { s.why = why; close(s.stop) })
 }
 
-// kill ends the warden. It is process 1, so the kernel ends all others with it
-// before its own end can be waited for, and the mounts go with the last of them.
-// The launcher must be waited for elsewhere: its parent is not in there.
+// kill ends the warden. It is process 1, so the kernel ends all others with it before its own end
+// can be waited for, and the mounts go with the last of them. The launcher must be waited for
+// elsewhere: its parent is not in there.
 func (s *Sandbox) kill() {
 	if s.warden == nil {
 		return
@@ -141,7 +140,7 @@ func describe(st *os.ProcessState) string {
 	return fmt.Sprintf("exit status %d", ws.ExitStatus())
 }
 
-// listen reads what the warden says until it is gone.
+// listen reads the messages of the warden until it is gone.
 func (s *Sandbox) listen() {
 	defer close(s.heard)
 	defer close(s.answers)
@@ -189,10 +188,9 @@ func (s *Sandbox) gone() error {
 	return seedbed.Errorf(seedbed.ErrUnavailable, "sandbox %s has ended", s.spec.ID)
 }
 
-// AddDevice shows the host's block device as path, such as
-// /dev/rbd/<pool>/<volume>, and lets the program use it and mount it. The same
-// path and device again is done already; a path that is another device, and a
-// device that has another path, are ErrConflict.
+// AddDevice makes the host's block device visible as path, such as /dev/rbd/<pool>/<volume>, and
+// lets the program use and mount it. It does nothing if path already is that device. It returns
+// ErrConflict if path is another device, or if the device has another path.
 func (s *Sandbox) AddDevice(path, host string) error {
 	if !goodDevice(path) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "device path %q: want a clean path below /dev/, such as /dev/rbd/pool/volume", path)
@@ -228,8 +226,8 @@ func (s *Sandbox) AddDevice(path, host string) error {
 	return nil
 }
 
-// RemoveDevice takes the device away. ErrInUse while it is mounted or held
-// exclusively; a path that shows nothing is done already.
+// RemoveDevice removes the device at path. It returns ErrInUse while the device is mounted or held
+// exclusively, and does nothing if path does not exist.
 func (s *Sandbox) RemoveDevice(path string) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -251,14 +249,14 @@ func (s *Sandbox) RemoveDevice(path string) error {
 	return s.group.forbid(d)
 }
 
-// goodDevice: what lies below /dev/ and neither climbs nor hides.
+// goodDevice reports whether path is below /dev/, without parent or hidden elements.
 func goodDevice(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/dev/")
 	return ok && rest != "" && filepath.Clean(path) == path && filepath.IsLocal(rest) && len(path) < 1024 &&
 		!strings.ContainsFunc(rest, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// busy says whether a mount or another exclusive user holds the block device.
+// busy reports whether a mount or another exclusive user holds the block device.
 func busy(host string) bool {
 	fd, err := unix.Open(host, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -267,9 +265,8 @@ func busy(host string) bool {
 	return err == unix.EBUSY
 }
 
-// Close ends the program if it still runs, waits until nothing of the sandbox is
-// left, mounts included, and gives back its user ids and its cgroup. It may be
-// called again, also after it failed.
+// Close ends the program if it still runs, waits until nothing of the sandbox is left, mounts
+// included, and releases its user ids and its cgroup. It may be called again, even after it failed.
 func (s *Sandbox) Close(ctx context.Context) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -305,8 +302,8 @@ func (s *Sandbox) Close(ctx context.Context) error {
 	return nil
 }
 
-// released waits until the kernel has let go of the devices: the last part of an
-// unmount may outlive the process that held the mount.
+// released waits until the kernel has released the devices, since the last part of an unmount may
+// outlive the process that held the mount.
 func (s *Sandbox) released(ctx context.Context) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()

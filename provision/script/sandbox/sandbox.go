@@ -12,11 +12,11 @@ import (
 	"seedbed"
 )
 
-// DefaultUIDs is the first outside user id of the ranges that sandboxes get: the
-// one above those that systemd hands to containers.
+// DefaultUIDs is the first outside user id of the ranges that sandboxes get: the one above those
+// that systemd assigns to containers.
 const DefaultUIDs = 1879048192
 
-// span is how many user and group ids one sandbox has, and ranges how many sandboxes may live at
+// span is how many user and group ids one sandbox has, and ranges how many sandboxes may exist at
 // once.
 const (
 	span   = 65536
@@ -25,28 +25,30 @@ const (
 
 // Config is what all sandboxes of a host share.
 type Config struct {
-	// Dir holds one small record for each live sandbox, readable only by root; it is made when it is
-	// missing.
+	// Dir is the directory with one small record for each live sandbox. Only root can read it. It
+	// is created if missing.
 	Dir string
-	// UIDs is the first user and group id outside; sandbox n has the 65536 from
-	// UIDs+65536n. Nothing else on the host may use them. Zero means DefaultUIDs.
+	// UIDs is the first user and group id outside; sandbox n has the 65536 from UIDs+65536n.
+	// Nothing else on the host may use them. Zero means DefaultUIDs.
 	UIDs uint32
-	// Show are host directories or files that a sandbox sees read-only besides the
-	// system's own; Hide are those it does not see although they lie in one that it sees.
+	// Show are further host directories or files that a sandbox sees read-only, in addition to
+	// those of the system. Hide are those that it does not see although they are below a visible
+	// one.
 	Show, Hide []string
-	// Log is told what the worker should know of a sandbox; never its output.
+	// Log receives what the worker should know about a sandbox, but never its output.
 	Log *slog.Logger
 }
 
-// Limits is what one sandbox may use. A field that is zero means the default.
+// Limits bound what one sandbox may use. A zero field means the default.
 type Limits struct {
 	// CPUs is how many processors' time it may take; 2 by default.
 	CPUs float64
-	// Memory bounds what it and its files in memory hold together; 2 GiB by default.
+	// Memory bounds the memory of its processes and of its files in memory together; 2 GiB by
+	// default.
 	Memory seedbed.Bytes
 	// Processes is how many processes and threads it may have at once; 512 by default.
 	Processes int
-	// Time is how long it may live, whatever it does; an hour by default.
+	// Time is how long it may exist; an hour by default.
 	Time time.Duration
 	// Output is how much it may print before the rest is dropped; 16 MiB by default.
 	Output seedbed.Bytes
@@ -71,7 +73,7 @@ func def[T int | float64 | seedbed.Bytes | time.Duration](v *T, d T) {
 	}
 }
 
-// The streams of which lines come.
+// The streams of output lines.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
@@ -79,7 +81,7 @@ const (
 	Notes = "sandbox"
 )
 
-// Spec is one sandbox.
+// Spec describes one sandbox.
 type Spec struct {
 	// ID names it, its cgroup and its record: the job's id.
 	ID string
@@ -87,17 +89,17 @@ type Spec struct {
 	Argv, Env []string
 	// Files are shown read-only below /run/seedbed, under their names; a name may hold slashes.
 	Files map[string][]byte
-	// Channel becomes file descriptor 3 of the program; nil for none. The caller closes its own
+	// Channel becomes file descriptor 3 of the program; nil means none. The caller closes its own
 	// copy after Start.
 	Channel *os.File
-	// Output is told each line that is printed, without its end, valid UTF-8 and at
-	// most 4 KiB, and the sandbox's Notes. Calls do not overlap. It must not block for long.
+	// Output is called with each printed line, without the line break, valid UTF-8 and at most 4
+	// KiB, and with the sandbox's Notes. Calls do not overlap. It must not block for long.
 	Output func(stream string, line []byte)
 	// Limits bounds it.
 	Limits Limits
-	// Network gives it the host's network; else it has a loopback of its own.
+	// Network gives it the host's network; otherwise it has only a loopback interface of its own.
 	Network bool
-	// Privileged makes it no boundary: real root, the host's /dev, /sys and /run.
+	// Privileged removes the isolation: real root, with the host's /dev, /sys and /run.
 	Privileged bool
 }
 
@@ -130,8 +132,8 @@ type Host struct {
 	live map[string]int
 }
 
-// Open prepares the host for sandboxes. It does not touch what a dead worker
-// left: that is Sweep, which should run before the first Start.
+// Open prepares the host for sandboxes. It does not remove what a dead worker left. Sweep does
+// that, and should run before the first Start.
 func Open(cfg Config) (*Host, error) {
 	if cfg.UIDs == 0 {
 		cfg.UIDs = DefaultUIDs

@@ -18,10 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is another hypervisor on this machine: it has a network, processes and a
-// libvirt of its own, and shares the file system but for what libvirt keeps
-// there. A link leads to it, from the test's own network namespace or from
-// another host's.
+// Host is another hypervisor on this machine: it has a network, processes and a libvirt of its own,
+// and shares the file system but for what libvirt keeps there. A link leads to it, from the test's
+// own network namespace or from another host's.
 type Host struct {
 	// Addr is the host's on the link, and Peer that of the other end.
 	Addr, Peer netip.Addr
@@ -36,8 +35,8 @@ type Host struct {
 
 var hosts atomic.Int32
 
-// NewHost makes a host on which nothing runs yet. It vanishes with the test,
-// also when that is killed: its process 1 waits for the end of a pipe.
+// NewHost makes a host on which nothing runs yet. It vanishes with the test, also when that is
+// killed: its process 1 waits for the end of a pipe.
 func NewHost(t testing.TB) *Host {
 	t.Helper()
 	h := newHost(t)
@@ -45,7 +44,7 @@ func NewHost(t testing.TB) *Host {
 	return h
 }
 
-// Neighbour makes another host, to which a link leads from h alone.
+// Neighbour makes another host, which has a link only to h.
 func (h *Host) Neighbour() *Host {
 	h.t.Helper()
 	other := newHost(h.t)
@@ -101,8 +100,8 @@ func (h *Host) Link(in bool) {
 	h.far.Run("ip", "link", "set", h.link, map[bool]string{true: "up", false: "down"}[in])
 }
 
-// Libvirt starts the host's libvirtd, and virtlogd if it does not run there yet,
-// and waits until it answers.
+// Libvirt starts the host's libvirtd, and virtlogd if it does not run there yet, and waits until it
+// answers.
 func (h *Host) Libvirt() *Process {
 	h.t.Helper()
 	openKVM(h.t)
@@ -145,8 +144,8 @@ func (h *Host) Path(inside string) string {
 	return fmt.Sprintf("/proc/%d/root%s", h.init.Cmd.Process.Pid, inside)
 }
 
-// enter has begin start a process on the host: a child is in the namespaces of
-// the thread that starts it.
+// enter has begin start a process on the host: a child is in the namespaces of the thread that
+// starts it.
 func (h *Host) enter(begin func() error) error {
 	done := make(chan error)
 	go func() {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// started is a process that cannot be taken for another: a later one with its
-// number began at another time, or in another boot.
+// started is a process that cannot be taken for another: a later one with its number began at
+// another time, or in another boot.
 type started struct {
 	PID   int
 	Began string // the boot, and the clock ticks since then (proc(5), stat, field 22)
 }
 
-// errGone: there is no process of that number any more, or it has ended.
+// errGone means that the process has ended, or that its number is no longer in use.
 var errGone = errors.New("the process is gone")
 
 // identify says who has the number now.
@@ -49,8 +49,8 @@ func (s started) alive() bool {
 	return err == nil && now == s
 }
 
-// stop sends sig and waits for the end, at most for that long. A process that
-// has ended before is stopped already, whoever has its number now.
+// stop sends sig and waits for the end, at most for that long. A process that has already ended
+// counts as stopped, even if another has its number now.
 func (s started) stop(sig syscall.Signal, most time.Duration) error {
 	p, err := os.FindProcess(s.PID) // holds on to the process, not to the number
 	if err != nil {

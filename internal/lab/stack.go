@@ -18,8 +18,8 @@ import (
 	"seedbed/api/client"
 )
 
-// Stack is one Seedbed installation: the three real daemons on a directory,
-// ports, sockets and a bridge of its own.
+// Stack is one Seedbed installation: the three real daemons on a directory, ports, sockets and a
+// bridge of its own.
 type Stack struct {
 	Daemons
 	Bridge string
@@ -38,7 +38,8 @@ var stacks atomic.Int32
 
 // StackOptions vary a stack from the defaults.
 type StackOptions struct {
-	// Pool is the directory of the pool, unless Storage names others; empty means one below the stack's own.
+	// Pool is the directory of the pool, unless Storage names others; empty means one below the
+	// stack's own.
 	Pool string
 	// URI is libvirt's; empty means qemu:///system.
 	URI string
@@ -46,18 +47,18 @@ type StackOptions struct {
 	Netns string
 	// Host is the host that the daemons run on, in place of a Netns; nil means this machine itself.
 	Host *Host
-	// Cluster is the address on which seedbedd serves the guest planes of other hosts; unset for none.
+	// Cluster is the address on which seedbedd serves the guest planes of other hosts; unset for
+	// none.
 	Cluster netip.Addr
-	// Store, Storage, Coordination, Jobs, Cleanup and Scripts are YAML flow mappings that replace the sections'
-	// defaults; empty keeps them. A store is migrated before the daemons start.
+	// Store, Storage, Coordination, Jobs, Cleanup and Scripts are YAML flow mappings that replace
+	// the sections' defaults; empty keeps them. A store is migrated before the daemons start.
 	Store, Storage, Coordination, Jobs, Cleanup, Scripts string
-	// Webhook are members that the section has besides its address, as in a YAML flow mapping.
+	// Webhook holds further members of the section, as in a YAML flow mapping.
 	Webhook string
 }
 
-// NewStack starts the daemons and waits until the API answers. With the test
-// it stops them and removes bridge, filters and files; the test removes its
-// own instances.
+// NewStack starts the daemons and waits until the API answers. With the test it stops them and
+// removes bridge, filters and files; the test removes its own instances.
 func NewStack(t testing.TB, o StackOptions) *Stack {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -123,8 +124,8 @@ func (s *Stack) write(file, text string) {
 	}
 }
 
-// AddControl starts a second seedbedd on the stack's store, coordination and
-// worker, as another control host has, and waits until it serves.
+// AddControl starts a second seedbedd on the stack's store, coordination and worker, as another
+// control host has, and waits until it serves.
 func (s *Stack) AddControl() *Process {
 	s.t.Helper()
 	dir := filepath.Join(s.Dir, "second")

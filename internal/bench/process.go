@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// userHZ is the unit of the times in /proc/PID/stat, USER_HZ (proc(5)); every Linux of today has 100.
+// userHZ is the unit of the times in /proc/PID/stat, USER_HZ (proc(5)); every Linux of today has
+// 100.
 const userHZ = 100
 
 // CPU is the processor time, user and system, that a process has used so far.
@@ -23,8 +24,8 @@ func CPU(pid int) (time.Duration, error) {
 	return f.own, nil
 }
 
-// Siblings is the processor time that a process, its parent and all others that
-// the parent has started have used so far, such as those of a database server.
+// Siblings is the processor time that a process, its parent and all others that the parent has
+// started have used so far, such as those of a database server.
 func Siblings(pid int) (time.Duration, error) {
 	self, err := stat(strconv.Itoa(pid))
 	if err != nil {
@@ -42,9 +43,8 @@ func Siblings(pid int) (time.Duration, error) {
 	return total, err
 }
 
-// Others is the processor time that all processes but some have used so far,
-// with those that they started and waited for. The kernel's own do not count:
-// they work for every sender of packets.
+// Others is the processor time that all processes but some have used so far, with those that they
+// started and waited for. The kernel's own do not count: they work for every sender of packets.
 func Others(except ...int) (time.Duration, error) {
 	var total time.Duration
 	err := each(func(pid int, f times) {
@@ -55,8 +55,8 @@ func Others(except ...int) (time.Duration, error) {
 	return total, err
 }
 
-// each looks at every process that there is; one that ends meanwhile is left out,
-// since its parent has its time.
+// each visits every process. It skips one that ends during that, since its parent then has its
+// time.
 func each(look func(pid int, f times)) error {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -26,11 +26,11 @@ type host struct {
 	daemon  *process
 	sources []*source
 
-	unfeed func() // ends the feed's server; nil when there is none
+	unfeed func() // ends the feed's server; nil without one
 }
 
-// newHost starts the daemon of a host and feeds it with an installation of so
-// many guests, of which the first are attached to its bridge.
+// newHost starts the daemon of a host and feeds it with an installation of so many guests, of which
+// the first are attached to its bridge.
 func newHost(ctx context.Context, ns space, dir string, set setup, guests, attached int) (*host, error) {
 	h := &host{ns: ns, dir: dir, set: set, in: newInstallation(guests)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

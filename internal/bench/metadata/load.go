@@ -15,14 +15,13 @@ import (
 const (
 	// connections are open at the same time, over all threads.
 	connections = 64
-	// perConnection is how many requests of a kept connection one guest makes
-	// before the next guest has its turn: all guests are asked for in a round,
-	// and none comes near its limit.
+	// perConnection is how many requests of a kept connection one guest makes before the next guest
+	// has its turn: all guests are asked for in a round, and none comes near its limit.
 	perConnection = 512
 )
 
-// target is what is asked of one server: for each source its request, and the
-// body that it must get.
+// target is what is asked of one server: for each source its request, and the body that it must
+// get.
 type target struct {
 	to       unix.SockaddrInet4
 	requests [][]byte
@@ -35,7 +34,7 @@ type load struct {
 	sources []*source
 	at      *target
 	until   time.Time
-	most    int // requests in all; 0 is no limit but until
+	most    int // total requests; 0 means that only until limits them
 
 	slots []turn
 	turn  int // the source that is next, counted on

@@ -19,8 +19,8 @@ import (
 const (
 	rounds      = 8                      // of each side in a run, in turns
 	roundLength = 250 * time.Millisecond // of load
-	// growthRound is how many requests a round of growth has, and growthPause how
-	// long nobody asks between two: its ten guests stay within what each may have.
+	// growthRound is how many requests a round of growth has, and growthPause the pause without
+	// requests between two: its ten guests stay within what each may have.
 	growthRound = 4000
 	growthPause = 60 * time.Millisecond
 	// stormPatience is how long storms may be made again that other programs disturbed.
@@ -136,7 +136,8 @@ func (l *lab) takeDown() {
 	}
 }
 
-// figures measures all of them. Growth comes first, while both daemons have nothing left to tell of a load.
+// figures measures all of them. Growth comes first, while both daemons have nothing left to tell of
+// a load.
 func (l *lab) figures(ctx context.Context) error {
 	var all []bench.Figure
 	note := &table{}

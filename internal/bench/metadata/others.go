@@ -11,8 +11,8 @@ import (
 	"seedbed/internal/bench"
 )
 
-// growth compares the median answer at many instances with that at few: the
-// same ten guests ask both, and only the directory is another.
+// growth compares the median answer at many instances with that at few: the same ten guests ask
+// both, and only the directory is another.
 func (l *lab) growth(ctx context.Context, note *table) ([]bench.Figure, error) {
 	figure := bench.Figure{Name: "growth_ratio", Unit: "x", Mark: bench.AtMost(1.05),
 		How: fmt.Sprintf("median answer at %d instances to that at %d", manyGuests, fewGuests)}
@@ -49,8 +49,8 @@ func (l *lab) growth(ctx context.Context, note *table) ([]bench.Figure, error) {
 	return []bench.Figure{figure}, nil
 }
 
-// memory is what the daemon holds after the load, once it has settled: it has
-// not changed by half a hundredth for five seconds. The runtime gives back slowly.
+// memory is what the daemon holds after the load, once it has settled: it has not changed by half a
+// hundredth for five seconds. The runtime gives back slowly.
 func (l *lab) memory(ctx context.Context, _ *table) ([]bench.Figure, error) {
 	figure := bench.Figure{Name: "rss_mib", Unit: "MiB", Mark: bench.AtMost(120),
 		How: fmt.Sprintf("VmRSS at %d instances, after the load", manyGuests)}
@@ -72,8 +72,8 @@ func (l *lab) memory(ctx context.Context, _ *table) ([]bench.Figure, error) {
 	return []bench.Figure{figure}, err
 }
 
-// boots are the storms. One that was disturbed is made again while there is
-// patience for storms, which is apart from that for rounds.
+// boots are the storms. One that was disturbed is made again while there is patience for storms,
+// which is apart from that for rounds.
 func (l *lab) boots(ctx context.Context, _ *table) ([]bench.Figure, error) {
 	figure := bench.Figure{Name: "storm_s", Unit: "s", Mark: bench.AtMost(5)}
 	left := stormPatience
@@ -119,7 +119,7 @@ func (l *lab) used() (time.Duration, error) {
 	return own + daemon, err
 }
 
-// disturbed says that a run was not alone on the machine; it is empty when it was.
+// disturbed says that other programs ran on the machine during a run; it is empty if none did.
 func (l *lab) disturbed(busy float64) string {
 	if busy <= l.patience.share {
 		return ""
@@ -127,8 +127,8 @@ func (l *lab) disturbed(busy float64) string {
 	return fmt.Sprintf("other programs had %.0f%% of the machine during a run", busy*100)
 }
 
-// starts measures how soon a guest is answered after the program was started
-// with nothing but what is on disk: seedbedd is away.
+// starts measures how soon a guest is answered after the program was started with nothing but what
+// is on disk: seedbedd is away.
 func (l *lab) starts(ctx context.Context, _ *table) ([]bench.Figure, error) {
 	figure := bench.Figure{Name: "start_s", Unit: "s", Mark: bench.AtMost(2),
 		How: fmt.Sprintf("from exec to the first answer, %d instances on disk", manyGuests)}

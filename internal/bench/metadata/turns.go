@@ -19,8 +19,8 @@ type turns struct {
 	disturbed int
 }
 
-// patience is how long rounds may be made again in all, because other programs
-// had more than a share of the machine meanwhile.
+// patience is the total time for repeating rounds in which other programs used too much of the
+// machine.
 type patience struct {
 	left  time.Duration
 	share float64
@@ -64,8 +64,8 @@ func (l *lab) alternate(ctx context.Context, run, rounds int, round func(our boo
 	return t, nil
 }
 
-// watched calls f, and tells how long it took and what share of the machine
-// other programs had meanwhile.
+// watched calls f and returns how long it took and what share of the machine other programs used
+// during that time.
 func (l *lab) watched(f func() error) (busy float64, took time.Duration, err error) {
 	others := func() (time.Duration, error) { // f may start a daemon again
 		return bench.Others(os.Getpid(), l.many.daemon.pid(), l.few.daemon.pid(), l.constant.pid())
@@ -83,8 +83,8 @@ func (l *lab) watched(f func() error) (busy float64, took time.Duration, err err
 	return (after - before).Seconds() / (took.Seconds() * float64(runtime.NumCPU())), took, err
 }
 
-// ratio compares each round with the other side's next to it, and is the
-// median: what a busy machine does to one of them is left out.
+// ratio compares each round with the other side's next to it, and is the median: what a busy
+// machine does to one of them is left out.
 func (t *turns) ratio(of func(*outcome) float64) float64 {
 	var all []float64
 	for i := range min(len(t.ours), len(t.others)) {

@@ -8,8 +8,8 @@ type Census struct {
 	// Volumes is the number of volumes of the instances, and Disks their total size.
 	Volumes int   `json:"volumes"`
 	Disks   Bytes `json:"disks"`
-	// Jobs counts the jobs that have not ended, by state. Failed counts those that have failed
-	// since Since.
+	// Jobs counts the jobs that have not ended, by state. Failed counts those that have ended
+	// without success since Since.
 	Jobs   map[JobState]int `json:"jobs"`
 	Failed int              `json:"failed"`
 	Since  time.Time        `json:"since"`

@@ -75,8 +75,8 @@ func Keyless(s seedbed.Scheme) bool {
 	return s == seedbed.SchemeAlertmanager || s == seedbed.SchemeNone
 }
 
-// Deciding are the headers that the schemes read. Each must occur at most once. A generic scheme
-// checks its own headers when it reads them.
+// Deciding are the headers that affect what is done with a delivery, whatever its scheme. Each must
+// occur at most once. A generic scheme checks its own headers when it reads them.
 var Deciding = []string{
 	HeaderID, HeaderTimestamp, HeaderSignature,
 	"x-hub-signature", "x-hub-signature-256", "x-github-delivery",

@@ -14,8 +14,8 @@ import (
 // option is one parameter of a file system: a flag when Value is empty.
 type option struct{ Key, Value string }
 
-// newMount makes a file system that is mounted nowhere yet and returns its mount.
-// The error of a refusal carries what the kernel wrote about it.
+// newMount makes a file system that is mounted nowhere yet and returns its mount. The error of a
+// refusal carries what the kernel wrote about it.
 func newMount(fstype string, attrs int, options ...option) (int, error) {
 	fs, err := unix.Fsopen(fstype, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -61,8 +61,8 @@ func kernelSays(fs int) string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// cloneTree copies the mount at path below dir, with all that is mounted inside
-// it: a copy without would show what the mounts inside hide.
+// cloneTree copies the mount at path below dir, with all that is mounted inside it: a copy without
+// would show what the mounts inside hide.
 func cloneTree(dir int, path string) (int, error) {
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE)
 	if path == "" {
@@ -94,9 +94,9 @@ func attach(m int, path string) error {
 	return nil
 }
 
-// openIn opens path with the restrictions, as a place to start from only. The
-// kernel gives up with EAGAIN when anything on the host was renamed or mounted
-// while it climbed a "..": then it is tried again.
+// openIn opens path with the restrictions, as a place to start from only. The kernel gives up with
+// EAGAIN when anything on the host was renamed or mounted while it climbed a "..": then it is tried
+// again.
 func openIn(dir int, path string, flags, resolve uint64) (fd int, err error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: resolve}
 	for range 100 {
@@ -107,7 +107,7 @@ func openIn(dir int, path string, flags, resolve uint64) (fd int, err error) {
 	return fd, err
 }
 
-// errnoOf is the system's error inside err, EPERM when there is none.
+// errnoOf returns the system's error inside err, or EPERM if there is none.
 func errnoOf(err error) unix.Errno {
 	var e unix.Errno
 	if errors.As(err, &e) {

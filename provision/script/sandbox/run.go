@@ -249,7 +249,8 @@ func (s *Sandbox) RemoveDevice(path string) error {
 	return s.group.forbid(d)
 }
 
-// goodDevice reports whether path is below /dev/, without parent or hidden elements.
+// goodDevice reports whether path is a clean path below /dev/, shorter than 1024 bytes and without
+// control characters.
 func goodDevice(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/dev/")
 	return ok && rest != "" && filepath.Clean(path) == path && filepath.IsLocal(rest) && len(path) < 1024 &&

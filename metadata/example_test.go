@@ -13,7 +13,8 @@ func ExampleRender() {
 		body, _, ok := metadata.Render(v, path)
 		fmt.Printf("%v %q\n", ok, body)
 	}
-	// Output: true "availability-zone
-	// host-id
-	// region" true "seedbed" false ""
+	// Output:
+	// true "availability-zone\nhost-id\nregion"
+	// true "seedbed"
+	// false ""
 }

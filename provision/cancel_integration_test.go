@@ -13,7 +13,7 @@ import (
 	"seedbed"
 )
 
-// TestCancelInACopy checks that an import that is cancelled during a long copy ends within 2 s,
+// TestCancelInACopy checks that an import that is cancelled during a long copy ends at once,
 // with the real engine, worker and pool, and leaves nothing behind.
 func TestCancelInACopy(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestCancelInACopy(t *testing.T) {
 	w.wait(id, seedbed.JobRolledBack)
 	took := time.Since(began)
 	t.Logf("it took %s", took)
-	if took > 2*time.Second {
+	if took > promptly {
 		t.Errorf("it took %s", took)
 	}
 	cancel()

@@ -197,7 +197,7 @@ func TestTimeouts(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyReport)
 			tt.prepare(l)
 			l.tune = func(c *Config, p *intervals) {
-				c.StageTimeout[tt.stage], p.retract = 300*time.Millisecond, 100*time.Millisecond
+				c.StageTimeout[tt.stage], p.retract = time.Second, 100*time.Millisecond
 			}
 			job := l.runUntil(l.create("web1"), seedbed.JobRolledBack)
 			if !strings.Contains(job.Error, tt.want) {

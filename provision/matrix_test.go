@@ -22,6 +22,10 @@ import (
 // patientLease is a lease that does not end on a busy computer.
 const patientLease = 15 * time.Second
 
+// promptly is how long something takes at most that waits for no interval or limit of the engine, on
+// a busy computer. How fast it is otherwise, make bench-provision measures.
+const promptly = 10 * time.Second
+
 // moment is a point of a process in a stage: at one of its effects, or at its commit.
 type moment struct {
 	effect string

@@ -54,7 +54,7 @@ func TestStop(t *testing.T) {
 		{"listens", false, nil, seedbed.JobSucceeded, "the guest has shut down", "ShutdownDomain DestroyDomain"},
 		{"listens, softly", false, map[string]any{"soft": true}, seedbed.JobSucceeded, "the guest has shut down", "ShutdownDomain DestroyDomain"},
 		{"by force", false, map[string]any{"force": true}, seedbed.JobSucceeded, "not asked to shut down", "DestroyDomain"},
-		{"deaf", true, nil, seedbed.JobSucceeded, "has not shut down within 70ms: it is switched off", "ShutdownDomain ShutdownDomain"},
+		{"deaf", true, nil, seedbed.JobSucceeded, "has not shut down within 500ms: it is switched off", "ShutdownDomain ShutdownDomain"},
 		{"deaf, with its own grace", true, map[string]any{"grace": "1s"}, seedbed.JobSucceeded, "not shut down within 1s: it is switched off", "ShutdownDomain ShutdownDomain"},
 		{"deaf, softly", true, map[string]any{"soft": true}, seedbed.JobRolledBack, "was not switched off", "ShutdownDomain ShutdownDomain"},
 	} {
@@ -63,7 +63,10 @@ func TestStop(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, test.deaf)
-			l.tune = func(c *Config, _ *intervals) { c.StageTimeout["shutdown"] = 70 * time.Millisecond }
+			l.tune = func(c *Config, _ *intervals) { c.StageTimeout["shutdown"] = 20 * time.Second }
+			if test.deaf {
+				l.tune = func(c *Config, _ *intervals) { c.StageTimeout["shutdown"] = 500 * time.Millisecond }
+			}
 			calls := l.calls()
 			job := l.runUntil(l.ask(seedbed.DoStop, test.params), test.ends)
 			if h := l.history(job.ID); !strings.Contains(h, test.says) {

@@ -23,8 +23,9 @@ import (
 // inTime is when a call must have come back: a few timeouts of one operation.
 const inTime = 15 * time.Second
 
-// atOnce is when what is cancelled must have come back, also in the middle of a long copy.
-const atOnce = 2 * time.Second
+// atOnce is when what is cancelled must have come back, also in the middle of a long copy. That is
+// far more than it takes, because other tests keep the machine busy.
+const atOnce = 10 * time.Second
 
 func base(t *testing.T, p *Pool) {
 	t.Helper()

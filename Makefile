@@ -126,7 +126,7 @@ bench-scripts: ## what the sandbox adds to a provisioning script, beside the bar
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/scripts
 	@bin/bench/scripts
 
-bench-provision: ## what the engine adds to an instance's making on real Ceph and libvirt: nine figures, in ten minutes (root)
+bench-provision: ## what the engine adds to an instance's making on real Ceph and libvirt: ten figures, in ten minutes (root)
 	@internal/lab/packages.sh test
 	@mkdir -p bin/bench
 	@CGO_ENABLED=1 go build -tags $(TAGS) -o bin/bench/ ./internal/bench/provision

@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&s.imports, "imports", 3, "imports on each side")
 	flag.IntVar(&s.mib, "import-mib", 512, "size of the small imported disk in MiB; the usual one is four times as large")
 	flag.IntVar(&s.bigMiB, "big-mib", 4096, "size of the disk whose import the memory is measured with, in MiB")
-	flag.StringVar(&s.only, "only", "", "create, burst, jobs or import: only that part")
+	flag.StringVar(&s.only, "only", "", "create, cancel, burst, jobs or import: only that part")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -78,7 +78,7 @@ func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, setup, *installation, *hand) ([]bench.Figure, error)
-	}{{"create", createOverhead}, {"burst", burst}, {"import", imports}} {
+	}{{"create", createOverhead}, {"cancel", cancel}, {"burst", burst}, {"import", imports}} {
 		if !s.wants(part.name) {
 			continue
 		}

@@ -21,7 +21,7 @@ var layout = map[string]string{
 	"webhook/signature": "internal/httpserve",
 
 	// Jobs. The engine knows no plan, and nothing here knows a driver.
-	"provision":           "provision/intake provision/engine provision/plans provision/cleanup provision/record provision/placement provision/template provision/effects",
+	"provision":           "internal/run provision/intake provision/engine provision/plans provision/cleanup provision/record provision/placement provision/template provision/effects",
 	"provision/intake":    "provision/placement provision/template provision/record",
 	"provision/engine":    "provision/effects",
 	"provision/plans":     "provision/effects provision/engine provision/record",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // Config configures an engine. A zero field takes the default that its comment names.
@@ -131,7 +132,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err != nil {
 			hint = nil // a failing store is asked no more often than it is polled
 		} else if e.cfg.PerNode > 0 || e.cfg.PerPool > 0 {
-			sleep(ctx, e.intervals.crowd) // finding no room examines all waiting jobs
+			run.Sleep(ctx, e.intervals.crowd) // finding no room examines all waiting jobs
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
@@ -157,7 +158,7 @@ func (e *Engine) claimNext(ctx context.Context, ask seedbed.Claiming) (*seedbed.
 	claiming, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
-		sleep(claiming, claimGrace)
+		run.Sleep(claiming, claimGrace)
 		cancel()
 	})
 	defer stop()
@@ -171,16 +172,6 @@ func (e *Engine) pause(ctx context.Context, hint <-chan struct{}, d time.Duratio
 	case <-ctx.Done():
 	case <-time.After(d):
 	case <-hint:
-		sleep(ctx, min(d, e.intervals.settle))
-	}
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		run.Sleep(ctx, min(d, e.intervals.settle))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 	"seedbed/provision/template"
 )
 
@@ -57,7 +58,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		if n > 0 && err == nil {
 			continue
 		}
-		sleep(ctx, followPace)
+		run.Sleep(ctx, followPace)
 		timer := time.NewTimer(f.every)
 		select {
 		case <-hint:

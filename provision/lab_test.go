@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/internal/run"
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
 	"seedbed/provision/worker/drivertest"
@@ -274,7 +275,7 @@ func steady[T any](ctx context.Context, read func() (T, error)) (T, error) {
 		if !errors.Is(err, seedbed.ErrUnavailable) || ctx.Err() != nil {
 			return v, err
 		}
-		sleep(ctx, 5*time.Millisecond) // between two polls
+		run.Sleep(ctx, 5*time.Millisecond) // between two polls
 	}
 }
 

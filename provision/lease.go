@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // Why a job's context ended, other than by the engine's own end.
@@ -70,7 +71,7 @@ func (h *leaseKeeper) renew(cancel context.CancelCauseFunc) {
 	lease := h.engine.cfg.Lease
 	renewed := h.start
 	for {
-		sleep(h.leased, min(lease/3, h.engine.intervals.cancelPoll))
+		run.Sleep(h.leased, min(lease/3, h.engine.intervals.cancelPoll))
 		if h.leased.Err() != nil {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // Coordination lists the control hosts and elects their leader.
@@ -63,7 +64,7 @@ func (m *Membership) Run(ctx context.Context) error {
 				}
 			}
 			failed = err != nil
-			sleep(ctx, memberPoll)
+			run.Sleep(ctx, memberPoll)
 		}
 		return nil
 	})

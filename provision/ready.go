@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 	"seedbed/provision/effects"
 )
 
@@ -47,7 +48,7 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		case <-ctx.Done():
 			return inVain(waitingFor, t.job.Subject)
 		case <-hint:
-			sleep(ctx, t.engine.intervals.ready)
+			run.Sleep(ctx, t.engine.intervals.ready)
 		case <-time.After(t.engine.cfg.Poll):
 		case <-changed:
 			due = true

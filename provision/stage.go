@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // stage is one step of a kind of job. Both functions may run again after they were interrupted
@@ -130,7 +131,7 @@ func (t *task) retrying(ctx context.Context, limit time.Duration, do func(contex
 			t.event("warn", t.progress, "%s; trying again", err)
 		}
 		last = err
-		if sleep(ctx, wait); ctx.Err() == nil {
+		if run.Sleep(ctx, wait); ctx.Err() == nil {
 			t.slot.reacquire(ctx)
 		}
 		if ctx.Err() != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // task is one job that this engine runs, for one epoch.
@@ -189,7 +190,7 @@ func (t *task) runStage(ctx context.Context, s stage) error {
 			return err
 		}
 		t.event("warn", t.progress, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
-		if sleep(ctx, wait); ctx.Err() != nil {
+		if run.Sleep(ctx, wait); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // domainWatch passes the workers' domain events to those that wait for them.
@@ -162,6 +163,6 @@ func (e *Engine) follow(ctx context.Context) {
 				delete(followed, name)
 			}
 		}
-		sleep(ctx, e.intervals.nodes)
+		run.Sleep(ctx, e.intervals.nodes)
 	}
 }

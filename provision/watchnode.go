@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/run"
 	"seedbed/provision/effects"
 )
 
@@ -55,7 +56,7 @@ func (e *Engine) watch(ctx context.Context, node string) {
 		if wait == e.intervals.retryMin { // only at the first try
 			e.log.Warn("domain events interrupted", "node", node, "err", err)
 		}
-		sleep(ctx, wait)
+		run.Sleep(ctx, wait)
 		wait = min(2*wait, e.intervals.retryMax)
 	}
 }

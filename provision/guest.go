@@ -83,16 +83,3 @@ func concise(o seedbed.MetadataOptions) seedbed.MetadataOptions {
 	}
 	return o
 }
-
-// domainOf returns the domain of an instance. disks are in the order of its volumes; bridges maps
-// network names to bridges.
-func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, bridges map[string]string) seedbed.DomainSpec {
-	spec := seedbed.DomainSpec{
-		ID: inst.ID, Name: inst.Name, VCPUs: inst.VCPUs, Memory: inst.Memory,
-		Disks: disks, Profile: inst.Profile, Job: job, Datasource: inst.Datasource, System: &inst.System,
-	}
-	for _, nic := range inst.NICs {
-		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: bridges[nic.Network]})
-	}
-	return spec
-}

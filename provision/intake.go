@@ -41,12 +41,6 @@ type Existing interface {
 	DomainScripts
 }
 
-// DomainScripts reads the documents that scripts made for their instances' domains.
-type DomainScripts interface {
-	// ScriptDomain returns an instance's document, or seedbed.ErrNotFound if no script made one.
-	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
-}
-
 // IntakeStore is the part of the database that the intake uses.
 type IntakeStore interface {
 	Accepter

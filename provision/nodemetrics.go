@@ -7,15 +7,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"seedbed"
-	"seedbed/provision/placement"
 )
+
+// Nodes lists the nodes, and what their instances were allotted.
+type Nodes interface {
+	Nodes(ctx context.Context) ([]seedbed.Node, error)
+	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
+}
 
 // NodeMetrics exports the nodes to Prometheus: what their workers reported last, and what their
 // instances were allotted.
-type NodeMetrics struct{ hosts placement.Hosts }
+type NodeMetrics struct{ nodes Nodes }
 
 // NewNodeMetrics makes a collector.
-func NewNodeMetrics(hosts placement.Hosts) NodeMetrics { return NodeMetrics{hosts} }
+func NewNodeMetrics(nodes Nodes) NodeMetrics { return NodeMetrics{nodes} }
 
 // nodeScrape limits the time of one read of the database.
 const nodeScrape = 5 * time.Second
@@ -70,12 +75,12 @@ func (m NodeMetrics) Describe(ch chan<- *prometheus.Desc) {
 func (m NodeMetrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), nodeScrape)
 	defer cancel()
-	nodes, err := m.hosts.Nodes(ctx)
+	nodes, err := m.nodes.Nodes(ctx)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(nodeGauges[0].desc, err)
 		return
 	}
-	all, err := m.hosts.NodeUse(ctx)
+	all, err := m.nodes.NodeUse(ctx)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(nodeGauges[0].desc, err)
 		return

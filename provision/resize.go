@@ -3,7 +3,6 @@ package provision
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"seedbed"
@@ -41,20 +40,6 @@ func (t *task) resizeMachine(ctx context.Context) error {
 		return err
 	}
 	t.resized = &seedbed.ResizeSpec{VCPUs: spec.VCPUs, Memory: spec.Memory}
-	return nil
-}
-
-// checkMachine refuses other vCPUs and memory for a domain that a script has defined.
-func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instance) error {
-	doc, err := store.ScriptDomain(ctx, inst.ID)
-	switch {
-	case errors.Is(err, seedbed.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
-	case madeOf(doc, inst):
-		return seedbed.Errorf(seedbed.ErrConflict, "the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
-	}
 	return nil
 }
 

@@ -1,7 +1,9 @@
 package provision
 
 import (
+	"context"
 	"encoding/xml"
+	"errors"
 	"slices"
 	"strings"
 
@@ -64,4 +66,24 @@ func AsScripted(g seedbed.Guest, inst seedbed.Instance, doc string) seedbed.Gues
 		g.Disks[i].Device = name
 	}
 	return g
+}
+
+// DomainScripts reads the documents that scripts made for their instances' domains.
+type DomainScripts interface {
+	// ScriptDomain returns an instance's document, or seedbed.ErrNotFound if no script made one.
+	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
+}
+
+// checkMachine refuses other vCPUs and memory for a domain that a script has defined.
+func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instance) error {
+	doc, err := store.ScriptDomain(ctx, inst.ID)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case madeOf(doc, inst):
+		return seedbed.Errorf(seedbed.ErrConflict, "the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
+	}
+	return nil
 }

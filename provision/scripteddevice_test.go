@@ -6,8 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
-	"seedbed/internal/feedtest"
-	"seedbed/provision/worker/drivertest"
 )
 
 // TestAsScripted checks that a guest is told of its disks by the names of its script's domain, and
@@ -46,40 +44,4 @@ func FuzzAsScripted(f *testing.F) {
 			t.Errorf("%q gives %v", doc, g.Disks)
 		}
 	})
-}
-
-// TestRebuildOfScripted checks that an instance that a script has made is rebuilt like one of a
-// native profile, and has the script's domain again if that fails.
-func TestRebuildOfScripted(t *testing.T) {
-	t.Parallel()
-	l := newLab(t).withScript(steps())
-	ctx := t.Context()
-	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(ctx, "web1")
-	l.ok(err)
-	devices := func() (names []string) {
-		t.Helper()
-		page, err := l.db.FeedPage(ctx, testNode, 0, "")
-		l.ok(err)
-		for _, d := range feedtest.Changes(t, page)[0].Guest.Disks {
-			names = append(names, d.Device)
-		}
-		return names
-	}
-	rebuild := func() seedbed.JobID {
-		t.Helper()
-		return l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Profile: "small"}, nil))
-	}
-	l.failEffect("StartDomain", drivertest.Before, seedbed.Errorf(seedbed.ErrFull, "boom"))
-	l.runUntil(rebuild(), seedbed.JobIncomplete)
-	l.hv.Fail(nil)
-	spec, _ := l.hv.Spec(inst.ID)
-	if d := cmp.Diff([]string{"sda", ""}, devices()); d != "" || spec.Script == nil {
-		t.Errorf("after a rebuild that failed, of a script: %t; disks (-want +got):\n%s", spec.Script != nil, d)
-	}
-	l.runUntil(rebuild(), seedbed.JobSucceeded)
-	spec, _ = l.hv.Spec(inst.ID)
-	if d := cmp.Diff([]string{"vda"}, devices()); d != "" || spec.Script != nil {
-		t.Errorf("after the rebuild, of a script: %t; disks (-want +got):\n%s", spec.Script != nil, d)
-	}
 }

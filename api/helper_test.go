@@ -19,6 +19,7 @@ import (
 	"seedbed"
 	"seedbed/api"
 	"seedbed/provision"
+	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 	"seedbed/webhook"
@@ -155,7 +156,7 @@ func (s *server) config() api.Config {
 		},
 		CheckProfile: s.intake.CheckProfile, CheckDocument: s.intake.CheckDocument,
 		Change: func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
-			return s.db.ChangeInstance(ctx, name, change, provision.Renderer{}.Of)
+			return s.db.ChangeInstance(ctx, name, change, record.Renderer{}.Of)
 		},
 		DefaultNetwork: "default", DefaultPool: "default",
 		Token: []byte(token + "\n"), Version: "1.2.3", Node: testNode,

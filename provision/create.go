@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/record"
 )
 
 // createPlan returns the stages that make an instance in the way that its job asks for.
@@ -221,7 +222,7 @@ func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revi
 	guest := renderer.Of(inst, seedbed.Guest{})
 	switch doc, err := t.engine.store.ScriptDomain(ctx, inst.ID); {
 	case err == nil:
-		guest = AsScripted(guest, inst, doc)
+		guest = record.AsScripted(guest, inst, doc)
 	case !errors.Is(err, seedbed.ErrNotFound):
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}

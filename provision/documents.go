@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/placement"
+	"seedbed/provision/record"
 	"seedbed/provision/template"
 )
 
@@ -29,7 +30,7 @@ type Serving struct {
 	// A nil Stranger finds none.
 	Stranger func(ctx context.Context, node, name string) (bool, error)
 	// Renderer makes the records; templates read their values.
-	Renderer Renderer
+	Renderer record.Renderer
 }
 
 // Check refuses vendor-data of the installation that could be served to no guest.

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/run"
+	"seedbed/provision/record"
 )
 
 // Config configures an engine. A zero field takes the default that its comment names.
@@ -37,7 +38,7 @@ type Config struct {
 	Hooks   []seedbed.StageHook
 	Trigger Trigger
 	// Renderer makes the records that are published.
-	Renderer Renderer
+	Renderer record.Renderer
 	Log      *slog.Logger
 }
 

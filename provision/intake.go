@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/placement"
+	"seedbed/provision/record"
 	"seedbed/provision/template"
 )
 
@@ -38,7 +39,7 @@ type Existing interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// Delivery returns the webhook with that ID that hook received, or seedbed.ErrNotFound.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
-	DomainScripts
+	record.DomainScripts
 }
 
 // IntakeStore is the part of the database that the intake uses.

@@ -9,6 +9,7 @@ import (
 	"maps"
 
 	"seedbed"
+	"seedbed/provision/record"
 	"seedbed/provision/template"
 )
 
@@ -228,7 +229,7 @@ func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume
 
 // place returns an instance as templates read it.
 func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
-	return Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(i, seedbed.Guest{})
+	return record.Renderer{Region: in.serving.Renderer.Region, Zone: in.serving.Renderer.Zone}.Of(i, seedbed.Guest{})
 }
 
 // planRebuild returns what a rebuild would make of an instance.

@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/record"
 )
 
 // scriptedRebuildPlan gives an instance new disks that a provisioning script makes. While the
@@ -88,7 +89,7 @@ func suffixed(xml string, inst seedbed.Instance, suffix string) string {
 	var pairs []string
 	for _, v := range inst.Volumes {
 		shown := v.Pool + "/" + strings.TrimSuffix(v.Name, suffix)
-		for _, before := range []string{"", mappedDir} {
+		for _, before := range []string{"", record.MappedDir} {
 			for _, quote := range []string{`'`, `"`} {
 				pairs = append(pairs, quote+before+shown+quote, quote+before+v.Pool+"/"+v.Name+quote)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/record"
 )
 
 // resizePlan changes an instance's vCPUs and memory, and enlarges one of its disks. The first can
@@ -33,7 +34,7 @@ func (t *task) resizeMachine(ctx context.Context) error {
 	if err != nil || !spec.Machine() {
 		return err
 	}
-	if err := checkMachine(ctx, t.engine.store, inst); err != nil {
+	if err := record.CheckMachine(ctx, t.engine.store, inst); err != nil {
 		return fromStore(err)
 	}
 	if err := t.resizeDomain(ctx, spec.VCPUs, spec.Memory); err != nil {

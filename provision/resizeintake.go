@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/record"
 )
 
 // Resize accepts a request to give the instance called name a larger disk, or other vCPUs and
@@ -33,7 +34,7 @@ func (in *Intake) resized(ctx context.Context, name string, req seedbed.ResizeRe
 		return inst, spec, err
 	}
 	if spec, err = req.SpecOf(inst); err == nil && spec.Machine() {
-		err = checkMachine(ctx, in.store, inst)
+		err = record.CheckMachine(ctx, in.store, inst)
 	}
 	return inst, spec, err
 }

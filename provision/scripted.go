@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/record"
 )
 
 // scriptSteps are the steps of a provisioning script, in order (PVC's VMBuilder).
@@ -288,7 +289,7 @@ func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []
 		return t.define(ctx, inst, disks, nil)
 	case err != nil:
 		return fromStore(err)
-	case !madeOf(xml, inst):
+	case !record.MadeOf(xml, inst):
 		return t.define(ctx, inst, disks, nil)
 	}
 	return t.defineScripted(ctx, inst, disks, xml)

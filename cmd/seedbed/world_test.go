@@ -18,6 +18,7 @@ import (
 	"seedbed/api"
 	"seedbed/metadata"
 	"seedbed/provision"
+	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
@@ -56,7 +57,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	if err := db.NoteNode(ctx, "hv1", report, "", time.Now()); err != nil {
 		return nil, err
 	}
-	served := &guests{db, provision.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
+	served := &guests{db, record.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
 	intake := provision.NewIntake(db, provision.Serving{Node: "hv1", Renderer: served.renderer})
 	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: log})
 	pool := newDisks(db)
@@ -275,7 +276,7 @@ func (w *guests) served(ctx context.Context, i seedbed.Instance, path string) (b
 // guests renders what is served, as seedbedd does.
 type guests struct {
 	db       *store.DB
-	renderer provision.Renderer
+	renderer record.Renderer
 }
 
 func (w *guests) change(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {

@@ -10,7 +10,7 @@ import (
 	"seedbed"
 	"seedbed/internal/build"
 	"seedbed/internal/config"
-	"seedbed/provision"
+	"seedbed/provision/record"
 	"seedbed/store/local"
 	"seedbed/store/zk"
 )
@@ -18,7 +18,7 @@ import (
 // coordinator lets the control hosts of an installation find each other. Its other methods work
 // only while Run runs.
 type coordinator interface {
-	provision.Coordination
+	record.Coordination
 	Join(context.Context, seedbed.Member) error
 	Check(context.Context) []seedbed.Check
 	Run(context.Context) error

@@ -14,6 +14,7 @@ import (
 	"seedbed/metadata"
 	"seedbed/provision"
 	"seedbed/provision/placement"
+	"seedbed/provision/record"
 	"seedbed/store"
 )
 
@@ -34,7 +35,7 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.
 	}
 	s := provision.Serving{
 		Node: c.Node, VendorData: vendor, MaxUserData: c.Metadata.MaxUserData,
-		Renderer: provision.Renderer{Region: c.Metadata.Region, Zone: c.Metadata.Zone, Key: pair.Key},
+		Renderer: record.Renderer{Region: c.Metadata.Region, Zone: c.Metadata.Zone, Key: pair.Key},
 	}
 	for _, p := range c.Storage.Pools {
 		s.Pools = append(s.Pools, p.Name)
@@ -90,7 +91,7 @@ func vendorData(c config.Metadata) ([]byte, error) {
 
 // refreshRecords returns the task that publishes the record of each instance again, because another
 // release or configuration may have published it.
-func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger) func(context.Context) error {
+func refreshRecords(db *store.DB, renderer record.Renderer, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := db.Served(ctx)
 		if err != nil {
@@ -112,7 +113,7 @@ func refreshRecords(db *store.DB, renderer provision.Renderer, log *slog.Logger)
 }
 
 // served returns a function that renders what an instance would get from the guest plane.
-func served(db *store.DB, renderer provision.Renderer) func(context.Context, seedbed.Instance, string) ([]byte, string, bool, error) {
+func served(db *store.DB, renderer record.Renderer) func(context.Context, seedbed.Instance, string) ([]byte, string, bool, error) {
 	return func(ctx context.Context, i seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error) {
 		v, err := view(ctx, db, renderer, i)
 		if err != nil {
@@ -124,11 +125,11 @@ func served(db *store.DB, renderer provision.Renderer) func(context.Context, see
 }
 
 // view collects the data for an instance's answers.
-func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seedbed.Instance) (v metadata.View, err error) {
+func view(ctx context.Context, db *store.DB, renderer record.Renderer, i seedbed.Instance) (v metadata.View, err error) {
 	v.Guest = renderer.Of(i, seedbed.Guest{})
 	switch doc, err := db.ScriptDomain(ctx, i.ID); {
 	case err == nil:
-		v.Guest = provision.AsScripted(v.Guest, i, doc)
+		v.Guest = record.AsScripted(v.Guest, i, doc)
 	case !errors.Is(err, seedbed.ErrNotFound):
 		return v, err
 	}
@@ -147,7 +148,7 @@ func view(ctx context.Context, db *store.DB, renderer provision.Renderer, i seed
 }
 
 // change returns a function that changes an instance and what its guest is served.
-func change(db *store.DB, renderer provision.Renderer) func(context.Context, string,
+func change(db *store.DB, renderer record.Renderer) func(context.Context, string,
 	func(*seedbed.Instance) error) (seedbed.Instance, error) {
 	return func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 		return db.ChangeInstance(ctx, name, change, renderer.Of)

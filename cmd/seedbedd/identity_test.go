@@ -18,7 +18,7 @@ import (
 	"seedbed/internal/config"
 	"seedbed/internal/feedtest"
 	"seedbed/internal/identity"
-	"seedbed/provision"
+	"seedbed/provision/record"
 	"seedbed/store"
 )
 
@@ -183,11 +183,11 @@ func TestRefreshRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Publish(ctx, job.Ref(), "hv1", provision.Renderer{Region: "old"}.Of(inst, seedbed.Guest{}),
+	if _, err := db.Publish(ctx, job.Ref(), "hv1", record.Renderer{Region: "old"}.Of(inst, seedbed.Guest{}),
 		seedbed.Documents{UserData: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := refreshRecords(db, provision.Renderer{Region: "new"}, slog.New(slog.DiscardHandler))(ctx); err != nil {
+	if err := refreshRecords(db, record.Renderer{Region: "new"}, slog.New(slog.DiscardHandler))(ctx); err != nil {
 		t.Fatal(err)
 	}
 	page, err := db.FeedPage(ctx, "hv1", 0, "")

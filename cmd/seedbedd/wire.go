@@ -19,6 +19,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/provision"
 	"seedbed/provision/cleanup"
+	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
@@ -78,7 +79,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	metrics := run.NewRegistry()
-	metrics.MustRegister(deliverer, provision.NewNodeMetrics(db))
+	metrics.MustRegister(deliverer, record.NewNodeMetrics(db))
 	declared, err := declaredHooks(c.Webhook)
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	group.Add("records", refreshRecords(db, serving.Renderer, log))
 	group.Add("coordination", coordination.Run)
 	group.Add("membership", func(ctx context.Context) error { return coordination.Join(ctx, host(c.Node)) })
-	group.Add("members", provision.NewMembership(db, coordination, log).Run)
+	group.Add("members", record.NewMembership(db, coordination, log).Run)
 	group.Add("cleanup", cron.Run)
 	group.Add("outgoing webhooks", deliverer.Run)
 	group.Add("api", func(ctx context.Context) error { return rest.Serve(ctx, listeners.api) })

@@ -1,4 +1,4 @@
-package provision
+package record
 
 import (
 	"context"
@@ -23,9 +23,9 @@ type scriptedDisks struct {
 	} `xml:"devices>disk"`
 }
 
-// mappedDir is where scripts find the block devices of volumes. A script may use these paths in a
+// MappedDir is where scripts find the block devices of volumes. A script may use these paths in a
 // domain.
-const mappedDir = "/dev/rbd/"
+const MappedDir = "/dev/rbd/"
 
 // targets returns the target names of the instance's volumes in a script's domain, in the order of
 // the volumes. made is false if the document has disks but none of them is the instance's: a
@@ -37,7 +37,7 @@ func targets(doc string, inst seedbed.Instance) (names []string, made bool) {
 	}
 	called := map[string]string{}
 	for _, disk := range d.Disks {
-		called[strings.TrimPrefix(disk.Source.Dev, mappedDir)] = disk.Target.Dev
+		called[strings.TrimPrefix(disk.Source.Dev, MappedDir)] = disk.Target.Dev
 		called[disk.Source.Name] = disk.Target.Dev
 	}
 	delete(called, "")
@@ -49,7 +49,7 @@ func targets(doc string, inst seedbed.Instance) (names []string, made bool) {
 	return names, made
 }
 
-func madeOf(doc string, inst seedbed.Instance) bool {
+func MadeOf(doc string, inst seedbed.Instance) bool {
 	_, made := targets(doc, inst)
 	return made
 }
@@ -74,15 +74,15 @@ type DomainScripts interface {
 	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
 }
 
-// checkMachine refuses other vCPUs and memory for a domain that a script has defined.
-func checkMachine(ctx context.Context, store DomainScripts, inst seedbed.Instance) error {
+// CheckMachine refuses other vCPUs and memory for a domain that a script has defined.
+func CheckMachine(ctx context.Context, store DomainScripts, inst seedbed.Instance) error {
 	doc, err := store.ScriptDomain(ctx, inst.ID)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
-	case madeOf(doc, inst):
+	case MadeOf(doc, inst):
 		return seedbed.Errorf(seedbed.ErrConflict, "the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
 	}
 	return nil

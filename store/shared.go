@@ -104,10 +104,10 @@ func (r refusal) Error() string { return r.err.Error() }
 // commitShared returns the groupcommit.Commit that commits writes in one transaction. It
 // invalidates the values cached in memo only if forget is set.
 func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
-	return func(ctx context.Context, batch []*groupcommit.Write[write], apart bool) groupcommit.Result {
+	return func(ctx context.Context, take func() []*groupcommit.Write[write], apart bool) groupcommit.Result {
 		err := db.transact(ctx, db.write, db.dialect.writing, func(tx *Tx) error {
 			b := &Batch{Tx: tx, shared: !apart, dialect: &db.dialect}
-			changed, err := writeAll(ctx, b, batch)
+			changed, err := writeAll(ctx, b, take())
 			if err == nil {
 				err = tx.Flush(ctx)
 			}
@@ -133,7 +133,7 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 		case !apart && db.mayBeOnes(ctx, err): // the commit failed
 			return groupcommit.Refused
 		default:
-			for _, w := range batch {
+			for _, w := range take() {
 				w.Err = err
 			}
 		}

@@ -16,16 +16,17 @@ import (
 // inOneBatch accepts all requests in one shared transaction, in their order.
 func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	t.Helper()
-	release := make(chan struct{})
+	taken, release := make(chan struct{}), make(chan struct{})
 	errs := make([]error, len(all)+1)
 	var accepting sync.WaitGroup
 	accepting.Go(func() { // the other writes wait for this one
 		errs[len(all)] = db.together(t.Context(), "wait", func(context.Context, *Batch) ([]notice, error) {
+			close(taken)
 			<-release
 			return nil, errUnchanged
 		})
 	})
-	lab.Await(t, time.Minute, "it leads", func() bool { return db.shared.Leads() })
+	<-taken
 	for i, a := range all {
 		accepting.Go(func() { _, errs[i] = db.Accept(t.Context(), a) })
 		lab.Await(t, time.Minute, "it waits", func() bool { return db.shared.Len() == i+1 })

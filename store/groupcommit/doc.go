@@ -5,14 +5,18 @@
 // # Protocol
 //
 // Writes wait in a [Queue]. The first write that arrives while no batch is being committed becomes
-// the leader. It takes all waiting writes, up to a limit, as its batch, and commits them in its own
-// goroutine. Writes that arrive during the commit wait for the next batch, whose leader is the
-// first of them. So a single write is committed at once, and the more writes arrive at the same
-// time, the more share a transaction. There is one leader at a time.
+// the leader. It begins a transaction in its own goroutine, takes all writes that wait by then, up
+// to a limit, as its batch, and commits them. Writes that arrive later wait for the next batch,
+// whose leader is the first of them. So a single write is committed at once, and the more writes
+// arrive at the same time, the more share a transaction. There is one leader at a time.
 //
-// The leader calls the queue's [Commit] with its batch. In the shared attempt, a write checks as
-// little as possible: the database's keys refuse what is taken already, and the write does not wait
-// for a locked row.
+// Callers often write again as soon as their last write is committed. The next transaction begins
+// meanwhile, so that these writes are in its batch. If the batch were taken before, callers would
+// divide into two groups that take turns, and batches would be half as large.
+//
+// The leader calls the queue's [Commit]. In the shared attempt, a write checks as little as
+// possible: the database's keys refuse what is taken already, and the write does not wait for a
+// locked row.
 //
 //   - A write that turns out to be invalid before any of it is written is left out, with its error.
 //     The other writes are not affected.

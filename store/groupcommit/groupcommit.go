@@ -30,12 +30,14 @@ type Write[T any] struct {
 	Apart bool
 
 	turn  chan struct{}
-	batch []*Write[T] // only set for the leader: the writes that it commits, its own first
+	leads bool // set before turn is closed
 }
 
-// Commit writes a batch in one transaction. If alone is set, the batch is one write that could not
-// share a transaction: it may wait for locks, and must set Err.
-type Commit[T any] func(ctx context.Context, batch []*Write[T], alone bool) Result
+// Commit writes a batch in one transaction. take returns the batch, the same one each time. Commit
+// calls it once the transaction has begun, so that writes that arrive until then are part of it. If
+// alone is set, the batch is one write that could not share a transaction: it may wait for locks,
+// and must set Err.
+type Commit[T any] func(ctx context.Context, take func() []*Write[T], alone bool) Result
 
 // Queue collects writes in batches, and commits one batch at a time.
 type Queue[T any] struct {
@@ -60,13 +62,6 @@ func (q *Queue[T]) Len() int {
 	return len(q.waiting)
 }
 
-// Leads reports whether a batch is being committed.
-func (q *Queue[T]) Leads() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.leading
-}
-
 // errAbandoned is the outcome of a write whose leader did not finish, such as after a panic.
 var errAbandoned = errors.New("the transaction that was to write this was abandoned")
 
@@ -83,31 +78,41 @@ func (q *Queue[T]) Do(ctx context.Context, do T) error {
 	}
 	q.mu.Unlock()
 	<-w.turn
-	if w.batch != nil {
-		q.lead(w.batch)
+	if w.leads {
+		q.lead(w)
 	}
 	if w.Apart {
-		q.commit(ctx, []*Write[T]{w}, true)
+		q.commit(ctx, only(w), true)
 	}
 	return w.Err
 }
 
 // appoint makes the first waiting write the leader of the next batch.
 func (q *Queue[T]) appoint() {
-	n := min(len(q.waiting), q.most)
-	if q.leading = n > 0; !q.leading {
+	if q.leading = len(q.waiting) > 0; !q.leading {
 		return
 	}
-	batch := q.waiting[:n:n]
-	q.waiting = q.waiting[n:]
-	batch[0].batch = batch
-	close(batch[0].turn)
+	w := q.waiting[0]
+	q.waiting = q.waiting[1:]
+	w.leads = true
+	close(w.turn)
 }
 
-// lead commits a batch, wakes its followers and appoints the next leader.
-func (q *Queue[T]) lead(batch []*Write[T]) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].Ctx), q.limit)
+// follow returns the waiting writes that a leader takes into its batch.
+func (q *Queue[T]) follow() []*Write[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waiting), q.most-1)
+	followers := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	return followers
+}
+
+// lead commits the batch of w, wakes its followers and appoints the next leader.
+func (q *Queue[T]) lead(w *Write[T]) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.Ctx), q.limit)
 	defer cancel()
+	batch, taken := []*Write[T]{w}, false
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -116,20 +121,31 @@ func (q *Queue[T]) lead(batch []*Write[T]) {
 		}
 		q.appoint()
 	}()
-	q.settle(ctx, batch)
+	q.settle(ctx, func() []*Write[T] {
+		if !taken {
+			batch, taken = append(batch, q.follow()...), true
+		}
+		return batch
+	})
+}
+
+// only returns the take of a fixed batch.
+func only[T any](batch ...*Write[T]) func() []*Write[T] {
+	return func() []*Write[T] { return batch }
 }
 
 // settle commits a batch. If the batch is refused, settle commits its two halves, until each
 // refused write is alone.
-func (q *Queue[T]) settle(ctx context.Context, batch []*Write[T]) {
-	if q.commit(ctx, batch, false) == Settled {
+func (q *Queue[T]) settle(ctx context.Context, take func() []*Write[T]) {
+	if q.commit(ctx, take, false) == Settled {
 		return
 	}
+	batch := take()
 	if len(batch) == 1 {
 		batch[0].Apart = true
 		return
 	}
 	half := len(batch) / 2
-	q.settle(ctx, batch[:half])
-	q.settle(ctx, batch[half:])
+	q.settle(ctx, only(batch[:half]...))
+	q.settle(ctx, only(batch[half:]...))
 }

@@ -18,7 +18,8 @@ func writes(t *testing.T, n int, bad func(int) bool, ctxs map[int]context.Contex
 	var mu sync.Mutex
 	release := make(chan struct{})
 	errBad := errors.New("bad")
-	q := New(8, time.Minute, func(ctx context.Context, batch []*Write[int], alone bool) Result {
+	q := New(8, time.Minute, func(ctx context.Context, take func() []*Write[int], alone bool) Result {
+		batch := take()
 		if batch[0].Do == 0 {
 			<-release
 		}
@@ -113,6 +114,37 @@ func TestCallerGivesUp(t *testing.T) {
 		}
 		if !errors.Is(errs[0], context.Canceled) || errs[1] != nil || errs[2] != nil {
 			t.Errorf("outcomes %v", errs)
+		}
+	})
+}
+
+// Writes that arrive while the transaction begins are in its batch.
+func TestArriveDuringBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan struct{})
+		var sizes []int
+		q := New(3, time.Minute, func(_ context.Context, take func() []*Write[int], _ bool) Result {
+			<-begun
+			sizes = append(sizes, len(take()))
+			for _, w := range take() {
+				w.Err = nil
+			}
+			return Settled
+		})
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				if err := q.Do(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(begun)
+		wg.Wait()
+		if diff := cmp.Diff([]int{3, 1}, sizes); diff != "" {
+			t.Errorf("sizes of the batches (-want +got):\n%s", diff)
 		}
 	})
 }

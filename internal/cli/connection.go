@@ -25,7 +25,7 @@ func (a *App) connectionAdd() *cobra.Command {
 	var made connection
 	var token, use, replace bool
 	c := &cobra.Command{
-		Use: "add NAME", Short: "Add a named installation", Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Add a named installation",
 		Long: `Add a named installation. Its token is read from a file at each use (--token-file), or
 once from standard input (--token) and then stored.`,
 		Example: "  seedbed connection add prod --url https://seedbed.example:7370 --ca ca.pem --token --use < token",
@@ -119,7 +119,7 @@ type connectionRow struct {
 
 func (a *App) connectionList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the named installations", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the named installations",
 		RunE: a.Do(func(context.Context, []string) error {
 			s, err := a.settings()
 			if err != nil {
@@ -148,7 +148,7 @@ func (a *App) connectionList() *cobra.Command {
 func (a *App) connectionUse() *cobra.Command {
 	var none bool
 	c := &cobra.Command{
-		Use: "use NAME", Short: "Set the default connection", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.connectionCompletion,
+		Use: "use [NAME]", Short: "Set the default connection", ValidArgsFunction: a.connectionCompletion,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			if none == (len(args) == 1) {
 				return Usagef("the connection is missing: give a NAME, or --none")
@@ -184,7 +184,7 @@ func orMissing(there bool, name string) error {
 
 func (a *App) connectionRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a connection and its stored token", Args: cobra.ExactArgs(1), ValidArgsFunction: a.connectionCompletion,
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a connection and its stored token", ValidArgsFunction: a.connectionCompletion,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			err := a.changeSettings(func(s *settings) error {
 				_, there := s.Connections[args[0]]

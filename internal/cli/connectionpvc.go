@@ -29,7 +29,7 @@ type pvcConnection struct {
 func (a *App) connectionImport() *cobra.Command {
 	var replace bool
 	c := &cobra.Command{
-		Use: "import-pvc [FILE]", Short: "Import the connections of PVC's client", Args: cobra.MaximumNArgs(1),
+		Use: "import-pvc [FILE]", Short: "Import the connections of PVC's client",
 		Long: `Import the connections of PVC's client, with their keys, from its pvc.json
 ($PVC_CLIENT_DIR/pvc.json, else ~/.config/pvc/pvc.json). Its "local" is left out: it
 reads PVC's own configuration.`,

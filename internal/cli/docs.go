@@ -14,7 +14,7 @@ import (
 func (a *App) DocsCommand() *cobra.Command {
 	c := Group(&cobra.Command{Use: "docs", Short: "Make documentation", Hidden: true})
 	c.AddCommand(&cobra.Command{
-		Use: "man DIR", Short: "Write the manual pages to a directory", Args: cobra.ExactArgs(1),
+		Use: "man DIR", Short: "Write the manual pages to a directory",
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

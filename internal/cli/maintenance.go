@@ -24,11 +24,11 @@ func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all l
 		before, after string
 	)
 	c := &cobra.Command{
-		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom, Args: cobra.ExactArgs(1),
+		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom,
 		Long: `Announce maintenance to ` + whom + `. Guests read the announcement at
 events/maintenance; nothing else happens. TIME is in RFC 3339 form, or relative to now such
 as +2h.`,
-		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			if r.NotBefore, err = ParseMoment("not-before", before, a.Now()); err != nil {
 				return err
 			}
@@ -36,10 +36,6 @@ as +2h.`,
 				if r.NotAfter, err = ParseMoment("not-after", after, a.Now()); err != nil {
 					return err
 				}
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			m, err := announce(api, ctx, args[0], r)
 			if err != nil {
@@ -53,19 +49,15 @@ as +2h.`,
 	f.StringVar(&before, "not-before", "+0s", "earliest start, as `TIME`")
 	f.StringVar(&after, "not-after", "", "latest end, as `TIME`")
 	f.StringVar(&r.Description, "description", "", "description as `TEXT`, on one line")
-	c.AddCommand(
-		&cobra.Command{
-			Use: "list " + subject, Aliases: []string{"ls"}, Short: "List announced and recently ended maintenance", Args: cobra.ExactArgs(1),
-			RunE: a.Do(func(ctx context.Context, args []string) error {
-				of := func(c *client.Client, ctx context.Context) ([]seedbed.Maintenance, error) {
-					return all(c, ctx, args[0])
-				}
-				return List(ctx, a, of, "no maintenance is announced", []string{"id", "code", "state", "not before", "not after", "description"},
-					func(m seedbed.Maintenance) []string {
-						return []string{m.ID, m.Code, m.State, local(m.NotBefore), local(m.NotAfter), m.Description}
-					})
-			}),
+	announced := Resource[seedbed.Maintenance]{
+		All: Named(all), None: "no maintenance is announced",
+		Head: []string{"id", "code", "state", "not before", "not after", "description"},
+		Row: func(m seedbed.Maintenance) []string {
+			return []string{m.ID, m.Code, m.State, local(m.NotBefore), local(m.NotAfter), m.Description}
 		},
+	}
+	c.AddCommand(
+		announced.List(a, "list "+subject, "List announced and recently ended maintenance"),
 		a.endMaintenance("complete", "Mark maintenance as completed", (*client.Client).CompleteMaintenance),
 		a.endMaintenance("cancel", "Cancel announced maintenance", (*client.Client).CancelMaintenance),
 	)
@@ -74,12 +66,8 @@ as +2h.`,
 
 func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: verb + " ID", Short: short,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			m, err := end(api, ctx, args[0])
 			if err != nil {
 				return err

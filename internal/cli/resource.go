@@ -7,22 +7,77 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"seedbed"
 	"seedbed/api/client"
 )
 
-// List prints all objects of one kind.
-func List[T any](ctx context.Context, a *App, all func(*client.Client, context.Context) ([]T, error), none string, head []string, row func(T) []string) error {
-	api, err := a.Client()
-	if err != nil {
-		return err
+// Resource is one kind of object, with what the commands need that list it and show one.
+type Resource[T any] struct {
+	// All returns the objects to list. Head and Row are the list's columns. None is printed if
+	// there are no objects or, if Unmatched is not empty and flags limit the list, Unmatched. ARG in
+	// it stands for the command's first argument.
+	All             func(*client.Client, context.Context, []string) ([]T, error)
+	Head            []string
+	Row             func(T) []string
+	None, Unmatched string
+	// One returns the object to show. Pairs are its properties.
+	One   func(*client.Client, context.Context, []string) (T, error)
+	Pairs func(T) [][2]string
+}
+
+// Every makes a call without arguments one that ignores a command's arguments.
+func Every[R any](call func(*client.Client, context.Context) (R, error)) func(*client.Client, context.Context, []string) (R, error) {
+	return func(api *client.Client, ctx context.Context, _ []string) (R, error) { return call(api, ctx) }
+}
+
+// Named makes a call with a name one that takes it from a command's first argument.
+func Named[R any](
+	call func(*client.Client, context.Context, string) (R, error),
+) func(*client.Client, context.Context, []string) (R, error) {
+	return func(api *client.Client, ctx context.Context, args []string) (R, error) {
+		return call(api, ctx, args[0])
 	}
-	things, err := all(api, ctx)
-	if err != nil {
-		return err
-	}
-	return PrintList(a, things, none, head, row)
+}
+
+// List returns a command that lists objects.
+func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
+	c := &cobra.Command{Use: use, Aliases: []string{"ls"}, Short: short}
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		things, err := r.All(api, ctx, args)
+		if err != nil {
+			return err
+		}
+		none := r.None
+		if r.Unmatched != "" && limited(c) {
+			none = r.Unmatched
+		}
+		if len(args) > 0 {
+			none = strings.ReplaceAll(none, "ARG", args[0])
+		}
+		return PrintList(a, things, none, r.Head, r.Row)
+	})
+	return c
+}
+
+// limited reports whether flags of a list were given that leave out objects, other than the last ones.
+func limited(c *cobra.Command) (given bool) {
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		given = given || f.Changed && f.Name != "limit" && f.Name != "lines"
+	})
+	return given
+}
+
+// Show returns a command that shows one object.
+func (r Resource[T]) Show(a *App, use, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		thing, err := r.One(api, ctx, args)
+		if err != nil {
+			return err
+		}
+		return a.ShowPairs(thing, r.Pairs(thing))
+	})}
 }
 
 // Show prints the object of that name.
@@ -35,11 +90,7 @@ func Show[T any](ctx context.Context, a *App, one func(*client.Client, context.C
 	if err != nil {
 		return err
 	}
-	if a.JSON() {
-		return a.PrintJSON(thing)
-	}
-	a.PrintPairs(pairs(thing))
-	return nil
+	return a.ShowPairs(thing, pairs(thing))
 }
 
 // Size returns a size as text, or an empty string for an unknown size, which is 0.
@@ -76,11 +127,7 @@ func OrDash[T any](v *T) string {
 
 // TellMessage prints the server's message about a change.
 func (a *App) TellMessage(msg string) error {
-	if a.JSON() {
-		return a.PrintJSON(map[string]string{"message": msg})
-	}
-	a.Say("%s", OneLine(msg))
-	return nil
+	return a.Tell(map[string]string{"message": msg}, "%s", OneLine(msg))
 }
 
 // asking is a call of the API that makes a change. It returns the server's message.
@@ -88,17 +135,22 @@ type asking func(ctx context.Context, api *client.Client, args []string) (string
 
 // Told returns the function of a command that makes one change and prints the server's message.
 func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
-	return a.Do(func(ctx context.Context, args []string) error {
-		api, err := a.Client()
-		if err != nil {
-			return err
-		}
+	return a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		msg, err := ask(ctx, api, args)
 		if err != nil {
 			return err
 		}
 		return a.TellMessage(msg)
 	})
+}
+
+// Tell prints v as JSON, or a line for people.
+func (a *App) Tell(v any, format string, args ...any) error {
+	if a.JSON() {
+		return a.PrintJSON(v)
+	}
+	a.Say(format, args...)
+	return nil
 }
 
 // ShowPairs prints v as JSON, or as pairs.
@@ -163,32 +215,30 @@ func (a *App) Sure(yes bool, what, consequence string) error {
 }
 
 // MatchingCommand returns a command that lists the objects of one kind.
-func MatchingCommand[T any](a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string) *cobra.Command {
-	return &cobra.Command{
-		Use: "list [LIMIT]", Aliases: []string{"ls"}, Short: "List " + kind, Args: cobra.MaximumNArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			limit := ""
-			if len(args) > 0 {
-				limit = args[0]
-				none = "no " + kind + " with that name"
-			}
-			matching := func(api *client.Client, ctx context.Context) ([]T, error) { return all(api, ctx, limit) }
-			return List(ctx, a, matching, none, head, row)
-		}),
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+func MatchingCommand[T any](
+	a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string,
+) *cobra.Command {
+	c := &cobra.Command{Use: "list [LIMIT]", Aliases: []string{"ls"}, Short: "List " + kind, ValidArgsFunction: cobra.NoFileCompletions}
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		limit, none := "", none
+		if len(args) > 0 {
+			limit, none = args[0], "no "+kind+" with that name"
+		}
+		things, err := all(api, ctx, limit)
+		if err != nil {
+			return err
+		}
+		return PrintList(a, things, none, head, row)
+	})
+	return c
 }
 
 // JobAction returns a command that starts a job and follows it.
-func (a *App) JobAction(use, short string, args int, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
+func (a *App) JobAction(use, short string, begin func(*client.Client, context.Context, []string) (seedbed.Receipt, error)) *cobra.Command {
 	var w WaitFlags
 	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(args),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: use, Short: short,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			receipt, err := begin(api, ctx, args)
 			if err != nil {
 				return err
@@ -202,14 +252,10 @@ func (a *App) JobAction(use, short string, args int, begin func(*client.Client, 
 
 // RemoveCommand returns a command that removes the object that its argument names. question and
 // done have a %s for the name.
-func (a *App) RemoveCommand(short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *App) RemoveCommand(use, short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: use, Aliases: []string{"rm"}, Short: short,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := remove(api, ctx, args[0]); err != nil {
 				return err
 			}
@@ -223,7 +269,7 @@ func (a *App) RemoveCommand(short, question, done string, remove func(*client.Cl
 // question has a %s for each argument, in their order.
 func (a *App) Removal(use, short, question string, ask asking, names ...NameLister) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
-		Use: use, Aliases: []string{"rm"}, Short: short, Args: cobra.ExactArgs(len(names)),
+		Use: use, Aliases: []string{"rm"}, Short: short,
 		RunE:              a.Told(ask),
 		ValidArgsFunction: a.Completion(names...),
 	})

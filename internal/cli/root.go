@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed/api/client"
 	"seedbed/internal/build"
 )
 
@@ -62,6 +63,7 @@ func (a *App) Root() *cobra.Command {
 	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "suppress progress and messages")
 	root.AddCommand(a.Commands(a)...)
 	Group(root)
+	countArgs(root)
 	a.completeNames(root)
 	a.completeWords(root)
 	return root
@@ -81,6 +83,52 @@ func (a *App) Do(work func(ctx context.Context, args []string) error) func(*cobr
 		a.started = true
 		return work(c.Context(), args)
 	}
+}
+
+// countArgs makes every command accept as many arguments as its usage line names: one for each word
+// before the first flag, where one in brackets may be left out, and "..." allows more of the last.
+func countArgs(root *cobra.Command) {
+	for _, c := range CommandsOf(root) {
+		if c.Args == nil && c.Runnable() {
+			c.Args = argsOf(c.Use)
+		}
+	}
+}
+
+func argsOf(use string) cobra.PositionalArgs {
+	least, most := 0, 0
+	for _, word := range strings.Fields(use)[1:] {
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		if strings.HasSuffix(word, "...") {
+			return cobra.MinimumNArgs(least)
+		}
+		most++
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+	}
+	switch {
+	case most == 0:
+		return cobra.NoArgs
+	case least == most:
+		return cobra.ExactArgs(least)
+	case least == 0:
+		return cobra.MaximumNArgs(most)
+	}
+	return cobra.RangeArgs(least, most)
+}
+
+// Call returns the function of a command that uses the API.
+func (a *App) Call(work func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.Do(func(ctx context.Context, args []string) error {
+		api, err := a.Client()
+		if err != nil {
+			return err
+		}
+		return work(ctx, api, args)
+	})
 }
 
 // Group makes a command that has only subcommands return an error when none is named.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -12,12 +13,8 @@ import (
 func CertificateCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "certificate", Short: "Print certificates"})
 	c.AddCommand(&cobra.Command{
-		Use: "identity", Short: "Print the certificate that verifies instance identity documents", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "identity", Short: "Print the certificate that verifies instance identity documents",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
 			text, err := api.IdentityCertificate(ctx)
 			if err != nil {
 				return err

@@ -31,7 +31,7 @@ The commands work on this machine only and do not need seedbedd.`,
 func clusterCA(a *cli.App) *cobra.Command {
 	var days int
 	c := &cobra.Command{
-		Use: "ca DIR", Short: "Create the certificate authority of the hosts", Args: cobra.ExactArgs(1),
+		Use: "ca DIR", Short: "Create the certificate authority of the hosts",
 		Long: `Create the certificate authority of the hosts: DIR/ca.pem, which every host needs, and
 DIR/ca.key, which no host needs. With ca.key anyone can impersonate any host: keep it
 private.`,
@@ -60,7 +60,7 @@ func clusterIssue(a *cli.App) *cobra.Command {
 	var days int
 	var replace bool
 	c := &cobra.Command{
-		Use: "issue DIR NODE --role ROLE", Short: "Issue the certificates of a host", Args: cobra.ExactArgs(2),
+		Use: "issue DIR NODE --role ROLE", Short: "Issue the certificates of a host",
 		Long: `Issue the certificates of the host with node name NODE, signed by the authority in DIR.
 Each has its own key: ROLE.pem and ROLE.key, in DIR/NODE or --out, next to a copy of
 ca.pem. The role is control for seedbedd, worker for seedbed-worker, and metadata for

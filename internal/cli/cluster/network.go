@@ -15,29 +15,19 @@ import (
 // NetworkCommand returns the command network with its subcommands.
 func NetworkCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
-	c.AddCommand(networkList(a), networkShow(a), networkSet(a))
+	r := networks()
+	c.AddCommand(r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), networkSet(a))
 	return c
 }
 
-func networkList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List networks", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Networks, "no networks yet: seedbedd creates one at its first start",
-				[]string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
-				func(n seedbed.Network) []string {
-					return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
-				})
-		}),
-	}
-}
-
-func networkShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a network", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return cli.Show(ctx, a, (*client.Client).Network, args[0], networkPairs)
-		}),
+func networks() cli.Resource[seedbed.Network] {
+	return cli.Resource[seedbed.Network]{
+		All: cli.Every((*client.Client).Networks), None: "no networks yet: seedbedd creates one at its first start",
+		Head: []string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
+		Row: func(n seedbed.Network) []string {
+			return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
+		},
+		One: cli.Named((*client.Client).Network), Pairs: networkPairs,
 	}
 }
 
@@ -95,7 +85,7 @@ func networkSet(a *cli.App) *cobra.Command {
 		identity string
 	)
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change a network's identity check and protections", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Short: "Change a network's identity check and protections",
 		Long: `Change a network; its nodes apply the change immediately.
 
 --allow lists what guests may do that is prevented by default: addresses (send from
@@ -107,7 +97,7 @@ the former one.
 that are identified only by their MAC in the neighbour table, which another machine on
 the bridge can forge.`,
 	}
-	c.RunE = a.Do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		var change wire.NetworkChange
 		if c.Flags().Changed("allow") {
 			allow, err := parseAllowance(names)
@@ -121,10 +111,6 @@ the bridge can forge.`,
 		}
 		if change == (wire.NetworkChange{}) {
 			return cli.Usagef("nothing to change: give --allow or --identity")
-		}
-		api, err := a.Client()
-		if err != nil {
-			return err
 		}
 		n, err := api.ChangeNetwork(ctx, args[0], change)
 		if err != nil {

@@ -16,41 +16,33 @@ import (
 // NodeCommand returns the command node with its subcommands.
 func NodeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Manage nodes"})
-	c.AddCommand(nodeList(a), nodeShow(a), nodeAdd(a), nodeSet(a), nodeRemove(a),
+	r := nodes(a)
+	c.AddCommand(r.List(a, "list", "List nodes"), r.Show(a, "show NODE", "Show a node"), nodeAdd(a), nodeSet(a), nodeRemove(a),
 		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true), nodeCordon(a, "uncordon NODE", "Include a node in placement again", false),
 		a.MaintenanceCommand("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
 	return c
 }
 
-func nodeList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List nodes", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Nodes, "no nodes: seedbed node add NODE --worker https://…", []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
-				func(n seedbed.NodeStatus) []string {
-					row := []string{n.Name, string(n.State), strconv.Itoa(n.Instances), strconv.Itoa(n.Running), strconv.Itoa(n.VCPUs), gib(n.Memory), "", "", a.Ago(n.Seen)}
-					if r := n.Report; r.CPUs > 0 {
-						row[4], row[5] = fmt.Sprintf("%d of %d", n.VCPUs, r.CPUs), gib(n.Memory)+" of "+gib(r.Memory)
-						row[6], row[7] = gib(r.MemoryFree), fmt.Sprintf("%.2f", r.Load)
-					}
-					return row
-				})
-		}),
+func nodes(a *cli.App) cli.Resource[seedbed.NodeStatus] {
+	return cli.Resource[seedbed.NodeStatus]{
+		All: cli.Every((*client.Client).Nodes), None: "no nodes: seedbed node add NODE --worker https://…",
+		Head: []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
+		Row: func(n seedbed.NodeStatus) []string {
+			row := []string{
+				n.Name, string(n.State), strconv.Itoa(n.Instances), strconv.Itoa(n.Running), strconv.Itoa(n.VCPUs), gib(n.Memory), "", "", a.Ago(n.Seen),
+			}
+			if r := n.Report; r.CPUs > 0 {
+				row[4], row[5] = fmt.Sprintf("%d of %d", n.VCPUs, r.CPUs), gib(n.Memory)+" of "+gib(r.Memory)
+				row[6], row[7] = gib(r.MemoryFree), fmt.Sprintf("%.2f", r.Load)
+			}
+			return row
+		},
+		One: cli.Named((*client.Client).Node), Pairs: func(n seedbed.NodeStatus) [][2]string { return nodePairs(a, n) },
 	}
 }
 
 // gib returns a size in GiB with one decimal, because the sizes of nodes are rarely round numbers.
 func gib(b seedbed.Bytes) string { return fmt.Sprintf("%.1fGiB", float64(b)/float64(seedbed.GiB)) }
-
-func nodeShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NODE", Short: "Show a node", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return cli.Show(ctx, a, (*client.Client).Node, args[0], func(n seedbed.NodeStatus) [][2]string { return nodePairs(a, n) })
-		}),
-		ValidArgsFunction: a.Completion(cli.Nodes),
-	}
-}
 
 func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 	worker := n.Worker
@@ -85,18 +77,13 @@ func nodeAdd(a *cli.App) *cobra.Command {
 		Long: `Add a node by the name in its configuration (node) and its certificates (seedbed
 cluster issue). A control host adds itself.`,
 		Example: `  seedbed node add hv2 --worker https://hv2.example:7375`,
-		Args:    cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
 			n, err := api.AddNode(ctx, r)
 			if err != nil {
 				return err
 			}
-			return tellNode(a, n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
+			return a.Tell(n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
 		}),
 	}
 	c.Flags().StringVar(&r.Worker, "worker", "", "`URL` of its seedbed-worker for control hosts (worker.cluster_listen)")
@@ -108,11 +95,10 @@ cluster issue). A control host adds itself.`,
 func nodeSet(a *cli.App) *cobra.Command {
 	var worker string
 	c := &cobra.Command{
-		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker", Args: cobra.ExactArgs(1),
+		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker",
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return changeNode(ctx, a, args[0], wire.NodeChange{Worker: &worker}, "the worker of node %s is now reached at the new URL")
 		}),
-		ValidArgsFunction: a.Completion(cli.Nodes),
 	}
 	c.Flags().StringVar(&worker, "worker", "", "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name")
 	_ = c.MarkFlagRequired("worker") // the flag was added above
@@ -125,11 +111,10 @@ func nodeCordon(a *cli.App, use, short string, cordoned bool) *cobra.Command {
 		done = "node %s is no longer cordoned"
 	}
 	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		Use: use, Short: short,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			return changeNode(ctx, a, args[0], wire.NodeChange{Cordoned: &cordoned}, done)
 		}),
-		ValidArgsFunction: a.Completion(cli.Nodes),
 	}
 }
 
@@ -142,25 +127,14 @@ func changeNode(ctx context.Context, a *cli.App, name string, change wire.NodeCh
 	if err != nil {
 		return err
 	}
-	return tellNode(a, n, done, n.Name)
-}
-
-// tellNode prints what happened to a node.
-func tellNode(a *cli.App, n seedbed.NodeStatus, format string, args ...any) error {
-	if a.JSON() {
-		return a.PrintJSON(n)
-	}
-	a.Say(format, args...)
-	return nil
+	return a.Tell(n, done, n.Name)
 }
 
 func nodeRemove(a *cli.App) *cobra.Command {
-	c := a.RemoveCommand("Remove an empty node", "Remove node %s", "node %s removed", (*client.Client).RemoveNode)
-	c.Use = "remove NODE"
+	c := a.RemoveCommand("remove NODE", "Remove an empty node", "Remove node %s", "node %s removed", (*client.Client).RemoveNode)
 	c.Long = `Remove a node that is cordoned (seedbed node cordon) and has no instances, no queued or
 running jobs, and no images that only it can reach. A control host that is also a node
 adds itself again when its seedbedd starts, unless its configuration has
 "hypervisor: false".`
-	c.ValidArgsFunction = a.Completion(cli.Nodes)
 	return c
 }

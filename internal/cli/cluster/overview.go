@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
@@ -15,14 +16,10 @@ import (
 // StatusCommand returns the command status.
 func StatusCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the installation on one screen", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the installation on one screen",
 		Long: `Show the installation on one screen: its health, its objects and the last jobs.
 "seedbed doctor" also checks this host and suggests what to do.`,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
 			o, err := api.Overview(ctx)
 			if err != nil {
 				return err

@@ -24,7 +24,8 @@ can read everything except consoles and what guests are served, an operator can 
 create and change instances, images and profiles, an admin can do everything. The
 control socket needs no token: anyone who can open it is an admin.`,
 	})
-	c.AddCommand(tokenAdd(a), tokenList(a), tokenQuota(a), tokenRemove(a))
+	c.AddCommand(tokenAdd(a), tokens(a).List(a, "list", "List tokens"), tokenQuota(a),
+		a.RemoveCommand("remove NAME", "Revoke a token", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken))
 	return c
 }
 
@@ -35,8 +36,8 @@ func tokenAdd(a *cli.App) *cobra.Command {
 		quota      quotaFlags
 	)
 	c := &cobra.Command{
-		Use: "add NAME", Short: "Add a token and print its secret, which is shown only once", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
+		Use: "add NAME", Short: "Add a token and print its secret, which is shown only once",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			r := wire.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
 			if r.Role, err = seedbed.ParseRole(role); err != nil {
 				return err
@@ -46,10 +47,6 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			}
 			if lasts > 0 {
 				r.Expires = time.Now().Add(lasts)
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			made, err := api.AddToken(ctx, r)
 			if err != nil {
@@ -83,16 +80,13 @@ func tokenAdd(a *cli.App) *cobra.Command {
 	return c
 }
 
-func tokenList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List tokens", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Tokens, "no tokens except the one in the configuration (api.token_file)",
-				[]string{"name", "role", "made", "used", "expires", "quota"},
-				func(t seedbed.Token) []string {
-					return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
-				})
-		}),
+func tokens(a *cli.App) cli.Resource[seedbed.Token] {
+	return cli.Resource[seedbed.Token]{
+		All: cli.Every((*client.Client).Tokens), None: "no tokens except the one in the configuration (api.token_file)",
+		Head: []string{"name", "role", "made", "used", "expires", "quota"},
+		Row: func(t seedbed.Token) []string {
+			return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
+		},
 	}
 }
 
@@ -106,26 +100,24 @@ func expiry(t seedbed.Token) string {
 	return t.Expires.Local().Format(time.DateTime)
 }
 
-func tokenRemove(a *cli.App) *cobra.Command {
-	return a.RemoveCommand("Revoke a token", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken)
-}
-
 // AuditCommand returns the command audit.
 func AuditCommand(a *cli.App) *cobra.Command {
 	var n int
-	c := &cobra.Command{
-		Use: "audit", Short: "Show the audit log, newest first", Args: cobra.NoArgs,
-		Long: `Show who changed what, newest first. Each entry was written in the same transaction as
+	c := cli.Resource[seedbed.AuditEntry]{
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.AuditEntry, error) {
+			return c.Audit(ctx, n)
+		},
+		None: "no changes were made through the API",
+		Head: []string{"when", "who", "role", "from", "what", "request"},
+		Row: func(e seedbed.AuditEntry) []string {
+			at, request := e.At.Local().Format(time.DateTime), strings.Replace(e.Request, "/api/v1", "", 1)
+			return []string{at, e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, request}
+		},
+	}.List(a, "audit", "Show the audit log, newest first")
+	c.Aliases = nil
+	c.Long = `Show who changed what, newest first. Each entry was written in the same transaction as
 the change. With -f json, entries also contain the former state and the request, without
-secrets and documents.`,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			all := func(c *client.Client, ctx context.Context) ([]seedbed.AuditEntry, error) { return c.Audit(ctx, n) }
-			return cli.List(ctx, a, all, "no changes were made through the API", []string{"when", "who", "role", "from", "what", "request"},
-				func(e seedbed.AuditEntry) []string {
-					return []string{e.At.Local().Format(time.DateTime), e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, strings.Replace(e.Request, "/api/v1", "", 1)}
-				})
-		}),
-	}
+secrets and documents.`
 	c.Flags().IntVarP(&n, "lines", "n", 100, "show at most `N`")
 	return c
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -25,27 +27,15 @@ func (q *quotaFlags) add(c *cobra.Command) {
 func tokenQuota(a *cli.App) *cobra.Command {
 	var q quotaFlags
 	c := &cobra.Command{
-		Use: "quota NAME", Short: "Set resource limits for a token", Args: cobra.ExactArgs(1),
+		Use: "quota NAME", Short: "Set resource limits for a token",
 		Long: `Set resource limits for all live instances created with a token. Limits you omit are
 removed. Existing instances are not affected.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			t, err := api.SetTokenQuota(ctx, args[0], q.TokenQuota)
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return a.PrintJSON(t)
-			}
-			said := quotaLine(t.Quota)
-			if said == "" {
-				said = "no limits"
-			}
-			a.Say("token %s: %s", t.Name, said)
-			return nil
+			return a.Tell(t, "token %s: %s", t.Name, cmp.Or(quotaLine(t.Quota), "no limits"))
 		}),
 	}
 	q.add(c)

@@ -23,7 +23,6 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 		Long: `Check this host, which needs no daemon, and then ask seedbedd for its checks, unless it
 runs on other hosts (feed.servers). Exit status 1 means that there is a problem; a note
 is not a problem.`,
-		Args: cobra.NoArgs,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			o, err := a.Options()
 			if err != nil {

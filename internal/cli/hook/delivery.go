@@ -17,41 +17,31 @@ import (
 // DeliveryCommand returns the command delivery with its subcommands.
 func DeliveryCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Show received webhooks"})
-	c.AddCommand(deliveryList(a), deliveryShow(a), deliveryRedeliver(a))
-	return c
-}
-
-func deliveryList(a *cli.App) *cobra.Command {
 	var (
 		hook string
 		most int
 	)
-	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List received webhooks, newest first", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			read := func(c *client.Client, ctx context.Context) ([]seedbed.Delivery, error) {
-				return c.Deliveries(ctx, hook, most)
-			}
-			return cli.List(ctx, a, read, "no webhooks yet", []string{"received", "hook", "id", "decision", "job", "detail"},
-				func(d seedbed.Delivery) []string {
-					return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
-				})
-		}),
-	}
-	c.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
-	c.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
+	r := deliveries(a, func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Delivery, error) {
+		return c.Deliveries(ctx, hook, most)
+	})
+	list := r.List(a, "list", "List received webhooks, newest first")
+	list.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
+	list.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
+	c.AddCommand(list, r.Show(a, "show HOOK ID", "Show a delivery with its headers, and its payload if that was stored"), deliveryRedeliver(a))
 	return c
 }
 
-func deliveryShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show HOOK ID", Short: "Show a delivery with its headers, and its payload if that was stored", Args: cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			read := func(c *client.Client, ctx context.Context, hook string) (seedbed.Delivery, error) {
-				return c.Delivery(ctx, hook, args[1])
-			}
-			return cli.Show(ctx, a, read, args[0], func(d seedbed.Delivery) [][2]string { return deliveryPairs(a, d) })
-		}),
+func deliveries(a *cli.App, query func(*client.Client, context.Context, []string) ([]seedbed.Delivery, error)) cli.Resource[seedbed.Delivery] {
+	return cli.Resource[seedbed.Delivery]{
+		All: query, None: "no webhooks yet",
+		Head: []string{"received", "hook", "id", "decision", "job", "detail"},
+		Row: func(d seedbed.Delivery) []string {
+			return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
+		},
+		One: func(c *client.Client, ctx context.Context, args []string) (seedbed.Delivery, error) {
+			return c.Delivery(ctx, args[0], args[1])
+		},
+		Pairs: func(d seedbed.Delivery) [][2]string { return deliveryPairs(a, d) },
 	}
 }
 
@@ -74,12 +64,8 @@ func deliveryPairs(a *cli.App, d seedbed.Delivery) [][2]string {
 func deliveryRedeliver(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	c := &cobra.Command{
-		Use: "redeliver HOOK ID", Short: "Reprocess a stored webhook under the current rules", Args: cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "redeliver HOOK ID", Short: "Reprocess a stored webhook under the current rules",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			done, err := api.Redeliver(ctx, args[0], args[1])
 			if err != nil {
 				return err
@@ -87,11 +73,7 @@ func deliveryRedeliver(a *cli.App) *cobra.Command {
 			if done.Job != "" {
 				return a.Finish(ctx, api, seedbed.Receipt{Job: done.Job, State: done.State}, &w)
 			}
-			if a.JSON() {
-				return a.PrintJSON(done)
-			}
-			a.Say("%s: %s", done.ID, done.Decision)
-			return nil
+			return a.Tell(done, "%s: %s", done.ID, done.Decision)
 		}),
 	}
 	w.Add(c)

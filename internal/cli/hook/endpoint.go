@@ -16,7 +16,10 @@ import (
 // EndpointCommand returns the command endpoint with its subcommands.
 func EndpointCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Manage endpoints, to which Seedbed sends webhooks"})
-	c.AddCommand(endpointAdd(a), endpointList(a), endpointShow(a), endpointSet(a), endpointRotate(a), endpointRemove(a),
+	r := endpoints(a)
+	c.AddCommand(endpointAdd(a), r.List(a, "list", "List endpoints"), r.Show(a, "show NAME", "Show an endpoint"), endpointSet(a), endpointRotate(a),
+		a.RemoveCommand("remove NAME", "Remove an endpoint and its pending deliveries", "Remove endpoint %s", "endpoint %s removed",
+			(*client.Client).DeleteEndpoint),
 		endpointTest(a), endpointDeliveries(a), endpointResend(a), endpointReplay(a))
 	return c
 }
@@ -34,13 +37,8 @@ Webhooks: v1 (HMAC), v1a (Ed25519), or both. An event is a type such as job.succ
 all types of a kind such as instance.*, or *. The signing secret of v1 is printed only
 once; "endpoint show" prints the public key that verifies v1a.`,
 		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
-		Args:    cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			r.Name, r.URL = args[0], args[1]
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
 			if r.Secret, err = cli.GivenSecret(file); err != nil {
 				return err
 			}
@@ -88,16 +86,14 @@ func tellEndpointSecret(a *cli.App, made wire.NewEndpoint, file, given, what str
 	return nil
 }
 
-func endpointList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List endpoints", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Endpoints, "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
-				[]string{"name", "state", "url", "events", "added"},
-				func(e seedbed.Endpoint) []string {
-					return []string{e.Name, endpointState(a, e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
-				})
-		}),
+func endpoints(a *cli.App) cli.Resource[seedbed.Endpoint] {
+	return cli.Resource[seedbed.Endpoint]{
+		All: cli.Every((*client.Client).Endpoints), None: "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
+		Head: []string{"name", "state", "url", "events", "added"},
+		Row: func(e seedbed.Endpoint) []string {
+			return []string{e.Name, endpointState(a, e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
+		},
+		One: cli.Named((*client.Client).Endpoint), Pairs: func(e seedbed.Endpoint) [][2]string { return endpointPairs(a, e) },
 	}
 }
 
@@ -113,27 +109,7 @@ func endpointState(a *cli.App, e seedbed.Endpoint) string {
 	return "ok"
 }
 
-func endpointShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show an endpoint", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
-			e, err := api.Endpoint(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return printEndpoint(a, e)
-		}),
-	}
-}
-
-func printEndpoint(a *cli.App, e seedbed.Endpoint) error {
-	if a.JSON() {
-		return a.PrintJSON(e)
-	}
+func endpointPairs(a *cli.App, e seedbed.Endpoint) [][2]string {
 	form := "Seedbed's own"
 	if e.CloudEvents {
 		form = "CloudEvents"
@@ -153,8 +129,7 @@ func printEndpoint(a *cli.App, e seedbed.Endpoint) error {
 		}
 		pairs = append(pairs, [2]string{"key " + k.ID, until})
 	}
-	a.PrintPairs(pairs)
-	return nil
+	return pairs
 }
 
 func marked(b bool) string {
@@ -162,8 +137,4 @@ func marked(b bool) string {
 		return "allowed"
 	}
 	return ""
-}
-
-func endpointRemove(a *cli.App) *cobra.Command {
-	return a.RemoveCommand("Remove an endpoint and its pending deliveries", "Remove endpoint %s", "endpoint %s removed", (*client.Client).DeleteEndpoint)
 }

@@ -16,12 +16,8 @@ import (
 
 func endpointTest(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "test NAME", Short: "Send an event of type endpoint.test now and show the answer", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "test NAME", Short: "Send an event of type endpoint.test now and show the answer",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			t, err := api.TestEndpoint(ctx, args[0])
 			if err != nil {
 				return err
@@ -43,23 +39,22 @@ func endpointTest(a *cli.App) *cobra.Command {
 func endpointDeliveries(a *cli.App) *cobra.Command {
 	var (
 		state string
-		max   int
+		most  int
 	)
-	c := &cobra.Command{
-		Use: "deliveries NAME", Short: "List the deliveries to an endpoint", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			read := func(c *client.Client, ctx context.Context) ([]seedbed.Outgoing, error) {
-				return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), max)
-			}
-			return cli.List(ctx, a, read, "no events for this endpoint yet",
-				[]string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
-				func(o seedbed.Outgoing) []string {
-					return []string{o.ID, strconv.FormatInt(o.Seq, 10), o.Type, o.Subject, string(o.State), strconv.Itoa(o.Attempts), a.Ago(o.At), outcome(a, o)}
-				})
-		}),
-	}
+	c := cli.Resource[seedbed.Outgoing]{
+		All: func(c *client.Client, ctx context.Context, args []string) ([]seedbed.Outgoing, error) {
+			return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), most)
+		},
+		None: "no events for this endpoint yet",
+		Head: []string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
+		Row: func(o seedbed.Outgoing) []string {
+			seq, attempts := strconv.FormatInt(o.Seq, 10), strconv.Itoa(o.Attempts)
+			return []string{o.ID, seq, o.Type, o.Subject, string(o.State), attempts, a.Ago(o.At), outcome(a, o)}
+		},
+	}.List(a, "deliveries NAME", "List the deliveries to an endpoint")
+	c.Aliases = nil
 	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: pending, sent, dead or skipped")
-	c.Flags().IntVar(&max, "limit", 0, "show at most `N` (default: 100)")
+	c.Flags().IntVar(&most, "limit", 0, "show at most `N` (default: 100)")
 	return c
 }
 
@@ -77,21 +72,13 @@ func outcome(a *cli.App, o seedbed.Outgoing) string {
 
 func endpointResend(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "resend NAME ID", Short: "Send one delivery to an endpoint again", Args: cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "resend NAME ID", Short: "Send one delivery to an endpoint again",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			o, err := api.Resend(ctx, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return a.PrintJSON(o)
-			}
-			a.Say("%s of %s is being sent to %s again, with the same id", o.Type, o.Subject, args[0])
-			return nil
+			return a.Tell(o, "%s of %s is being sent to %s again, with the same id", o.Type, o.Subject, args[0])
 		}),
 	}
 }
@@ -106,13 +93,8 @@ func endpointReplay(a *cli.App) *cobra.Command {
 		Long: `Send the events since a time again, with the same ids and in the same order, so that a
 receiver can ignore those that it has. TIME is a date and time such as
 2026-01-31T12:00:00Z, or a duration before now such as 3h.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			at, err := past(a, since)
-			if err != nil {
-				return err
-			}
-			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -120,11 +102,7 @@ receiver can ignore those that it has. TIME is a date and time such as
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return a.PrintJSON(map[string]int{"deliveries": n})
-			}
-			a.Say("%d deliveries are being sent to %s again", n, args[0])
-			return nil
+			return a.Tell(map[string]int{"deliveries": n}, "%d deliveries are being sent to %s again", n, args[0])
 		}),
 	}
 	c.Flags().StringVar(&since, "since", "", "`TIME`, or a duration before now")

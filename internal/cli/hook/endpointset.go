@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
@@ -29,9 +30,8 @@ Events that happen while an endpoint is disabled, and pending ones, are skipped;
 		Example: `  seedbed endpoint set ci --url https://ci2.example/seedbed
   seedbed endpoint set ci --event job.*,instance.*
   seedbed endpoint set ci --enable`,
-		Args: cobra.ExactArgs(1),
 	}
-	c.RunE = a.Do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		var change seedbed.EndpointChange
 		for name, set := range map[string]func(){
 			"url": func() { change.URL = &url }, "event": func() { change.Events = &events },
@@ -42,15 +42,11 @@ Events that happen while an endpoint is disabled, and pending ones, are skipped;
 				set()
 			}
 		}
-		api, err := a.Client()
-		if err != nil {
-			return err
-		}
 		e, err := api.SetEndpoint(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
-		return printEndpoint(a, e)
+		return a.ShowPairs(e, endpointPairs(a, e))
 	})
 	f := c.Flags()
 	f.StringVar(&url, "url", "", "`URL` to post to")
@@ -75,12 +71,7 @@ func endpointRotate(a *cli.App) *cobra.Command {
 		Long: `Replace an endpoint's key. During the overlap, deliveries are signed with the old keys
 and the new one: give the receiver the new secret in that time. With --sign, change to
 other signature versions in the same way.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			if r.Secret, err = cli.GivenSecret(file); err != nil {
 				return err
 			}

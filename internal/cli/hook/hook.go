@@ -21,7 +21,9 @@ import (
 // HookCommand returns the command hook with its subcommands.
 func HookCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Manage hooks, which receive signed webhooks"})
-	c.AddCommand(hookAdd(a), hookSet(a), hookShow(a), hookList(a), hookRotate(a), hookKeyCmd(a), hookTest(a), hookRemove(a), hookSendCommand(a))
+	r := hooks(a)
+	c.AddCommand(hookAdd(a), hookSet(a), r.Show(a, "show NAME", "Show a hook"), r.List(a, "list", "List hooks"), hookRotate(a), hookKeyCmd(a),
+		hookTest(a), hookRemove(a), hookSendCommand(a))
 	return c
 }
 
@@ -42,8 +44,7 @@ func hookAdd(a *cli.App) *cobra.Command {
 secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 		Example: `  seedbed hook add ci --profile web
   seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r := wire.HookRequest{Name: args[0]}
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
 				return err
@@ -67,10 +68,6 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 					return err
 				}
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			made, err := api.AddHook(ctx, r)
 			if err != nil {
@@ -122,29 +119,24 @@ func secretFile(a *cli.App, hook string) (string, error) {
 	return filepath.Join(dir, "hooks", hook+".secret"), nil
 }
 
-func hookList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List hooks", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Hooks, "no hooks yet: seedbed hook add NAME",
-				[]string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
-				func(h seedbed.Hook) []string {
-					return []string{h.Name, string(h.Scheme), cli.OrElse(h.Profiles, "any"), cli.OrElse(h.Actions, "create"), cli.Span(h.Tolerance), a.Ago(h.Created)}
-				})
-		}),
+func hooks(a *cli.App) cli.Resource[seedbed.Hook] {
+	return cli.Resource[seedbed.Hook]{
+		All: cli.Every((*client.Client).Hooks), None: "no hooks yet: seedbed hook add NAME",
+		Head: []string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
+		Row: func(h seedbed.Hook) []string {
+			profiles, actions := cli.OrElse(h.Profiles, "any"), cli.OrElse(h.Actions, "create")
+			return []string{h.Name, string(h.Scheme), profiles, actions, cli.Span(h.Tolerance), a.Ago(h.Created)}
+		},
+		One: cli.Named((*client.Client).Hook), Pairs: func(h seedbed.Hook) [][2]string { return hookPairs(a, h) },
 	}
 }
 
 func hookRemove(a *cli.App) *cobra.Command {
 	return a.Confirmed("Remove hook %s", &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook and its saved secret", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook and its saved secret",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			name := args[0]
 			if err := seedbed.CheckName("hook", name); err != nil {
-				return err
-			}
-			api, err := a.Client()
-			if err != nil {
 				return err
 			}
 			if err := api.DeleteHook(ctx, name); err != nil {

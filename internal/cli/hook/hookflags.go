@@ -129,16 +129,12 @@ func (h *hookFlags) change(c *cobra.Command) (ch wire.HookChange, err error) {
 func hookSet(a *cli.App) *cobra.Command {
 	var f hookFlags
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change a hook", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Short: "Change a hook",
 		Long: `Change a hook. Settings without a flag are left as they are. A list replaces the former
 one; --profile "" empties it.`,
 	}
-	c.RunE = a.Do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		change, err := f.change(c)
-		if err != nil {
-			return err
-		}
-		api, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -146,23 +142,10 @@ one; --profile "" empties it.`,
 		if err != nil {
 			return err
 		}
-		if a.JSON() {
-			return a.PrintJSON(h)
-		}
-		a.Say("hook %s changed", h.Name)
-		return nil
+		return a.Tell(h, "hook %s changed", h.Name)
 	})
 	f.add(c)
 	return c
-}
-
-func hookShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a hook", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return cli.Show(ctx, a, (*client.Client).Hook, args[0], func(h seedbed.Hook) [][2]string { return hookPairs(a, h) })
-		}),
-	}
 }
 
 func hookPairs(a *cli.App, h seedbed.Hook) [][2]string {

@@ -54,8 +54,7 @@ are accepted, so that none is lost while the sender changes. The overlap begins 
 new key becomes valid: with --not-before, only the old key is valid until then.`,
 		Example: `  seedbed hook rotate ci --overlap 24h
   seedbed hook rotate forge --secret-file next.secret --key-id 2027 --not-before 2027-01-01T00:00:00Z`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := seedbed.CheckName("hook", args[0]); err != nil {
 				return err
 			}
@@ -75,10 +74,6 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 					return err
 				}
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			made, err := api.RotateHook(ctx, args[0], key, overlap)
 			if err != nil {
@@ -105,19 +100,17 @@ func hookKeyCmd(a *cli.App) *cobra.Command {
 }
 
 func hookKeyList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list HOOK", Aliases: []string{"ls"}, Short: "List the keys of a hook and when each is valid", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			read := func(c *client.Client, ctx context.Context) ([]seedbed.HookKey, error) {
-				h, err := c.Hook(ctx, args[0])
-				return h.Keys, err
-			}
-			return cli.List(ctx, a, read, "the hook has no key", []string{"key", "state", "not before", "not after"},
-				func(k seedbed.HookKey) []string {
-					return []string{k.ID, keyState(a, k), a.Moment(k.NotBefore), a.Moment(k.NotAfter)}
-				})
-		}),
-	}
+	return cli.Resource[seedbed.HookKey]{
+		All: func(c *client.Client, ctx context.Context, args []string) ([]seedbed.HookKey, error) {
+			h, err := c.Hook(ctx, args[0])
+			return h.Keys, err
+		},
+		None: "the hook has no key",
+		Head: []string{"key", "state", "not before", "not after"},
+		Row: func(k seedbed.HookKey) []string {
+			return []string{k.ID, keyState(a, k), a.Moment(k.NotBefore), a.Moment(k.NotAfter)}
+		},
+	}.List(a, "list HOOK", "List the keys of a hook and when each is valid")
 }
 
 func keyState(a *cli.App, k seedbed.HookKey) string {
@@ -132,12 +125,8 @@ func keyState(a *cli.App, k seedbed.HookKey) string {
 
 func hookKeyRemove(a *cli.App) *cobra.Command {
 	c := a.Confirmed("Of hook %s remove key %s", &cobra.Command{
-		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key; webhooks signed with it are then refused", Args: cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key; webhooks signed with it are then refused",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := api.RemoveHookKey(ctx, args[0], args[1]); err != nil {
 				return err
 			}

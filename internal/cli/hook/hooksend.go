@@ -45,7 +45,6 @@ func hookSendCommand(a *cli.App) *cobra.Command {
 means that it was accepted (202) or, with --wait, that its job succeeded.
 The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
 		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			s.name, s.settings.Scheme = args[0], seedbed.Scheme(scheme)
 			var err error

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -22,9 +23,8 @@ func hookTest(a *cli.App) *cobra.Command {
 		Long: `Show what a hook would do with a webhook: whether its rule matches, what it requests,
 and what a create would make. FILE contains {"headers": {…}, "query": {…}, "body": …},
 where body is JSON or a string, or only the body.`,
-		Args: cobra.ExactArgs(1),
 	}
-	c.RunE = a.Do(func(ctx context.Context, args []string) error {
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		text, err := cli.ReadBounded(file, maxPayload)
 		if err != nil {
 			return err
@@ -41,10 +41,6 @@ where body is JSON or a string, or only the body.`,
 				}
 				*e.to = &value
 			}
-		}
-		api, err := a.Client()
-		if err != nil {
-			return err
 		}
 		t, err := api.TestHook(ctx, args[0], sampleOf(text), asWhen, asMapping)
 		if err != nil {

@@ -21,15 +21,11 @@ func ComposeCommand(a *cli.App) *cobra.Command {
 		w             cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "create NAME PROFILE", Short: "Create an instance from a profile and start it", Args: cobra.ExactArgs(2),
+		Use: "create NAME PROFILE", Short: "Create an instance from a profile and start it",
 		Long: `Create an instance from a profile and start it. --no-start only defines it: start it
 with seedbed vm start. With --no-define only the disks are created, with the names that
 PVC gives them (NAME_DISK); no instance owns them.`,
-		RunE: a.Do(func(ctx context.Context, names []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, names []string) error {
 			values, err := params.Values(a)
 			if err != nil {
 				return err

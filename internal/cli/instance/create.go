@@ -35,8 +35,7 @@ added to those of the profile.
 If the profile declares parameters (seedbed profile show), --param sets one,
 --params-file several, and --interactive asks for the others without echoing secrets.
 A file keeps a secret off the command line, which other users can see.`,
-		Args: cobra.RangeArgs(1, 2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			switch {
 			case len(args) == 2 && profile != "":
 				return cli.Usagef("create %s: both profile %s and --profile %s are given: want one of them", args[0], args[1], profile)
@@ -57,10 +56,6 @@ A file keeps a secret off the command line, which other users can see.`,
 			}
 			req := seedbed.Request{Name: args[0], Profile: profile, Params: p, Node: node}
 			fresh.fill(c, &req)
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
 			declared, err := params.Declared(ctx, api, profile)
 			if err != nil {
 				return err

@@ -20,11 +20,11 @@ one moment, for each disk separately. In a Ceph pool the guest may be running; i
 is not included. In a directory pool the instance must be stopped.`,
 	})
 	c.AddCommand(
-		a.JobAction("create VM NAME", "Take a snapshot of each disk", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		a.JobAction("create VM NAME", "Take a snapshot of each disk", func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.TakeSnapshot(ctx, args[0], args[1])
 		}),
 		vmSnapshotList(a),
-		a.Confirmed("Of instance %s remove snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", 2, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		a.Confirmed("Of instance %s remove snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveSnapshot(ctx, args[0], args[1])
 		})),
 	)
@@ -32,27 +32,17 @@ is not included. In a directory pool the instance must be stopped.`,
 }
 
 func vmSnapshotList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list VM", Aliases: []string{"ls"}, Short: "List an instance's snapshots", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			all := func(c *client.Client, ctx context.Context) ([]wire.Snapshot, error) {
-				return c.Snapshots(ctx, args[0])
-			}
-			return cli.List(ctx, a, all, "no snapshots yet: seedbed vm snapshot create "+args[0]+" NAME",
-				[]string{"name", "disks", "complete", "taken"},
-				func(s wire.Snapshot) []string {
-					complete := "yes"
-					if !s.Complete {
-						complete = "no"
-					}
-					return []string{s.Name, strconv.Itoa(len(s.Volumes)), complete, a.Ago(s.Created)}
-				})
-		}),
-	}
+	return cli.Resource[wire.Snapshot]{
+		All: cli.Named((*client.Client).Snapshots), None: "no snapshots yet: seedbed vm snapshot create ARG NAME",
+		Head: []string{"name", "disks", "complete", "taken"},
+		Row: func(s wire.Snapshot) []string {
+			return []string{s.Name, strconv.Itoa(len(s.Volumes)), cli.YesNo(s.Complete), a.Ago(s.Created)}
+		},
+	}.List(a, "list VM", "List an instance's snapshots")
 }
 
 func vmFlatten(a *cli.App) *cobra.Command {
-	c := a.JobAction("flatten VM", "Make an instance's disks independent of their image", 1,
+	c := a.JobAction("flatten VM", "Make an instance's disks independent of their image",
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Flatten(ctx, args[0])
 		})

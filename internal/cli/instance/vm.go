@@ -18,7 +18,7 @@ import (
 // VMCommand returns the command vm with its subcommands.
 func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
-	c.AddCommand(vmList(a), vmShow(a), vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
+	c.AddCommand(vmList(a), instances(a, nil).Show(a, "show NAME", "Show an instance"), vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
 		vmOptions(a), vmTag(a), vmSpot(a), vmMaintenance(a), vmPassword(a))
@@ -35,25 +35,23 @@ func addresses(i seedbed.Instance) string {
 	return strings.Join(addrs, ", ")
 }
 
+func instances(a *cli.App, q *seedbed.InstanceQuery) cli.Resource[seedbed.Instance] {
+	return cli.Resource[seedbed.Instance]{
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Instance, error) {
+			return c.ListInstances(ctx, *q)
+		},
+		None: "no instances yet: seedbed create NAME --profile PROFILE", Unmatched: "no matching instances",
+		Head: []string{"name", "state", "address", "profile", "image", "node", "made"},
+		Row: func(i seedbed.Instance) []string {
+			return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}
+		},
+		One: cli.Named((*client.Client).Instance), Pairs: func(i seedbed.Instance) [][2]string { return vmPairs(a, i) },
+	}
+}
+
 func vmList(a *cli.App) *cobra.Command {
 	var q seedbed.InstanceQuery
-	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List instances", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			none := "no instances yet: seedbed create NAME --profile PROFILE"
-			if q != (seedbed.InstanceQuery{Limit: q.Limit}) {
-				none = "no matching instances"
-			}
-			all := func(c *client.Client, ctx context.Context) ([]seedbed.Instance, error) {
-				return c.ListInstances(ctx, q)
-			}
-			return cli.List(ctx, a, all, none,
-				[]string{"name", "state", "address", "profile", "image", "node", "made"},
-				func(i seedbed.Instance) []string {
-					return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}
-				})
-		}),
-	}
+	c := instances(a, &q).List(a, "list", "List instances")
 	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: provisioning, running, stopped, removing, gone or failed")
 	c.Flags().StringVar(&q.Profile, "profile", "", "only of this `PROFILE`")
 	c.Flags().StringVar(&q.Node, "node", "", "only on this `NODE`")
@@ -73,15 +71,6 @@ func standing(i seedbed.Instance) string {
 		state += ", protected"
 	}
 	return state
-}
-
-func vmShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show an instance", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return cli.Show(ctx, a, (*client.Client).Instance, args[0], func(i seedbed.Instance) [][2]string { return vmPairs(a, i) })
-		}),
-	}
 }
 
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
@@ -115,14 +104,10 @@ func vmRemove(a *cli.App) *cobra.Command {
 		w       cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance and its volumes", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance and its volumes",
 		Long: `Remove an instance and its volumes. If its create job is still running, that job is
 cancelled and rolled back first; any other job on the instance must end before.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			said := confirm
 			if !yes && confirm == "" {
 				if said, err = askName(ctx, a, api, args[0], "remove"); err != nil {

@@ -30,12 +30,7 @@ If the guest sets its own address, give it with --address, in the order of the N
 packets from any other address are dropped. "seedbed vm adoptable" lists the domains,
 and --dry-run shows what prevents an adoption.`,
 		Example: "seedbed vm adopt old-web --address 10.7.0.12 --tag from=virt-manager\nseedbed vm start old-web",
-		Args:    cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if dry {
 				return adoptable(ctx, a, api, node, args[0])
 			}
@@ -95,25 +90,23 @@ func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name s
 // vmAdoptable returns the command that lists the domains that belong to no instance.
 func vmAdoptable(a *cli.App) *cobra.Command {
 	node := ""
-	c := &cobra.Command{
-		Use: "adoptable", Short: "List libvirt domains that are not instances", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			read := func(api *client.Client, ctx context.Context) ([]seedbed.ForeignDomain, error) {
-				return api.Domains(ctx, node)
-			}
-			return cli.List(ctx, a, read, "all libvirt domains are instances",
-				[]string{"name", "node", "state", "vcpus", "memory", "uuid"},
-				func(d seedbed.ForeignDomain) []string {
-					return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
-				})
-		}),
-	}
+	c := cli.Resource[seedbed.ForeignDomain]{
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.ForeignDomain, error) {
+			return c.Domains(ctx, node)
+		},
+		None: "all libvirt domains are instances",
+		Head: []string{"name", "node", "state", "vcpus", "memory", "uuid"},
+		Row: func(d seedbed.ForeignDomain) []string {
+			return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
+		},
+	}.List(a, "adoptable", "List libvirt domains that are not instances")
+	c.Aliases = nil
 	cli.OnNode(c, &node)
 	return c
 }
 
 func vmForget(a *cli.App) *cobra.Command {
-	c := a.JobAction("forget VM", "Stop managing an instance; its domain and disks stay", 1,
+	c := a.JobAction("forget VM", "Stop managing an instance; its domain and disks stay",
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.Forget(ctx, args[0])
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -22,14 +23,10 @@ func vmLog(a *cli.App) *cobra.Command {
 		follow, raw bool
 	)
 	c := &cobra.Command{
-		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if lines < 0 || tail <= 0 {
 				return cli.Usagef("--lines and --tail: want positive numbers")
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			var w io.Writer = a.Out
 			if a.Terminal && !raw {

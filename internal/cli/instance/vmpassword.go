@@ -17,7 +17,7 @@ import (
 func vmPassword(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "password VM", Short: "Print the administrator password that a guest posted", Args: cobra.ExactArgs(1),
+		Use: "password VM", Short: "Print the administrator password that a guest posted",
 		Long: `Print the administrator password that a guest posted, as cloudbase-init does: encrypted
 with the instance's first RSA key, in base64, or with --key the decrypted password. The
 key is not sent anywhere.`,

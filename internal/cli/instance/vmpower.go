@@ -58,12 +58,7 @@ func vmPower(a *cli.App, c *cobra.Command, p *powerFlags, ask func(*client.Clien
 		how = p.power
 		p.add(c)
 	}
-	c.Args = cobra.ExactArgs(1)
-	c.RunE = a.Do(func(ctx context.Context, args []string) error {
-		api, err := a.Client()
-		if err != nil {
-			return err
-		}
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		receipt, err := ask(api, ctx, args[0], how())
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 // vmProtect returns the command that protects an instance, or removes the protection.
 func vmProtect(a *cli.App, on bool) *cobra.Command {
 	c := &cobra.Command{
-		Use: "protect NAME", Short: "Require the name to be typed again before remove or rebuild", Args: cobra.ExactArgs(1),
+		Use: "protect NAME", Short: "Require the name to be typed again before remove or rebuild",
 		Long: `Require the name to be typed again before remove or rebuild. Webhooks can do neither,
 and the cleanup skips the instance.`,
 	}
@@ -30,11 +30,7 @@ and the cleanup skips the instance.`,
 		if err != nil {
 			return err
 		}
-		if a.JSON() {
-			return a.PrintJSON(i)
-		}
-		a.Say(done, i.Name)
-		return nil
+		return a.Tell(i, done, i.Name)
 	})
 	return c
 }

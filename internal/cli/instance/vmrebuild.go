@@ -23,23 +23,19 @@ func vmRebuild(a *cli.App) *cobra.Command {
 	)
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "rebuild NAME", Short: "Recreate an instance's disks; its name and addresses stay", Args: cobra.ExactArgs(1),
+		Use: "rebuild NAME", Short: "Recreate an instance's disks; its name and addresses stay",
 		Long: `Recreate an instance's disks, and start it from them. Its name, ID, addresses, MACs and
 tags stay. Its image and documents are those that its profile has now; its size, keys
 and metadata options stay. With --profile, all of these come from the other profile. If
 the profile has a script or a storage template for all disks, --image cannot be used,
 and a script that makes the disks runs again. The former disks are kept until the
 instance is ready: if anything fails before, it runs from them again.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			given, err := params.Values(a)
 			if err != nil {
 				return err
 			}
 			if err := served.Params(a, c, given); err != nil {
-				return err
-			}
-			api, err := a.Client()
-			if err != nil {
 				return err
 			}
 			of := profile

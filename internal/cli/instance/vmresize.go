@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -17,7 +18,7 @@ func vmResize(a *cli.App) *cobra.Command {
 		w            cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "resize NAME", Short: "Grow an instance's disk, or change its vcpus and memory", Args: cobra.ExactArgs(1),
+		Use: "resize NAME", Short: "Grow an instance's disk, or change its vcpus and memory",
 		Long: `Grow a disk of an instance, or change its vcpus and memory.
 
 A disk grows while the guest runs, which sees it at once; its partitions and file
@@ -25,7 +26,7 @@ systems must be grown by the guest, as cloud-init does at the next boot. A disk 
 shrink. VCPUs and memory can only change while the instance is stopped. Once the disk
 has begun to grow, the job cannot be rolled back.`,
 		Example: "  seedbed vm resize web1 --size 40GiB\n  seedbed vm resize db1 --disk 1 --size 2TiB\n  seedbed vm resize web1 --vcpus 4 --memory 8GiB",
-		RunE: a.Do(func(ctx context.Context, args []string) (err error) {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			for text, into := range map[*string]*seedbed.Bytes{&size: &req.Size, &memory: &req.Memory} {
 				if *text == "" {
 					continue
@@ -33,10 +34,6 @@ has begun to grow, the job cannot be rolled back.`,
 				if *into, err = seedbed.ParseBytes(*text); err != nil {
 					return err
 				}
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			if dry {
 				p, err := api.PlanResize(ctx, args[0], req)

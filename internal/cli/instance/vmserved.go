@@ -18,7 +18,7 @@ import (
 func vmOptions(a *cli.App) *cobra.Command {
 	var o flags.OptionFlags
 	c := &cobra.Command{
-		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service", Args: cobra.ExactArgs(1),
+		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service",
 		Long: `Show how an instance may use the metadata service or, with flags, change it. Changes
 take effect immediately, even while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -47,7 +47,7 @@ func changed(ctx context.Context, a *cli.App, name string, asked bool, change wi
 
 func vmTag(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags", Args: cobra.MinimumNArgs(1),
+		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags",
 		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets a tag and
 KEY- removes one.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
@@ -88,7 +88,7 @@ type spotFlags struct {
 func vmSpot(a *cli.App) *cobra.Command {
 	f := spotFlags{at: map[string]*string{}}
 	c := &cobra.Command{
-		Use: "spot VM", Short: "Show or change an instance's notice of interruption", Args: cobra.ExactArgs(1),
+		Use: "spot VM", Short: "Show or change an instance's notice of interruption",
 		Long: `Show the notice of interruption that an instance reads at spot/instance-action or,
 with a flag, change it. The notice itself does nothing: you have to carry it out. TIME
 is in RFC 3339 form, or relative to now such as +2m.`,

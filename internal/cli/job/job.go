@@ -22,19 +22,16 @@ func JobCommand(a *cli.App) *cobra.Command {
 
 func jobList(a *cli.App) *cobra.Command {
 	var q seedbed.JobQuery
-	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			none := "no jobs yet"
-			if q != (seedbed.JobQuery{Limit: q.Limit}) {
-				none = "no matching jobs"
-			}
-			all := func(c *client.Client, ctx context.Context) ([]seedbed.Job, error) { return c.ListJobs(ctx, q) }
-			return cli.List(ctx, a, all, none, []string{"job", "kind", "subject", "state", "stage", "started", "took"}, a.JobRow)
-		}),
-	}
+	c := cli.Resource[seedbed.Job]{
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Job, error) {
+			return c.ListJobs(ctx, q)
+		},
+		None: "no jobs yet", Unmatched: "no matching jobs",
+		Head: []string{"job", "kind", "subject", "state", "stage", "started", "took"}, Row: a.JobRow,
+	}.List(a, "list", "List jobs, newest first")
 	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only of this `KIND`, such as create or remove")
-	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
+	c.Flags().StringVar((*string)(&q.State), "state", "",
+		"only in this `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
 	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "show at most `N`; 0 shows all")
 	c.Flags().IntVar(&q.Limit, "limit", 50, "same as --lines")
 	return c
@@ -42,13 +39,9 @@ func jobList(a *cli.App) *cobra.Command {
 
 func jobShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a job, its stages and its history", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a job, its stages and its history",
 		Long: "Show a job, its stages and its history. The first eight characters of the ID are enough.",
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			s, err := api.Job(ctx, args[0])
 			if err != nil {
 				return err
@@ -119,14 +112,10 @@ func jobWatch(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	var after int64
 	c := &cobra.Command{
-		Use: "watch [ID]", Short: "Follow one job until it ends, or all jobs", Args: cobra.MaximumNArgs(1),
+		Use: "watch [ID]", Short: "Follow one job until it ends, or all jobs",
 		Long: `Follow a job until it ends; exit status 0 means that it succeeded. Without an ID, the
 events of all jobs are shown as they happen, until interrupted or until --timeout.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 0 {
 				return followAll(ctx, a, api, after, w.Timeout)
 			}
@@ -140,12 +129,8 @@ events of all jobs are shown as they happen, until interrupted or until --timeou
 
 func jobCancel(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a job and roll it back", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "cancel ID", Short: "Cancel a job and roll it back",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := api.CancelJob(ctx, args[0]); err != nil {
 				return err
 			}
@@ -158,15 +143,11 @@ func jobCancel(a *cli.App) *cobra.Command {
 func jobRetry(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Continue a failed job, or run a rolled-back one again", Args: cobra.ExactArgs(1),
+		Use: "retry ID", Short: "Continue a failed job, or run a rolled-back one again",
 		Long: `Continue a job that failed and was not rolled back (--on-failure keep, or a removal) from
 the stage that failed. A job that was rolled back is run again; for create, rebuild and
 import, re-run the original command instead.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			receipt, err := api.RetryJob(ctx, args[0])
 			if err != nil {
 				return err

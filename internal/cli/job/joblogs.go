@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -21,15 +22,11 @@ func jobLogs(a *cli.App) *cobra.Command {
 		follow bool
 	)
 	c := &cobra.Command{
-		Use: "logs ID", Aliases: []string{"log"}, Short: "Print the output of a job's scripts and commands", Args: cobra.ExactArgs(1),
+		Use: "logs ID", Aliases: []string{"log"}, Short: "Print the output of a job's scripts and commands",
 		Long: `Print the output of a job's scripts and commands, each line with its stage. At most
 1 MiB of each stage is kept, its beginning and its end; a line in brackets says what is
 missing. As JSON, each line of output is an object on a line.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			for after := int64(0); ; {
 				wait := time.Duration(0)
 				if follow {

@@ -22,15 +22,11 @@ import (
 func metadataLint(a *cli.App) *cobra.Command {
 	var dialect string
 	c := &cobra.Command{
-		Use: "lint VM", Short: "Check what an instance would get, as cloud-init reads it", Args: cobra.ExactArgs(1),
+		Use: "lint VM", Short: "Check what an instance would get, as cloud-init reads it",
 		Long: `Read what an instance would get from 169.254.169.254 as cloud-init does, and report what
 would make it fail. If cloud-init is installed here, cloud-config is also checked with
 its schema. The exit status is 1 if there is a finding.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			of, err := dialectOf(ctx, a, api, args[0], dialect)
 			if err != nil {
 				return err

@@ -40,12 +40,7 @@ func metadataShow(a *cli.App) *cobra.Command {
 		Long: `Show what an instance would get from 169.254.169.254: the answer for one PATH, such as
 /latest/user-data, byte for byte; or, without a PATH, everything in the dialect of the
 instance's datasource.`,
-		Args: cobra.RangeArgs(1, 2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 2 {
 				return printMetadata(ctx, a, api, args[0], args[1])
 			}
@@ -167,23 +162,22 @@ func metadataLog(a *cli.App) *cobra.Command {
 		f     client.AccessFilter
 		since string
 	)
-	c := &cobra.Command{
-		Use: "log VM", Short: "Show the requests of an instance: metadata, leases, its report", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+	c := cli.Resource[seedbed.GuestEvent]{
+		All: func(c *client.Client, ctx context.Context, args []string) ([]seedbed.GuestEvent, error) {
 			if since != "" {
 				ago, err := time.ParseDuration(since)
 				if f.Since = a.Now().Add(-ago); err != nil {
 					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-						return cli.Usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
+						return nil, cli.Usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
 					}
 				}
 			}
-			all := func(c *client.Client, ctx context.Context) ([]seedbed.GuestEvent, error) {
-				return c.Access(ctx, args[0], f)
-			}
-			return cli.List(ctx, a, all, "no requests yet", []string{"when", "kind", "what", "status", "bytes"}, func(e seedbed.GuestEvent) []string { return accessRow(a, e) })
-		}),
-	}
+			return c.Access(ctx, args[0], f)
+		},
+		None: "no requests yet",
+		Head: []string{"when", "kind", "what", "status", "bytes"}, Row: accessRow,
+	}.List(a, "log VM", "Show the requests of an instance: metadata, leases, its report")
+	c.Aliases = nil
 	flags := c.Flags()
 	flags.IntVarP(&f.Max, "lines", "n", 100, "show at most the newest `N`")
 	flags.StringVar(&f.Kind, "kind", "", "only of this `KIND`: lease, access, user-data, report or password")
@@ -193,7 +187,7 @@ func metadataLog(a *cli.App) *cobra.Command {
 	return c
 }
 
-func accessRow(a *cli.App, e seedbed.GuestEvent) []string {
+func accessRow(e seedbed.GuestEvent) []string {
 	row := []string{e.At.Local().Format(time.DateTime), e.Kind, strings.TrimSpace(e.Method + " " + e.Path), "", ""}
 	if e.Kind == seedbed.GuestLease {
 		row[2] = fmt.Sprintf("%s %s until %s", e.MAC, e.Addr, e.Until.Local().Format(time.DateTime))

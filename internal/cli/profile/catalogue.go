@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -30,16 +31,12 @@ arguments are in it unchanged.`
 func catalogueExport(a *cli.App) *cobra.Command {
 	var key string
 	c := &cobra.Command{
-		Use: "export FILE", Short: "Write the whole catalogue to a file", Args: cobra.ExactArgs(1),
+		Use: "export FILE", Short: "Write the whole catalogue to a file",
 		Long: `Write the whole catalogue to a file that only you can read, or to standard output for -.
 With --sign, sign it with an ed25519 key, such as one made by
 "openssl genpkey -algorithm ed25519 -out FILE".`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			b := bundle{Format: bundleFormat, Made: a.Now().UTC().Truncate(1e9)}
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
 			raw, err := api.Catalogue(ctx)
 			if err != nil {
 				return err
@@ -83,7 +80,7 @@ type importFlags struct {
 func catalogueImport(a *cli.App) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
-		Use: "import FILE|URI", Short: "Import the catalogue in a file, all or nothing", Args: cobra.ExactArgs(1),
+		Use: "import FILE|URI", Short: "Import the catalogue in a file, all or nothing",
 		Long: `Import the catalogue in a file, or at an https or file URI, in one transaction, and show
 which objects are added, changed or kept. An object whose name is taken, or whose image
 or network is missing, is a conflict; nothing is then changed. An https URI needs

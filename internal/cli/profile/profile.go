@@ -19,7 +19,9 @@ import (
 // ProfileCommand returns the command profile with its subcommands.
 func ProfileCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles, which instances are made from"})
-	c.AddCommand(profileAdd(a), profileModify(a), profileList(a), profileShow(a), profileRemove(a))
+	r := profiles(a)
+	c.AddCommand(profileAdd(a), profileModify(a), r.List(a, "list", "List the profiles"), r.Show(a, "show NAME", "Show a profile"),
+		a.RemoveCommand("remove NAME", "Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile))
 	return c
 }
 
@@ -45,13 +47,8 @@ network and the names of templates can also contain such expressions:
 --params names a YAML or JSON file that declares the parameters: a list of name, type
 (string, int, size, bool, enum, secret) and optionally default, pattern, values,
 description and required.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			p, err := flags.fresh(a, c, args[0])
-			if err != nil {
-				return err
-			}
-			api, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -59,11 +56,7 @@ description and required.`,
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return a.PrintJSON(made)
-			}
-			a.Say("profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
-			return nil
+			return a.Tell(made, "profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
 		}),
 	}
 	flags.add(a, c)
@@ -74,17 +67,13 @@ func profileModify(a *cli.App) *cobra.Command {
 	var flags profileFlags
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "modify NAME", Short: "Change a profile; existing instances are not affected", Args: cobra.ExactArgs(1),
+		Use: "modify NAME", Short: "Change a profile; existing instances are not affected",
 		Long: `Change a profile. Settings without a flag are left as they are. Existing instances are
 not affected, except for the user-data of those that follow it (--userdata live). An empty
 value removes a setting, which then comes from a template, or is unset.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if c.Flags().NFlag() == 0 {
 				return cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			p, err := api.Profile(ctx, args[0])
 			if err != nil {
@@ -97,37 +86,43 @@ value removes a setting, which then comes from a template, or is unset.`,
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return a.PrintJSON(made)
-			}
-			a.Say("profile %s changed; it has revision %d", made.Name, made.Revision)
-			return nil
+			return a.Tell(made, "profile %s changed; it has revision %d", made.Name, made.Revision)
 		}),
 	}
 	flags.add(a, c)
 	return c
 }
 
-func profileList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the profiles", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Profiles, "no profiles yet: seedbed profile add NAME --image IMAGE",
-				[]string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows"},
-				func(p seedbed.Profile) []string {
-					row := []string{p.Name, p.Image, "", "", "", p.Network, string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow)}
-					if p.VCPUs > 0 {
-						row[2] = strconv.Itoa(p.VCPUs)
-					}
-					if p.Memory > 0 {
-						row[3] = cli.Size(p.Memory)
-					}
-					if p.Image != "" || p.DiskSize > 0 {
-						row[4] = cli.Size(p.DiskSize)
-					}
-					return row
-				})
-		}),
+func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
+	return cli.Resource[seedbed.Profile]{
+		All: cli.Every((*client.Client).Profiles), None: "no profiles yet: seedbed profile add NAME --image IMAGE",
+		Head: []string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows"},
+		Row: func(p seedbed.Profile) []string {
+			vcpus := ""
+			if p.VCPUs > 0 {
+				vcpus = strconv.Itoa(p.VCPUs)
+			}
+			return []string{
+				p.Name, p.Image, vcpus, cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network, string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow),
+			}
+		},
+		One: cli.Named((*client.Client).Profile), Pairs: func(p seedbed.Profile) [][2]string { return profilePairs(a, p) },
+	}
+}
+
+func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
+	return [][2]string{
+		{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
+		{"disk", cli.Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System},
+		{"network template", p.NetworkTemplate}, {"storage template", p.Storage},
+		{"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
+		{"expressions", flags.TagLine(p.Expressions)}, {"params", paramLines(p.Params)},
+		{"userdata document", p.Document}, {"userdata", string(p.Follow)},
+		{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
+		{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
+		{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", cli.YesOnly(p.VendorDataInUserData)},
+		{"datasource", string(p.Datasource)}, {"metadata options", flags.OptionLine(p.Metadata)}, {"tags", flags.TagLine(p.Tags)},
+		{"added", a.Moment(p.Created)},
 	}
 }
 
@@ -135,27 +130,6 @@ func profileList(a *cli.App) *cobra.Command {
 func templatesOf(p seedbed.Profile) string {
 	all := slices.DeleteFunc([]string{p.System, p.NetworkTemplate, p.Storage}, func(n string) bool { return n == "" })
 	return strings.Join(all, ", ")
-}
-
-func profileShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a profile", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return cli.Show(ctx, a, (*client.Client).Profile, args[0], func(p seedbed.Profile) [][2]string {
-				return [][2]string{
-					{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
-					{"disk", cli.Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System}, {"network template", p.NetworkTemplate}, {"storage template", p.Storage},
-					{"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
-					{"expressions", flags.TagLine(p.Expressions)}, {"params", paramLines(p.Params)}, {"userdata document", p.Document}, {"userdata", string(p.Follow)},
-					{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
-					{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
-					{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", cli.YesOnly(p.VendorDataInUserData)},
-					{"datasource", string(p.Datasource)}, {"metadata options", flags.OptionLine(p.Metadata)}, {"tags", flags.TagLine(p.Tags)},
-					{"added", a.Moment(p.Created)},
-				}
-			})
-		}),
-	}
 }
 
 // paramLines returns declared parameters, one per line.
@@ -181,8 +155,4 @@ func paramLines(declared []seedbed.Param) string {
 		all = append(all, line)
 	}
 	return strings.Join(all, "\n")
-}
-
-func profileRemove(a *cli.App) *cobra.Command {
-	return a.RemoveCommand("Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile)
 }

@@ -16,7 +16,7 @@ import (
 func scriptCheck(a *cli.App) *cobra.Command {
 	var interpreter string
 	c := &cobra.Command{
-		Use: "check FILE", Short: "Check a provisioning script, or standard input for -, without running it", Args: cobra.ExactArgs(1),
+		Use: "check FILE", Short: "Check a provisioning script, or standard input for -, without running it",
 		Long: `Check a provisioning script without running it: that it is Python, that it has a class
 VMBuilderScript or a function install, that its steps accept their arguments, and that
 its imports from the library exist. Hints point out frequent mistakes. The exit status is

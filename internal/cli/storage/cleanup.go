@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -19,12 +20,7 @@ func CleanupCommand(a *cli.App) *cobra.Command {
 and old records. The cleanup also runs periodically; this command runs it now.
 It skips a node whose inventory is incomplete and reports that. If that is the only
 node, it refuses to run.`,
-		Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
 			report, err := api.Cleanup(ctx, dryRun, force)
 			if err != nil {
 				return err

@@ -18,7 +18,8 @@ import (
 // ImageCommand returns the command image with its subcommands.
 func ImageCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Manage disk images that instances are cloned from"})
-	c.AddCommand(imageAdd(a), imageUpload(a), imageList(a), imageShow(a), imageRemove(a))
+	r := images(a)
+	c.AddCommand(imageAdd(a), imageUpload(a), r.List(a, "list", "List images"), r.Show(a, "show NAME", "Show an image"), imageRemove(a))
 	return c
 }
 
@@ -35,18 +36,13 @@ func imageAdd(a *cli.App) *cobra.Command {
 a file on the control host, or on the node given with --node. The image is a copy;
 you can delete the file afterwards. To import a file from this machine, use
 seedbed image upload.`,
-		Args: cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
 			path, err := filepath.Abs(args[1])
 			if err != nil {
 				return err
 			}
 			r.Path, r.SHA256 = path, strings.ToLower(r.SHA256)
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
 			if dry {
 				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node})
 			}
@@ -64,29 +60,19 @@ seedbed image upload.`,
 	return c
 }
 
-func imageList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List images", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Images, "no images yet: seedbed image add NAME FILE",
-				[]string{"name", "state", "size", "format", "pool", "node", "added"},
-				func(i seedbed.Image) []string {
-					return []string{i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created)}
-				})
-		}),
-	}
-}
-
-func imageShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show an image", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return cli.Show(ctx, a, (*client.Client).Image, args[0], func(i seedbed.Image) [][2]string {
-				return [][2]string{
-					{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", cli.Size(i.Size)},
-					{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.Moment(i.Created)},
-				}
-			})
-		}),
+func images(a *cli.App) cli.Resource[seedbed.Image] {
+	return cli.Resource[seedbed.Image]{
+		All: cli.Every((*client.Client).Images), None: "no images yet: seedbed image add NAME FILE",
+		Head: []string{"name", "state", "size", "format", "pool", "node", "added"},
+		Row: func(i seedbed.Image) []string {
+			return []string{i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created)}
+		},
+		One: cli.Named((*client.Client).Image),
+		Pairs: func(i seedbed.Image) [][2]string {
+			return [][2]string{
+				{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", cli.Size(i.Size)},
+				{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.Moment(i.Created)},
+			}
+		},
 	}
 }

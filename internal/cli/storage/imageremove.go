@@ -11,7 +11,7 @@ import (
 )
 
 func imageRemove(a *cli.App) *cobra.Command {
-	c := a.JobAction("remove NAME", "Remove an unused image", 1,
+	c := a.JobAction("remove NAME", "Remove an unused image",
 		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 			return api.RemoveImage(ctx, args[0])
 		})

@@ -31,33 +31,28 @@ automatically.`,
 }
 
 func orphanList(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List orphans", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			return cli.List(ctx, a, (*client.Client).Orphans, "no orphans",
-				[]string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
-				func(o seedbed.Orphan) []string {
-					if o.Stage == "" { // without an undone job
-						o.Subject = string(o.Instance)
-					}
-					return []string{o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node, a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why)}
-				})
-		}),
-	}
+	return cli.Resource[seedbed.Orphan]{
+		All: cli.Every((*client.Client).Orphans), None: "no orphans",
+		Head: []string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
+		Row: func(o seedbed.Orphan) []string {
+			if o.Stage == "" { // without an undone job
+				o.Subject = string(o.Instance)
+			}
+			return []string{
+				o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node, a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why),
+			}
+		},
+	}.List(a, "list", "List orphans")
 }
 
 func orphanUndo(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "undo JOB", Short: "Retry the rollback of a job that left resources behind", Args: cobra.ExactArgs(1),
+		Use: "undo JOB", Short: "Retry the rollback of a job that left resources behind",
 		Long: `Retry the rollback of a job that left resources behind, without waiting for the cleanup.
 Only stages that left something are rolled back. If a rebuild left an instance with its
 new disks, this stops the instance and gives it the former disks.`,
 		ValidArgsFunction: a.Completion(orphaned),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			j, err := api.UndoJob(ctx, args[0])
 			if err != nil {
 				return err

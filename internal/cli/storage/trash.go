@@ -29,17 +29,16 @@ cleanup.`,
 
 func trashList(a *cli.App) *cobra.Command {
 	node := ""
-	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List removed and restored disks", Args: cobra.NoArgs,
-		RunE: a.Do(func(ctx context.Context, _ []string) error {
-			read := func(api *client.Client, ctx context.Context) ([]wire.TrashItem, error) { return api.Trash(ctx, node) }
-			return cli.List(ctx, a, read, "the trash is empty",
-				[]string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
-				func(i wire.TrashItem) []string {
-					return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires)}
-				})
-		}),
-	}
+	c := cli.Resource[wire.TrashItem]{
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]wire.TrashItem, error) {
+			return c.Trash(ctx, node)
+		},
+		None: "the trash is empty",
+		Head: []string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
+		Row: func(i wire.TrashItem) []string {
+			return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires)}
+		},
+	}.List(a, "list", "List removed and restored disks")
 	cli.OnNode(c, &node)
 	return c
 }
@@ -74,12 +73,7 @@ func trashRestore(a *cli.App) *cobra.Command {
 		Long: `Restore a disk from the trash as a volume with its old name. No instance owns it: you
 can copy its data, and import the copy as an image. The cleanup does not remove it; to
 put it back into the trash, use seedbed trash discard POOL/VOLUME.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			item, err := trashed(ctx, a, api, node, args[0])
 			if err != nil {
 				return err
@@ -88,11 +82,7 @@ put it back into the trash, use seedbed trash discard POOL/VOLUME.`,
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return a.PrintJSON(v)
-			}
-			a.Say("%s", cli.Printable(restored(v, item)))
-			return nil
+			return a.Tell(v, "%s", cli.Printable(restored(v, item)))
 		}),
 		ValidArgsFunction: a.Completion(trashIDs),
 	}
@@ -135,15 +125,11 @@ func trashDiscard(a *cli.App) *cobra.Command {
 	var yes bool
 	node := ""
 	c := &cobra.Command{
-		Use: "discard POOL/VOLUME", Short: "Put a restored volume back into the trash", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		Use: "discard POOL/VOLUME", Short: "Put a restored volume back into the trash",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			pool, name, ok := strings.Cut(args[0], "/")
 			if !ok {
 				return cli.Usagef("%q: want POOL/VOLUME, as seedbed trash restore prints it", args[0])
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			if err := a.Sure(yes, "discard "+args[0], "A pool without a trash deletes it immediately."); err != nil {
 				return err
@@ -172,16 +158,12 @@ func trashPurge(a *cli.App) *cobra.Command {
 	var yes, all bool
 	node := ""
 	c := &cobra.Command{
-		Use: "purge [ID]", Short: "Permanently delete disks in the trash", Args: cobra.MaximumNArgs(1),
+		Use: "purge [ID]", Short: "Permanently delete disks in the trash",
 		Long: `Permanently delete one disk, or with --all every disk, that is in the trash, before
 its time. Restored volumes stay.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			if all == (len(args) == 1) {
 				return cli.Usagef("nothing to purge is named: give an ID, or --all")
-			}
-			api, err := a.Client()
-			if err != nil {
-				return err
 			}
 			var items []wire.TrashItem
 			if all {

@@ -29,18 +29,13 @@ func imageUpload(a *cli.App) *cobra.Command {
 this machine and import it. The server checks its digest during the upload; an
 incomplete upload leaves nothing behind. For an OVA with several disks, use
 seedbed ova upload.`,
-		Args: cobra.ExactArgs(2),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			f, size, err := openUpload(args[1])
 			if err != nil {
 				return err
 			}
 			defer f.Close()
 			u.Name, u.SHA256 = args[0], strings.ToLower(u.SHA256)
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
 			if dry {
 				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node})
 			}

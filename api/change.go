@@ -88,6 +88,8 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 		v, err = r.Store.Image(ctx, name)
 	case "provisioner":
 		v, err = r.shownComposed(ctx, parts[1:])
+	case "templates", "userdata", "scripts", "ovas":
+		v, err = r.shownObject(ctx, parts)
 	case "networks":
 		v, err = r.Store.Network(ctx, name)
 	case "nodes":
@@ -107,6 +109,33 @@ func (r *router) shown(ctx context.Context, path string) json.RawMessage {
 	return encode(v)
 }
 
+// shownObject returns an object that a profile can name, without the content of a document, which may
+// hold secrets.
+func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
+	kind, name := parts[0], parts[1]
+	if kind == "templates" {
+		if len(parts) < 3 {
+			return nil, nil
+		}
+		kind, name = parts[1], parts[2]
+	}
+	switch kind {
+	case "system":
+		return r.systemTemplates().before(ctx, name)
+	case "network":
+		return r.networkTemplates().before(ctx, name)
+	case "storage":
+		return r.storageTemplates().before(ctx, name)
+	case "userdata":
+		return r.userData().before(ctx, name)
+	case "scripts":
+		return r.scripts().before(ctx, name)
+	case "ovas":
+		return r.ovaImages().before(ctx, name)
+	}
+	return nil, nil
+}
+
 // shownToken returns a token as the API shows it, or nil if there is none of that name.
 func (r *router) shownToken(ctx context.Context, name string) (any, error) {
 	all, err := r.Store.Tokens(ctx)
@@ -121,7 +150,7 @@ func (r *router) shownToken(ctx context.Context, name string) (any, error) {
 // that may hold secrets.
 var withheld = map[string]bool{
 	"secret": true, "key": true, "password": true, "token": true, "user_data": true, "vendor_data": true, "payload": true, "headers": true,
-	"arguments": true,
+	"arguments": true, "data": true, "text": true,
 }
 
 // encode returns v as JSON without the values of withheld members.

@@ -62,7 +62,7 @@ func TestPlanImportRoute(t *testing.T) {
 	s.expect(t, "POST", "/plan/import", `{"name":"fresh","path":"/srv/disk"}`, 200, `"pool":"default"`, `"stages":["import"]`, `"problems":[]`)
 	s.expect(t, "POST", "/plan/import", `{"name":"debian","size":"1MiB"}`, 200, `image \"debian\" exists already`)
 	s.expect(t, "POST", "/plan/import", `{"name":"fresh","size":"9TiB"}`, 200, `may be uploaded (storage.max_upload)`)
-	s.expect(t, "POST", "/plan/import", `{"name":"vm","ova":true}`, 200, "Did not find an 'ova' or 'default_ova' provisioning script")
+	s.expect(t, "POST", "/plan/import", `{"name":"vm","ova":true}`, 200, "did not find an 'ova' or 'default_ova' provisioning script")
 	s.expect(t, "POST", "/plan/import", `{"name":"vm","ova":true,"path":"/srv/x"}`, 422, "an OVA is uploaded")
 	s.expect(t, "POST", "/plan/import", `{"name":"fresh","more":1}`, 400)
 }

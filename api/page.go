@@ -72,22 +72,23 @@ func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
 // objectForm matches a prefix of a catalogue name.
 var objectForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// profileQuery reads the query of a list of profiles.
-func profileQuery(c *fiber.Ctx) (q seedbed.ProfileQuery, err error) {
+// nameQuery reads the query of a list of objects that are listed by name. kind is the messages' word
+// for one.
+func nameQuery(c *fiber.Ctx, kind string) (q seedbed.ProfileQuery, err error) {
 	if q.Limit, err = limit(c, maxLimit); err != nil {
 		return q, err
 	}
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !objectForm.MatchString(*to) {
-			return q, invalid("%s %q: want a profile's name, or the start of one: letters, digits, dots, underscores and hyphens", name, seedbed.Clip(*to))
+			return q, invalid("%s %q: want the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens", name, seedbed.Clip(*to), kind)
 		}
 	}
 	return q, nil
 }
 
 func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
-	q, err := profileQuery(c)
+	q, err := nameQuery(c, "profile")
 	if err != nil {
 		return err
 	}

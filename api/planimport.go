@@ -42,9 +42,9 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) error {
 
 // ovaProblems returns the problems that only an OVA import has.
 func (r *router) ovaProblems(ctx context.Context, req seedbed.ImportRequest) ([]string, error) {
-	_, err := r.ovaPrecondition(ctx, req.Name, req.Pool, max(1, req.Size))
-	if no, ok := errors.AsType[*refusal](err); ok {
-		return []string{no.Error()}, nil
+	_, err := r.ovaPrecondition(ctx, req.Name, req.Pool, req.Size)
+	if errors.Is(err, seedbed.ErrExists) || errors.Is(err, seedbed.ErrInvalid) {
+		return []string{err.Error()}, nil
 	}
 	return []string{}, err
 }

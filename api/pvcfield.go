@@ -172,8 +172,9 @@ func (f *fields) check() error {
 	return nil
 }
 
-// private holds the parameters that may hold secrets, which the audit log does not keep.
-var private = map[string]bool{"data": true, "arg": true, "param": true, "token": true}
+// private holds the parameters, besides the withheld ones, that may hold secrets, which the audit log
+// does not keep.
+var private = map[string]bool{"arg": true, "param": true}
 
 // note stores the parameters for the audit log.
 func (f *fields) note(c *fiber.Ctx) {
@@ -181,8 +182,12 @@ func (f *fields) note(c *fiber.Ctx) {
 	for _, values := range []url.Values{f.query, f.body} {
 		for name, all := range values {
 			asked[name] = all
-			if private[name] {
-				asked[name] = fmt.Sprintf("(%d bytes)", len(strings.Join(all, "")))
+			text := strings.Join(all, "")
+			switch {
+			case withheld[name]:
+				asked[name] = text // whose length is kept
+			case private[name]:
+				asked[name] = fmt.Sprintf("(%d bytes)", len(text))
 			}
 		}
 	}

@@ -7,22 +7,9 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
 
 	"github.com/gofiber/fiber/v2"
 )
-
-// OVAs reads OVA images.
-type OVAs interface {
-	// OVAs returns the imported OVA images whose names match.
-	OVAs(ctx context.Context, m seedbed.NameMatch) ([]seedbed.OVA, error)
-}
-
-// OVAIntake makes jobs that create and remove OVA images.
-type OVAIntake interface {
-	ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error)
-	RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error)
-}
 
 // ovaRow is an OVA image as PVC shows it.
 type ovaRow struct {
@@ -65,43 +52,28 @@ func (r *router) ovaRoutes(app *fiber.App, p string, get routing) {
 		})
 	}
 	app.Post(prefix+p, long(func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadOVA(ctx, c, f, f.must("name", "A name must be specified."))
+		return r.uploadPVCOVA(ctx, c, f, f.must("name", "A name must be specified."))
 	}))
 	app.Post(prefix+p+"/:name", long(func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadOVA(ctx, c, f, param(c, "name"))
+		return r.uploadPVCOVA(ctx, c, f, param(c, "name"))
 	}))
-	app.Delete(prefix+p+"/:name", long(r.removeOVA))
+	app.Delete(prefix+p+"/:name", long(r.removePVCOVA))
 }
 
-func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+// uploadPVCOVA receives an OVA as PVC's client sends it, and answers once it is imported.
+func (r *router) uploadPVCOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 	pool := f.must("pool", "A storage pool must be specified.")
 	size := 0
 	if f.must("ova_size", "An OVA size must be specified."); f.err == nil {
 		size = f.number("ova_size", noOVASize)
 	}
+	if f.err == nil && size <= 0 {
+		f.refuse(cmp.Or(seedbed.CheckOVAName(name), seedbed.CheckName("pool", pool), refused(fiber.StatusBadRequest, noOVASize)))
+	}
 	f.note(c)
-	body, bodyErr := r.incoming(ctx, c, maxFrame)
-	if body != nil {
-		defer body.Close()
-	}
-	script, err := "", f.err
-	if err == nil {
-		script, err = r.ovaPrecondition(ctx, name, pool, seedbed.Bytes(size))
-	}
-	var up seedbed.Upload
-	if err = cmp.Or(err, bodyErr); err == nil {
-		up, err = r.takeIn(ctx, c, body, seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)})
-		err = ovaRefusal(err)
-	}
+	receipt, err := r.takeOVA(ctx, c, name, seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)}, f.err)
 	if err != nil {
-		if body != nil {
-			body.Linger(uploadLinger)
-		}
 		return err
-	}
-	receipt, err := r.OVAs.ImportOVA(ctx, name, script, up)
-	if err != nil {
-		return r.unneeded(ctx, up, err)
 	}
 	if err := r.awaited(ctx, receipt); err != nil {
 		return err
@@ -109,71 +81,7 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 	return say(c, "Imported OVA image '%s'.", name)
 }
 
-// ovaPrecondition returns the error that would prevent the import of an OVA, before the file is
-// sent. It also returns the script of the OVA's profile.
-func (r *router) ovaPrecondition(ctx context.Context, name, pool string, size seedbed.Bytes) (script string, err error) {
-	if err := cmp.Or(seedbed.CheckOVAName(name), seedbed.CheckName("pool", pool)); err != nil {
-		return "", err
-	}
-	if size <= 0 {
-		return "", refused(fiber.StatusBadRequest, noOVASize)
-	}
-	if most := cmp.Or(r.MaxUpload, defaultMaxUpload); size > most {
-		return "", refused(fiber.StatusRequestEntityTooLarge, "The OVA has %d bytes, and at most %s may be uploaded (storage.max_upload).", size, most)
-	}
-	m := seedbed.ExactName(name)
-	for _, taken := range []func() (bool, string, error){
-		func() (bool, string, error) {
-			found, err := r.Store.OVAs(ctx, m)
-			return len(found) > 0, `The OVA image "%s" already exists.`, err
-		},
-		func() (bool, string, error) {
-			found, err := r.Store.SystemTemplates(ctx, m)
-			return len(found) > 0, `The system template "%s" already exists.`, err
-		},
-		func() (bool, string, error) {
-			_, err := r.Store.Profile(ctx, name)
-			if errors.Is(err, seedbed.ErrNotFound) {
-				return false, "", nil
-			}
-			return true, `The profile "%s" already exists.`, err
-		},
-	} {
-		is, text, err := taken()
-		if err != nil {
-			return "", err
-		}
-		if is {
-			return "", refused(fiber.StatusBadRequest, text, name)
-		}
-	}
-	for _, script := range []string{"ova", "default_ova"} {
-		found, err := r.Store.Scripts(ctx, seedbed.ExactName(script))
-		if err != nil {
-			return "", err
-		}
-		if len(found) > 0 {
-			return script, nil
-		}
-	}
-	return "", refused(fiber.StatusBadRequest, "Did not find an 'ova' or 'default_ova' provisioning script. Add one of that name first, which the profile of the OVA is to have: it may be empty, since the disks are cloned without it.")
-}
-
-// ovaRefusal returns PVC's form of an error of an OVA import.
-func ovaRefusal(err error) error {
-	if p, ok := errors.AsType[httpserve.Problem](err); ok && p.Status == fiber.StatusBadRequest {
-		return refused(fiber.StatusBadRequest, "Failed to upload or write OVA file to temporary volume: %s.", p.Detail)
-	}
-	switch {
-	case errors.Is(err, seedbed.ErrFull):
-		return refused(fiber.StatusBadRequest, "The cluster does not have enough free space to store the OVA volume: %s.", err)
-	case errors.Is(err, seedbed.ErrInvalid):
-		return refused(fiber.StatusBadRequest, "The uploaded OVA file is not readable: %s.", err)
-	}
-	return err
-}
-
-func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+func (r *router) removePVCOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name := param(c, "name")
 	receipt, err := r.OVAs.RemoveOVA(ctx, name)
 	switch {

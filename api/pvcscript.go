@@ -2,9 +2,9 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -49,12 +49,16 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 	})
 	put(p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		name := param(c, "name")
-		change, err := optionsChange(f)
+		req, err := optionsChange(f)
 		if err != nil {
 			return err
 		}
-		if who := callerOf(c); f.has("privileged") && f.flag("privileged") && !who.role.Allows(seedbed.RoleAdmin) {
-			return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and to let a script out of its sandbox takes %s", who.name, who.role, seedbed.RoleAdmin)
+		change, err := optionsOf(req)
+		if err != nil {
+			return err
+		}
+		if err := grantsPrivilege(c, req.Privileged); err != nil {
+			return err
 		}
 		if err := r.Store.SetScriptOptions(ctx, name, change); err != nil {
 			return err
@@ -65,40 +69,23 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 
 // optionsChange returns the change of a script's options that the parameters ask for. Options
 // without a parameter stay.
-func optionsChange(f *fields) (func(*seedbed.ScriptOptions), error) {
-	var limits seedbed.ScriptLimits
-	if text := f.text("time"); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return nil, invalid("time %q is no duration: want one such as 30m, or 0s for the worker's limit", seedbed.Clip(text))
+func optionsChange(f *fields) (req wire.ScriptOptionsChange, err error) {
+	for name, to := range map[string]**bool{"privileged": &req.Privileged, "network": &req.Network, "always": &req.Always} {
+		if f.has(name) {
+			*to = new(f.flag(name))
 		}
-		limits.Time = d
 	}
-	if text := f.text("memory"); text != "" {
-		size, err := seedbed.ParseBytes(text)
-		if err != nil {
-			return nil, err
-		}
-		limits.Memory = size
+	if f.has("time") {
+		req.Time = new(f.text("time"))
 	}
-	if f.err != nil {
-		return nil, f.err
+	if f.has("memory") {
+		var size seedbed.Bytes
+		if text := f.text("memory"); text != "" {
+			if size, err = seedbed.ParseBytes(text); err != nil {
+				return req, err
+			}
+		}
+		req.Memory = &size
 	}
-	return func(o *seedbed.ScriptOptions) {
-		if f.has("privileged") {
-			o.Privileged = f.flag("privileged")
-		}
-		if f.has("network") {
-			o.Network = f.flag("network")
-		}
-		if f.has("always") {
-			o.Always = f.flag("always")
-		}
-		if f.has("time") {
-			o.Time = limits.Time
-		}
-		if f.has("memory") {
-			o.Memory = limits.Memory
-		}
-	}, nil
+	return req, f.err
 }

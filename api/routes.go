@@ -59,6 +59,8 @@ func (r *router) routes() []route {
 		viewer, operator, admin    = seedbed.RoleViewer, seedbed.RoleOperator, seedbed.RoleAdmin
 		call                       = callTimeout
 	)
+	systems, nics, disks := r.systemTemplates(), r.networkTemplates(), r.storageTemplates()
+	documents, scripts, ovas := r.userData(), r.scripts(), r.ovaImages()
 	return []route{
 		// The installation.
 		{get, "/health", viewer, call, r.health},
@@ -105,6 +107,40 @@ func (r *router) routes() []route {
 		{del, "/profiles/:name", operator, call, r.deleteProfile},
 		{get, "/catalogue", operator, cleanTimeout, r.exportCatalogue},
 		{post, "/catalogue", operator, cleanTimeout, r.importCatalogue},
+
+		// What profiles name. Documents and scripts may hold secrets.
+		{get, "/templates/system", viewer, call, systems.all},
+		{post, "/templates/system", operator, call, r.createSystemTemplate},
+		{get, "/templates/system/:name", viewer, call, systems.one},
+		{put, "/templates/system/:name", operator, call, r.changeSystemTemplate},
+		{del, "/templates/system/:name", operator, call, systems.drop},
+		{get, "/templates/network", viewer, call, nics.all},
+		{post, "/templates/network", operator, call, r.newNetworkTemplate},
+		{get, "/templates/network/:name", viewer, call, nics.one},
+		{del, "/templates/network/:name", operator, call, nics.drop},
+		{post, "/templates/network/:name/vnis", operator, call, r.addVNI},
+		{del, "/templates/network/:name/vnis/:vni", operator, call, r.removeVNI},
+		{get, "/templates/storage", viewer, call, disks.all},
+		{post, "/templates/storage", operator, call, r.newStorageTemplate},
+		{get, "/templates/storage/:name", viewer, call, disks.one},
+		{del, "/templates/storage/:name", operator, call, disks.drop},
+		{post, "/templates/storage/:name/disks", operator, call, r.addDisk},
+		{del, "/templates/storage/:name/disks/:disk", operator, call, r.removeDisk},
+		{get, "/userdata", operator, call, documents.all},
+		{post, "/userdata", operator, call, r.createUserData},
+		{get, "/userdata/:name", operator, call, documents.one},
+		{put, "/userdata/:name", operator, call, r.changeUserData},
+		{del, "/userdata/:name", operator, call, documents.drop},
+		{get, "/scripts", operator, call, scripts.all},
+		{post, "/scripts", operator, call, r.createScript},
+		{get, "/scripts/:name", operator, call, scripts.one},
+		{put, "/scripts/:name", operator, call, r.changeScript},
+		{patch, "/scripts/:name/options", operator, call, r.changeOptions},
+		{del, "/scripts/:name", operator, call, scripts.drop},
+		{get, "/ovas", viewer, call, ovas.all},
+		{get, "/ovas/:name", viewer, call, ovas.one},
+		{post, "/ovas/:name/content", operator, uploadTimeout, r.uploadOVA},
+		{del, "/ovas/:name", operator, call, r.removeOVA},
 
 		// Webhooks that come in. A delivery includes its payload.
 		{get, "/hooks", viewer, call, r.hooks},

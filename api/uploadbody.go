@@ -45,6 +45,12 @@ func fileOf(c *fiber.Ctx, body *httpserve.Stream) (file io.Reader, rest func() e
 	return nil, nil, malformed
 }
 
+// isForm reports whether a request says that its body is a form.
+func isForm(c *fiber.Ctx) bool {
+	kind := httpserve.FieldsOf(c.Context()).Get("content-type")
+	return strings.HasPrefix(strings.ToLower(kind), fiber.MIMEMultipartForm)
+}
+
 // filePart reads the file in a form.
 type filePart struct {
 	from      io.Reader
@@ -84,7 +90,7 @@ func wantedDigest(c *fiber.Ctx, query string) (string, error) {
 	}
 	want := query
 	header := httpserve.FieldsOf(c.Context())
-	if strings.HasPrefix(strings.ToLower(header.Get("content-type")), fiber.MIMEMultipartForm) {
+	if isForm(c) {
 		return want, nil
 	}
 	for _, field := range []string{"content-digest", "repr-digest", "digest"} {

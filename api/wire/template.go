@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"time"
+
+	"seedbed"
+)
+
+// Stored is what the server records of an object that a profile can name. Revision grows by one
+// with each change.
+type Stored struct {
+	ID       int64     `json:"id"`
+	Revision int64     `json:"revision"`
+	Created  time.Time `json:"created"`
+	Changed  time.Time `json:"changed"`
+}
+
+// SystemTemplate is the virtual hardware of an instance. OVA is the OVA image that it came with, or
+// empty. A seedbed.CatalogueSystem is its request.
+type SystemTemplate struct {
+	seedbed.CatalogueSystem
+	OVA string `json:"ova,omitempty"`
+	Stored
+}
+
+// NetworkTemplateRequest creates a network template without networks. If MAC is empty, the MAC
+// addresses are random.
+type NetworkTemplateRequest struct {
+	Name string              `json:"name"`
+	MAC  seedbed.MACTemplate `json:"mac_template,omitempty"`
+}
+
+// NetworkTemplate is the NICs of an instance.
+type NetworkTemplate struct {
+	seedbed.CatalogueNetwork
+	Stored
+}
+
+// TemplateNetworkRequest adds a NIC to a network template. VNI is the name of a network. A second
+// NIC in the same network needs PermitDuplicate.
+type TemplateNetworkRequest struct {
+	VNI             string `json:"vni"`
+	PermitDuplicate bool   `json:"permit_duplicate,omitempty"`
+}
+
+// StorageTemplateRequest creates a storage template without disks. A seedbed.CatalogueDisk is the
+// request for a disk.
+type StorageTemplateRequest struct {
+	Name string `json:"name"`
+}
+
+// StorageTemplate is the disks of an instance.
+type StorageTemplate struct {
+	seedbed.CatalogueStorage
+	Stored
+}
+
+// UserDataRequest creates a user-data document or replaces its content. A replacement may leave out
+// the name.
+type UserDataRequest struct {
+	Name string `json:"name,omitempty"`
+	Data string `json:"data"`
+}
+
+// UserData is user-data that profiles share.
+type UserData struct {
+	Name string `json:"name"`
+	Data string `json:"data"`
+	Stored
+}
+
+// ScriptRequest creates a provisioning script or replaces its text. A replacement may leave out the
+// name.
+type ScriptRequest struct {
+	Name string `json:"name,omitempty"`
+	Text string `json:"text"`
+}
+
+// Script is a provisioning script.
+type Script struct {
+	Name    string        `json:"name"`
+	Text    string        `json:"text"`
+	Options ScriptOptions `json:"options"`
+	Stored
+}
+
+// ScriptOptions holds the privilege and the limits of a provisioning script, and whether it always
+// runs; see seedbed.ScriptOptions. Time is a text such as "30m0s". An empty Time or a zero Memory is
+// the worker's limit.
+type ScriptOptions struct {
+	Privileged bool          `json:"privileged"`
+	Network    bool          `json:"network"`
+	Always     bool          `json:"always"`
+	Time       string        `json:"time,omitempty"`
+	Memory     seedbed.Bytes `json:"memory,omitzero"`
+}
+
+// ScriptOptionsChange changes the options of a script. Nil fields change nothing. Time is a text
+// such as "30m", or "0s" for the worker's limit.
+type ScriptOptionsChange struct {
+	Privileged *bool          `json:"privileged,omitempty"`
+	Network    *bool          `json:"network,omitempty"`
+	Always     *bool          `json:"always,omitempty"`
+	Time       *string        `json:"time,omitempty"`
+	Memory     *seedbed.Bytes `json:"memory,omitempty"`
+}
+
+// OVA is an OVA image. Its volumes are its disks, in the order of the appliance's hardware.
+type OVA struct {
+	Name    string              `json:"name"`
+	Volumes []seedbed.OVAVolume `json:"volumes"`
+	Stored
+}

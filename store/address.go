@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net/netip"
-	"strings"
 
 	"seedbed"
 )
@@ -113,10 +112,4 @@ func takenAddrs(ctx context.Context, tx *Tx, n seedbed.Network) (map[netip.Addr]
 		taken[a] = true
 	}
 	return taken, nil
-}
-
-// likePrefix returns a LIKE pattern, for use with ESCAPE '\', that matches every string starting
-// with s.
-func likePrefix(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s) + "%"
 }

@@ -14,13 +14,16 @@ const MaxAudit = 1000
 // maxAudited is the largest size in bytes of each of an entry's two documents.
 const maxAudited = 64 << 10
 
+// auditTable is where audit adds entries.
+var auditTable = table{rank: 2, into: `audit (at, actor, role, peer, request, what, before, asked)`}
+
 // audit records, in the transaction of the change, who asked for it. c is nil for a change that no
 // request caused, such as the engine's own work, and then there is no entry.
 func audit(tx *Tx, c *seedbed.Change, what string) {
 	if c == nil {
 		return
 	}
-	tx.add(intoAudit, micros(now()), clean(c.Actor, 256), c.Role, clean(c.From, 80), clean(c.Request, 512), clean(what, 256), document(c.Before), document(c.Asked))
+	tx.add(auditTable, micros(now()), clean(c.Actor, 256), c.Role, clean(c.From, 80), clean(c.Request, 512), clean(what, 256), document(c.Before), document(c.Asked))
 }
 
 // document returns JSON as a column stores it: empty if there is none, and a note if it is too
@@ -34,7 +37,7 @@ func document(j json.RawMessage) string {
 
 func scanAudit(r Row) (e seedbed.AuditEntry, err error) {
 	var before, asked string
-	err = r.Scan(&e.ID, toTime{&e.At}, &e.Actor, &e.Role, &e.From, &e.Request, &e.What, &before, &asked)
+	err = r.Scan(&e.ID, toTime(&e.At), &e.Actor, &e.Role, &e.From, &e.Request, &e.What, &before, &asked)
 	if before != "" {
 		e.Before = json.RawMessage(before)
 	}

@@ -11,22 +11,11 @@ import (
 	"seedbed"
 )
 
-// claiming is what differs between the databases when a job is claimed.
-type claiming struct {
-	// among is the condition that kind is in the list $4, which begins and ends with a comma.
-	among string
-	// lock prevents two engines from claiming the same row at the same time.
-	lock string
-	// alone prevents all other claims until the transaction ends, so that the counts for the limits
-	// stay true. It is empty for a database with one writer.
-	alone string
-}
-
-// query returns the statement that claims the next job, if there is one. Its parameters are the
+// claimQuery returns the statement that claims the next job, if there is one. Its parameters are the
 // owner ($1), the length of the lease in microseconds ($2), the wall clock ($3), the kinds ($4;
 // empty means any) and the clock that leases are measured by ($5). With limits, it leaves out nodes
 // on which $6 jobs run and pools on which $7 jobs run.
-func (c claiming) query(limits bool) string {
+func claimQuery(c claiming, limits bool) string {
 	free := ""
 	if limits {
 		const busy = ` NOT IN (SELECT %s FROM job WHERE owner <> '' AND lease_until > CLOCK AND %s <> '' GROUP BY %s HAVING COUNT(*) >= `
@@ -86,7 +75,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 		if limits {
 			args = append(args, orNone(c.PerNode), orNone(c.PerPool))
 		}
-		j, err := scanJob(tx.QueryRowContext(ctx, db.dialect.claim.query(limits), args...))
+		j, err := scanJob(tx.QueryRowContext(ctx, claimQuery(db.dialect.claim, limits), args...))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, errUnchanged
 		}

@@ -41,7 +41,7 @@ func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.I
 			gone time.Time
 		}
 		all, err := list(ctx, tx, func(r Row) (k known, err error) {
-			err = r.Scan(&k.id, toTime{&k.gone})
+			err = r.Scan(&k.id, toTime(&k.gone))
 			return k, err
 		}, `SELECT id, gone_since FROM instance WHERE node = $1 AND `+settled+` ORDER BY id`, node)
 		if err != nil {

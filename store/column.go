@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"database/sql/driver"
 	"encoding"
 	"encoding/json"
@@ -68,10 +69,13 @@ func orEmptyMap[T any](m map[string]T) map[string]T {
 	return m
 }
 
-type toTime struct{ t *time.Time }
+// toTime scans a time. NULL is the zero time.
+func toTime(t *time.Time) sql.Scanner { return timeColumn{t} }
+
+type timeColumn struct{ t *time.Time }
 
 // Scan implements sql.Scanner.
-func (c toTime) Scan(src any) error {
+func (c timeColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
 		*c.t = time.Time{}
@@ -83,10 +87,13 @@ func (c toTime) Scan(src any) error {
 	return nil
 }
 
-type toBlob struct{ b *[]byte }
+// toBlob scans bytes. NULL is a nil slice.
+func toBlob(b *[]byte) sql.Scanner { return blobColumn{b} }
+
+type blobColumn struct{ b *[]byte }
 
 // Scan implements sql.Scanner. SQLite's driver returns an empty blob as a nil slice.
-func (c toBlob) Scan(src any) error {
+func (c blobColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
 		*c.b = nil
@@ -98,10 +105,13 @@ func (c toBlob) Scan(src any) error {
 	return nil
 }
 
-type toText struct{ v encoding.TextUnmarshaler }
+// toText scans a text that v unmarshals. An empty string leaves v unchanged.
+func toText(v encoding.TextUnmarshaler) sql.Scanner { return textColumn{v} }
+
+type textColumn struct{ v encoding.TextUnmarshaler }
 
 // Scan implements sql.Scanner. An empty string leaves the value unchanged.
-func (c toText) Scan(src any) error {
+func (c textColumn) Scan(src any) error {
 	s, ok := src.(string)
 	if !ok {
 		return fmt.Errorf("text is stored as %T", src)
@@ -112,10 +122,13 @@ func (c toText) Scan(src any) error {
 	return c.v.UnmarshalText([]byte(s))
 }
 
-type toJSON struct{ v any }
+// toJSON scans JSON into what v points to.
+func toJSON(v any) sql.Scanner { return jsonColumn{v} }
+
+type jsonColumn struct{ v any }
 
 // Scan implements sql.Scanner.
-func (c toJSON) Scan(src any) error {
+func (c jsonColumn) Scan(src any) error {
 	s, ok := src.(string)
 	if !ok {
 		return fmt.Errorf("JSON is stored as %T", src)
@@ -124,10 +137,12 @@ func (c toJSON) Scan(src any) error {
 }
 
 // toParams scans the parameters that an instance's templates read: strings, int64 and bools.
-type toParams struct{ v *map[string]any }
+func toParams(v *map[string]any) sql.Scanner { return paramsColumn{v} }
+
+type paramsColumn struct{ v *map[string]any }
 
 // Scan implements sql.Scanner.
-func (c toParams) Scan(src any) error {
+func (c paramsColumn) Scan(src any) error {
 	s, ok := src.(string)
 	if !ok {
 		return fmt.Errorf("JSON is stored as %T", src)
@@ -151,10 +166,13 @@ func (c toParams) Scan(src any) error {
 	return nil
 }
 
-type asJSON struct{ v any }
+// asJSON returns v as a column stores it, as JSON.
+func asJSON(v any) driver.Valuer { return jsonValue{v} }
+
+type jsonValue struct{ v any }
 
 // Value implements driver.Valuer.
-func (c asJSON) Value() (driver.Value, error) {
+func (c jsonValue) Value() (driver.Value, error) {
 	switch v := c.v.(type) { // the common empty values, without reflection
 	case []string:
 		if len(v) == 0 && v != nil {

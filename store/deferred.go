@@ -25,7 +25,7 @@ type Tx struct {
 // statement is a deferred statement: a query, or a row to add to a table.
 type statement struct {
 	query string
-	into  string
+	into  table
 	args  []any
 }
 
@@ -34,18 +34,21 @@ func (tx *Tx) Later(query string, args ...any) {
 	tx.later = append(tx.later, statement{query: query, args: args})
 }
 
-// add defers the insertion of a row; into is the table with its columns. The insertion fails if the
-// row exists. Rows that are added one after the other are written together, one statement for each
-// table, and each table after those that it refers to (addOrder).
-func (tx *Tx) add(into string, row ...any) {
+// add defers the insertion of a row. The insertion fails if the row exists. Rows that are added one
+// after the other are written together, one statement for each table, and each table after those
+// that it refers to.
+func (tx *Tx) add(into table, row ...any) {
 	tx.later = append(tx.later, statement{into: into, args: row})
 }
+
+// rowsMost is the largest number of rows that one statement inserts.
+const rowsMost = 64
 
 // Flush runs the deferred statements.
 func (tx *Tx) Flush(ctx context.Context) error {
 	all := tx.later
 	tx.later, tx.sent = nil, tx.sent+len(all)
-	most := sharedMost
+	most := rowsMost
 	if tx.conn == nil {
 		most = 1 // without a network round trip, small statements cost less
 	}

@@ -23,7 +23,7 @@ const (
 
 func scanDelivery(r Row) (d seedbed.Delivery, err error) {
 	var sum []byte
-	if err := r.Scan(&d.Hook, &d.ID, &sum, toTime{&d.Received}, &d.Decision, &d.Detail, &d.Job, &d.Peer, toJSON{&d.Headers}, toBlob{&d.Payload}); err != nil {
+	if err := r.Scan(&d.Hook, &d.ID, &sum, toTime(&d.Received), &d.Decision, &d.Detail, &d.Job, &d.Peer, toJSON(&d.Headers), toBlob(&d.Payload)); err != nil {
 		return d, err
 	}
 	if copy(d.SHA256[:], sum) != len(d.SHA256) {
@@ -74,13 +74,16 @@ func checkDelivery(d seedbed.Delivery) error {
 	return nil
 }
 
+// deliveryTable is where recordDelivery adds rows.
+var deliveryTable = table{rank: 1, into: `delivery (hook, id, sha256, received, job, peer, headers, payload)`}
+
 // recordDelivery uses up the id of the request's delivery. The job's row must exist.
 func recordDelivery(tx *Tx, a seedbed.Acceptance) {
 	if a.Delivery == nil {
 		return
 	}
 	d := *a.Delivery
-	tx.add(intoDelivery, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
+	tx.add(deliveryTable, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON(orEmptyMap(d.Headers)), blob(d.Payload))
 }
 
 // earlier returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
@@ -116,7 +119,7 @@ func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
 				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
-			d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), d.Decision, clean(d.Detail, maxText), d.Peer, asJSON{orEmptyMap(d.Headers)}, blob(d.Payload))
+			d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), d.Decision, clean(d.Detail, maxText), d.Peer, asJSON(orEmptyMap(d.Headers)), blob(d.Payload))
 		return nil, nil
 	})
 }

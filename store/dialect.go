@@ -49,3 +49,14 @@ func (db *DB) leaseClock(ctx context.Context, tx *Tx) (time.Time, error) {
 	at, err := value[int64](tx.QueryRowContext(ctx, db.dialect.clock))
 	return time.UnixMicro(at).UTC(), err
 }
+
+// claiming is what differs between the databases when a job is claimed.
+type claiming struct {
+	// among is the condition that kind is in the list $4, which begins and ends with a comma.
+	among string
+	// lock prevents two engines from claiming the same row at the same time.
+	lock string
+	// alone prevents all other claims until the transaction ends, so that the counts for the limits
+	// stay true. It is empty for a database with one writer.
+	alone string
+}

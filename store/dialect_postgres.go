@@ -85,7 +85,7 @@ func (db *DB) openPostgres(ctx context.Context, c Config) error {
 	if err := db.seed(ctx); err != nil {
 		return err
 	}
-	db.memo.deaf.Store(true) // until the listener is connected
+	db.cache.deaf.Store(true) // until the listener is connected
 	db.listening = db.listen(conf)
 	return nil
 }

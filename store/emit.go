@@ -38,7 +38,7 @@ func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 		return nil
 	}
 	endpoints, err := list(ctx, tx, func(r Row) (e seedbed.Endpoint, err error) {
-		err = r.Scan(&e.Name, toJSON{&e.Events})
+		err = r.Scan(&e.Name, toJSON(&e.Events))
 		return e, err
 	}, `SELECT name, events FROM endpoint WHERE name <> $1 ORDER BY name`, but)
 	if err != nil || len(endpoints) == 0 {

@@ -9,8 +9,8 @@ import (
 const endpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, reason, failures, failing_since, open_until, created`
 
 func scanEndpoint(r Row) (e seedbed.Endpoint, err error) {
-	err = r.Scan(&e.Name, &e.URL, toJSON{&e.Events}, &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
-		&e.Failures, toTime{&e.FailingSince}, toTime{&e.OpenUntil}, toTime{&e.Created})
+	err = r.Scan(&e.Name, &e.URL, toJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
+		&e.Failures, toTime(&e.FailingSince), toTime(&e.OpenUntil), toTime(&e.Created))
 	return e, err
 }
 
@@ -28,7 +28,7 @@ func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.E
 		made, err := affect(ctx, tx, `
 			INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
 			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
-			e.Name, e.URL, asJSON{e.Events}, flag(e.CloudEvents), flag(e.AllowPrivate), flag(e.Insecure), micros(now()))
+			e.Name, e.URL, asJSON(e.Events), flag(e.CloudEvents), flag(e.AllowPrivate), flag(e.Insecure), micros(now()))
 		if err != nil {
 			return err
 		}

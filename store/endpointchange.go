@@ -31,7 +31,7 @@ func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.En
 			return err
 		}
 		err = exec(ctx, tx, `UPDATE endpoint SET url = $1, events = $2, allow_private = $3, insecure = $4 WHERE name = $5`,
-			e.URL, asJSON{e.Events}, flag(e.AllowPrivate), flag(e.Insecure), name)
+			e.URL, asJSON(e.Events), flag(e.AllowPrivate), flag(e.Insecure), name)
 		if err != nil {
 			return err
 		}

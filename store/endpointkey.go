@@ -57,7 +57,7 @@ func addKeys(ctx context.Context, tx *Tx, endpoint string, keys []seedbed.Endpoi
 // endpointKeys returns the keys that currently sign, oldest first.
 func endpointKeys(ctx context.Context, tx *Tx, name string) ([]seedbed.EndpointKey, error) {
 	return list(ctx, tx, func(r Row) (k seedbed.EndpointKey, err error) {
-		err = r.Scan(&k.ID, &k.Version, toBlob{&k.Key}, &k.Public, toTime{&k.Created}, toTime{&k.Expires})
+		err = r.Scan(&k.ID, &k.Version, toBlob(&k.Key), &k.Public, toTime(&k.Created), toTime(&k.Expires))
 		return k, err
 	}, `SELECT id, version, key, public_key, created, expires FROM endpoint_key WHERE endpoint = $1 AND (expires IS NULL OR expires > $2) ORDER BY created, id`,
 		name, micros(now()))

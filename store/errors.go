@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"seedbed"
 )
@@ -56,17 +54,3 @@ func (db *DB) fail(ctx context.Context, what string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
-
-// clean makes untrusted text fit for a text column: valid UTF-8 without NUL, at most max bytes.
-func clean(s string, max int) string {
-	if len(s) > max {
-		for max > 0 && !utf8.RuneStart(s[max]) {
-			max--
-		}
-		s = s[:max]
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
-}
-
-// maxText is the largest size in bytes of a message or error that is stored.
-const maxText = 4 << 10

@@ -15,18 +15,21 @@ func addEvent(tx *Tx, job seedbed.JobID, e seedbed.Event) {
 		job, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
 }
 
+// eventTable is where events are added.
+var eventTable = table{rank: 1, into: `job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`}
+
 // addEvents appends to the history of a job whose row is locked. seq is the number of the job's
 // last event. The caller updates the job's count of events.
 func addEvents(tx *Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
 	for _, e := range all {
 		seq++
-		tx.add(intoEvent, job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
+		tx.add(eventTable, job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
 	}
 }
 
 // firstEvent starts the history of a job that was just inserted with a count of one event.
 func firstEvent(tx *Tx, job seedbed.JobID, msg string) {
-	tx.add(intoEvent, job, 1, micros(now()), "info", "", clean(msg, maxText), 0, 0, 0)
+	tx.add(eventTable, job, 1, micros(now()), "info", "", clean(msg, maxText), 0, 0, 0)
 }
 
 // LogEvent appends to the history of a job that ref owns. It sets Job and Seq, and sets At if that
@@ -60,7 +63,7 @@ func whole(e *seedbed.Event) error {
 }
 
 func scanEvent(r Row) (e seedbed.Event, err error) {
-	err = r.Scan(&e.Job, &e.Seq, toTime{&e.At}, &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
+	err = r.Scan(&e.Job, &e.Seq, toTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }
 

@@ -100,6 +100,6 @@ func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []se
 }
 
 func scanPlaced(r Row) (e seedbed.PlacedEvent, err error) {
-	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, toTime{&e.At}, &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
+	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, toTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }

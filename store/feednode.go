@@ -13,7 +13,7 @@ import (
 func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *Tx) error {
 		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
-			err = r.Scan(toBlob{&b})
+			err = r.Scan(toBlob(&b))
 			return b, err
 		}, seedbed.Errorf(seedbed.ErrNotFound, "no record of node %q names a blob %q", clean(node, 80), clean(sha256, 80)), `
 			SELECT data FROM blob WHERE sha256 = $1 AND (EXISTS (SELECT 1 FROM feed WHERE blob = $1 AND node = $2)

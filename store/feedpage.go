@@ -67,7 +67,7 @@ func scanChange(r Row) (c seedbed.FeedChange, err error) {
 func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
 	err = db.view(ctx, "read blob", func(tx *Tx) error {
 		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
-			err = r.Scan(toBlob{&b})
+			err = r.Scan(toBlob(&b))
 			return b, err
 		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", clean(sha256, 80)), `SELECT data FROM blob WHERE sha256 = $1`, sha256)
 		return err
@@ -110,7 +110,7 @@ func (db *DB) AppliedHint() <-chan struct{} { return db.applied.next() }
 func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
 	err = db.view(ctx, "read applied revision", func(tx *Tx) error {
 		_, err := one(ctx, tx, func(r Row) (struct{}, error) {
-			return struct{}{}, r.Scan(&revision, toTime{&at})
+			return struct{}{}, r.Scan(&revision, toTime(&at))
 		}, nil, `SELECT applied, applied_at FROM feed_node WHERE node = $1`, node)
 		return err
 	})

@@ -75,7 +75,7 @@ func insertGuestEvent(ctx context.Context, tx *Tx, node, spool string, e seedbed
 		INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, spool, seq) DO NOTHING`,
 		node, spool, e.Seq, e.Instance, clean(e.Kind, 80), micros(e.At), text(e.MAC), text(e.Addr.WithZone("")), micros(e.Until),
-		clean(e.Method, 80), clean(e.Path, maxPath), e.Status, e.Bytes, asJSON{clipFields(e.Fields)})
+		clean(e.Method, 80), clean(e.Path, maxPath), e.Status, e.Bytes, asJSON(clipFields(e.Fields)))
 	return n == 1, err
 }
 
@@ -149,8 +149,8 @@ func renewLease(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
 }
 
 func scanGuestEvent(r Row) (e seedbed.GuestEvent, err error) {
-	err = r.Scan(&e.Seq, &e.Instance, &e.Kind, toTime{&e.At}, toText{&e.MAC}, toText{&e.Addr}, toTime{&e.Until},
-		&e.Method, &e.Path, &e.Status, &e.Bytes, toJSON{&e.Fields})
+	err = r.Scan(&e.Seq, &e.Instance, &e.Kind, toTime(&e.At), toText(&e.MAC), toText(&e.Addr), toTime(&e.Until),
+		&e.Method, &e.Path, &e.Status, &e.Bytes, toJSON(&e.Fields))
 	return e, err
 }
 

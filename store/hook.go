@@ -13,7 +13,7 @@ const hookColumns = `name, settings, actions, tolerance, declared, created, chan
 
 func scanHook(r Row) (h seedbed.Hook, err error) {
 	var tolerance int64
-	err = r.Scan(&h.Name, toJSON{&h.HookSettings}, toJSON{&h.Actions}, &tolerance, &h.Declared, toTime{&h.Created}, toTime{&h.Changed})
+	err = r.Scan(&h.Name, toJSON(&h.HookSettings), toJSON(&h.Actions), &tolerance, &h.Declared, toTime(&h.Created), toTime(&h.Changed))
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond
 	if h.Scheme == "" { // created by a release that had one scheme
 		h.Scheme = seedbed.SchemeStandard
@@ -48,7 +48,7 @@ func insertHook(ctx context.Context, tx *Tx, h seedbed.Hook, created time.Time) 
 	h.Profiles, h.Actions = orEmpty(h.Profiles), orEmpty(h.Actions)
 	made, err := affect(ctx, tx, `
 		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		h.Name, formerKey(h), asJSON{h.HookSettings}, asJSON{h.Actions}, h.Tolerance.Microseconds(), flag(h.Declared), micros(created), micros(now()))
+		h.Name, formerKey(h), asJSON(h.HookSettings), asJSON(h.Actions), h.Tolerance.Microseconds(), flag(h.Declared), micros(created), micros(now()))
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 
 func setHook(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 	err := exec(ctx, tx, `UPDATE hook SET settings = $1, actions = $2, tolerance = $3, changed = $4 WHERE name = $5`,
-		asJSON{h.HookSettings}, asJSON{orEmpty(h.Actions)}, h.Tolerance.Microseconds(), micros(now()), h.Name)
+		asJSON(h.HookSettings), asJSON(orEmpty(h.Actions)), h.Tolerance.Microseconds(), micros(now()), h.Name)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func lockHook(ctx context.Context, tx *Tx, name string) (seedbed.Hook, error) {
 
 // Hook returns the hook called name, with its keys.
 func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return memoized(ctx, db, memoKey{"hook", name}, func() (h seedbed.Hook, err error) {
+	return cached(ctx, db, "hook", name, func() (h seedbed.Hook, err error) {
 		err = db.view(ctx, "read hook", func(tx *Tx) error {
 			h, err = readHook(ctx, tx, name)
 			return err
@@ -186,7 +186,7 @@ func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err err
 		return err
 	})
 	if err == nil && !reflect.DeepEqual(h, known) || errors.Is(err, seedbed.ErrNotFound) {
-		db.memo.writes.Add(1)
+		db.forget()
 	}
 	return h, err
 }

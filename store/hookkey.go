@@ -42,7 +42,7 @@ func checkKeys(h seedbed.Hook) error {
 
 func hookKeys(ctx context.Context, tx *Tx, hook string) ([]seedbed.HookKey, error) {
 	return list(ctx, tx, func(r Row) (k seedbed.HookKey, err error) {
-		err = r.Scan(&k.ID, toBlob{&k.Secret}, toTime{&k.NotBefore}, toTime{&k.NotAfter})
+		err = r.Scan(&k.ID, toBlob(&k.Secret), toTime(&k.NotBefore), toTime(&k.NotAfter))
 		return k, err
 	}, `SELECT id, secret, not_before, not_after FROM hook_key WHERE hook = $1 ORDER BY idx, id`, hook)
 }

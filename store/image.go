@@ -9,13 +9,13 @@ import (
 const imageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
 
 func scanImage(r Row) (i seedbed.Image, err error) {
-	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, toTime{&i.Created})
+	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, toTime(&i.Created))
 	return i, err
 }
 
 // Image returns the image called name, which may still be importing.
 func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
-	return memoized(ctx, db, memoKey{"image", name}, func() (i seedbed.Image, err error) {
+	return cached(ctx, db, "image", name, func() (i seedbed.Image, err error) {
 		err = db.view(ctx, "read image", func(tx *Tx) error {
 			i, err = image(ctx, tx, name, seedbed.ErrNotFound)
 			return err

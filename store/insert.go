@@ -7,6 +7,14 @@ import (
 	"seedbed"
 )
 
+// The tables that insertInstance adds rows to.
+var (
+	instanceTable = table{rank: 1, into: `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
+		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook, revision, created, changed)`}
+	nicTable    = table{rank: 2, into: `nic (instance, idx, mac, network, addr)`}
+	volumeTable = table{rank: 2, into: `volume (pool, name, instance, idx, size, image)`}
+)
+
 // insertInstance adds the new instance of a job with its NICs and volumes. hook is the hook that
 // the request came from, or empty.
 func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
@@ -34,18 +42,18 @@ func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i
 		return err
 	}
 	made := micros(orNow(i.Created))
-	b.add(intoInstance,
+	b.add(instanceTable,
 		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), flag(i.Held), blob(i.UserData),
-		asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
-		blob(i.VendorData), string(source), asJSON{i.Metadata}, asJSON{orEmptyMap(i.Tags)}, asJSON{i.Spot}, i.Password,
-		flag(i.Protected), string(follow), i.Source, asJSON{i.Params}, asJSON{i.System}, i.Token, hook, 1, made, made)
+		asJSON(orEmpty(i.SSHKeys)), i.ReportToken,
+		blob(i.VendorData), string(source), asJSON(i.Metadata), asJSON(orEmptyMap(i.Tags)), asJSON(i.Spot), i.Password,
+		flag(i.Protected), string(follow), i.Source, asJSON(i.Params), asJSON(i.System), i.Token, hook, 1, made, made)
 	for _, n := range i.NICs {
 		if err := db.insertNIC(ctx, b, job, i.ID, n); err != nil {
 			return err
 		}
 	}
 	for _, v := range i.Volumes {
-		b.add(intoVolume, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), null(v.Image))
+		b.add(volumeTable, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), null(v.Image))
 	}
 	return nil
 }
@@ -122,6 +130,6 @@ func (db *DB) insertNIC(ctx context.Context, b *Batch, job seedbed.JobID, id see
 	}, n.Network, addr.String()); err != nil {
 		return err
 	}
-	b.add(intoNIC, string(id), int64(n.Index), mac, n.Network, addr.String())
+	b.add(nicTable, string(id), int64(n.Index), mac, n.Network, addr.String())
 	return nil
 }

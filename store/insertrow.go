@@ -1,25 +1,20 @@
 package store
 
 import (
+	"cmp"
+	"maps"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// The tables that an accepted request writes to, with their columns.
-const (
-	intoJob      = `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`
-	intoInstance = `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
-		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook, revision, created, changed)`
-	intoNIC      = `nic (instance, idx, mac, network, addr)`
-	intoVolume   = `volume (pool, name, instance, idx, size, image)`
-	intoDelivery = `delivery (hook, id, sha256, received, job, peer, headers, payload)`
-	intoEvent    = `job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`
-	intoAudit    = `audit (at, actor, role, peer, request, what, before, asked)`
-)
-
-// addOrder lists the tables that rows are added to, each after those that it refers to.
-var addOrder = []string{intoJob, intoInstance, intoNIC, intoVolume, intoDelivery, intoEvent, intoAudit}
+// table is a table to which rows are added, with its columns.
+type table struct {
+	// rank orders the tables: each is written after those that it refers to, which rank lower.
+	rank int
+	into string // the table with the columns, as in "network (name, bridge)"
+}
 
 // placeholders returns n placeholders in parentheses, numbered from first.
 func placeholders(first, n int) string {
@@ -56,7 +51,7 @@ func insertRows(into string, n, columns int) string {
 func grouped(all []statement, most int) (made []statement) {
 	for len(all) > 0 {
 		rows := 0
-		for rows < len(all) && all[rows].into != "" {
+		for rows < len(all) && all[rows].into != (table{}) {
 			rows++
 		}
 		if rows == 0 {
@@ -70,19 +65,22 @@ func grouped(all []statement, most int) (made []statement) {
 
 // inserts returns the statements that insert rows, table by table.
 func inserts(rows []statement, most int) (made []statement) {
-	byTable := map[string][]statement{}
+	byTable := map[table][]statement{}
 	for _, r := range rows {
 		byTable[r.into] = append(byTable[r.into], r)
 	}
-	for _, into := range addOrder {
-		for rows := byTable[into]; len(rows) > 0; {
+	order := slices.SortedFunc(maps.Keys(byTable), func(a, b table) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.into, b.into))
+	})
+	for _, t := range order {
+		for rows := byTable[t]; len(rows) > 0; {
 			// Use a power of two, so that a few prepared statements serve any number of rows.
 			n := min(1<<(bits.Len(uint(len(rows)))-1), most)
 			var args []any
 			for _, r := range rows[:n] {
 				args = append(args, r.args...)
 			}
-			made = append(made, statement{query: insertRows(into, n, len(rows[0].args)), args: args})
+			made = append(made, statement{query: insertRows(t.into, n, len(rows[0].args)), args: args})
 			rows = rows[n:]
 		}
 	}

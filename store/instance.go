@@ -10,9 +10,9 @@ import (
 const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, revision, created, changed, fetched, reported, gone_since`
 
 func scanInstance(r Row) (i seedbed.Instance, err error) {
-	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob{&i.UserData}, toJSON{&i.SSHKeys},
-		&i.ReportToken, toBlob{&i.VendorData}, &i.Datasource, toJSON{&i.Metadata}, toJSON{&i.Tags}, toJSON{&i.Spot}, &i.Password,
-		&i.Protected, &i.Follow, &i.Source, toParams{&i.Params}, toJSON{&i.System}, &i.Token, &i.Revision, toTime{&i.Created}, toTime{&i.Changed}, toTime{&i.Fetched}, toTime{&i.Reported}, toTime{&i.GoneSince})
+	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob(&i.UserData), toJSON(&i.SSHKeys),
+		&i.ReportToken, toBlob(&i.VendorData), &i.Datasource, toJSON(&i.Metadata), toJSON(&i.Tags), toJSON(&i.Spot), &i.Password,
+		&i.Protected, &i.Follow, &i.Source, toParams(&i.Params), toJSON(&i.System), &i.Token, &i.Revision, toTime(&i.Created), toTime(&i.Changed), toTime(&i.Fetched), toTime(&i.Reported), toTime(&i.GoneSince))
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }
@@ -30,7 +30,7 @@ func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed
 	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
 	_, err = list(ctx, tx, func(r Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
-		if err = r.Scan(&id, &n.ID, &n.Index, toText{&n.MAC}, &n.Network, toText{&n.Addr}); err == nil {
+		if err = r.Scan(&id, &n.ID, &n.Index, toText(&n.MAC), &n.Network, toText(&n.Addr)); err == nil {
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err

@@ -13,10 +13,13 @@ import (
 const jobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
 	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
 
+// jobTable is where jobs are added.
+var jobTable = table{into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
+
 func scanJob(r Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
-	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, toText{&j.OnFailure}, &j.Priority, &j.After, &j.Blocked,
-		&j.Owner, &j.Epoch, toTime{&j.LeaseUntil}, &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime{&j.Created}, toTime{&j.Started}, toTime{&j.Ended})
+	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, toText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
+		&j.Owner, &j.Epoch, toTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime(&j.Created), toTime(&j.Started), toTime(&j.Ended))
 	if spec.Valid {
 		j.Spec = []byte(spec.String)
 	}
@@ -73,10 +76,10 @@ func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 func insertJob(ctx context.Context, b *Batch, j seedbed.Job) error {
 	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), flag(j.Blocked), micros(orNow(j.Created)), 1}
 	if b.shared {
-		b.add(intoJob, row...)
+		b.add(jobTable, row...)
 		return nil
 	}
-	n, err := affect(ctx, b.Tx, insertRows(intoJob, 1, len(row))+` ON CONFLICT DO NOTHING`, row...)
+	n, err := affect(ctx, b.Tx, insertRows(jobTable.into, 1, len(row))+` ON CONFLICT DO NOTHING`, row...)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
 	}

@@ -10,7 +10,7 @@ import (
 const leaseColumns = `mac, addr, instance, until`
 
 func scanLease(r Row) (l seedbed.Lease, err error) {
-	err = r.Scan(toText{&l.MAC}, toText{&l.Addr}, &l.Instance, toTime{&l.Until})
+	err = r.Scan(toText(&l.MAC), toText(&l.Addr), &l.Instance, toTime(&l.Until))
 	return l, err
 }
 

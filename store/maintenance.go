@@ -22,7 +22,7 @@ var maintenanceCodes = []string{"instance-reboot", "system-reboot", "system-main
 const maintenanceColumns = `id, code, description, not_before, not_after, state`
 
 func scanMaintenance(r Row) (m seedbed.Maintenance, err error) {
-	err = r.Scan(&m.ID, &m.Code, &m.Description, toTime{&m.NotBefore}, toTime{&m.NotAfter}, &m.State)
+	err = r.Scan(&m.ID, &m.Code, &m.Description, toTime(&m.NotBefore), toTime(&m.NotAfter), &m.State)
 	return m, err
 }
 

@@ -10,7 +10,7 @@ import (
 const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp, identity, allow`
 
 func scanNetwork(r Row) (n seedbed.Network, err error) {
-	err = r.Scan(&n.Name, &n.Bridge, toText{&n.MAC}, toText{&n.Prefix}, toText{&n.Gateway}, toJSON{&n.DNS}, &n.NAT, &n.DHCP, &n.Identity, toJSON{&n.Allow})
+	err = r.Scan(&n.Name, &n.Bridge, toText(&n.MAC), toText(&n.Prefix), toText(&n.Gateway), toJSON(&n.DNS), &n.NAT, &n.DHCP, &n.Identity, toJSON(&n.Allow))
 	return n, err
 }
 
@@ -23,7 +23,7 @@ func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Net
 	n.DNS, n.Identity = orEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
 	err := db.update(ctx, "create network "+n.Name, func(tx *Tx) error {
 		made, err := affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
-			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON{n.DNS}, flag(n.NAT), flag(n.DHCP), n.Identity, asJSON{n.Allow})
+			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON(n.DNS), flag(n.NAT), flag(n.DHCP), n.Identity, asJSON(n.Allow))
 		if err != nil || made == 1 {
 			return err
 		}
@@ -64,7 +64,7 @@ func checkNetwork(n seedbed.Network) error {
 
 // Network returns the network called name.
 func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error) {
-	return memoized(ctx, db, memoKey{"network", name}, func() (n seedbed.Network, err error) {
+	return cached(ctx, db, "network", name, func() (n seedbed.Network, err error) {
 		err = db.view(ctx, "read network", func(tx *Tx) error {
 			n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
@@ -108,7 +108,7 @@ func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedb
 		if n.Identity == was.Identity && n.Allow == was.Allow {
 			return errUnchanged
 		}
-		err := exec(ctx, tx, `UPDATE network SET identity = $1, allow = $2 WHERE name = $3`, n.Identity, asJSON{n.Allow}, name)
+		err := exec(ctx, tx, `UPDATE network SET identity = $1, allow = $2 WHERE name = $3`, n.Identity, asJSON(n.Allow), name)
 		if err != nil {
 			return err
 		}

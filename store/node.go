@@ -12,7 +12,7 @@ const nodeColumns = `name, worker, cordoned, created, report, seen, problem`
 
 func scanNode(r Row) (n seedbed.Node, err error) {
 	var cordoned time.Time
-	err = r.Scan(&n.Name, &n.Worker, toTime{&cordoned}, toTime{&n.Created}, toReport{&n.Report}, toTime{&n.Seen}, &n.Problem)
+	err = r.Scan(&n.Name, &n.Worker, toTime(&cordoned), toTime(&n.Created), toReport{&n.Report}, toTime(&n.Seen), &n.Problem)
 	n.Cordoned = !cordoned.IsZero()
 	return n, err
 }
@@ -26,7 +26,7 @@ func (c toReport) Scan(src any) error {
 		*c.r = seedbed.NodeReport{}
 		return nil
 	}
-	return toJSON{c.r}.Scan(src)
+	return toJSON(c.r).Scan(src)
 }
 
 // Nodes returns all nodes sorted by name. Seen is in this process's clock, whichever control host

@@ -49,7 +49,7 @@ func (db *DB) awaitCordon(ctx context.Context, name string) error {
 	var since, clock time.Time
 	err := db.view(ctx, "read node", func(tx *Tx) (err error) {
 		since, err = one(ctx, tx, func(r Row) (at time.Time, err error) {
-			err = r.Scan(toTime{&at})
+			err = r.Scan(toTime(&at))
 			return at, err
 		}, noNode(name), `SELECT cordoned FROM node WHERE name = $1`, name)
 		if err == nil && since.IsZero() {

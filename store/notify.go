@@ -108,9 +108,9 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 	}); err != nil {
 		return err
 	}
-	db.memo.writes.Add(1)
-	db.memo.deaf.Store(false)
-	defer db.memo.deaf.Store(true)
+	db.cache.writes.Add(1)
+	db.cache.deaf.Store(false)
+	defer db.cache.deaf.Store(true)
 	db.wake() // for announcements before LISTEN
 	for {
 		n, err := announced(ctx, conn)
@@ -118,7 +118,7 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 			return err
 		}
 		if n.Payload != db.name {
-			db.memo.writes.Add(1)
+			db.cache.writes.Add(1)
 			db.wake()
 		}
 	}

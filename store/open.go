@@ -66,7 +66,7 @@ type DB struct {
 	opened time.Time
 	limits limits
 
-	memo memo
+	cache cache
 	next nextAddr
 	// shared queues the writes of requests, and steps those of jobs by their owners.
 	shared, steps *groupcommit.Queue[write]

@@ -18,7 +18,7 @@ func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem stri
 		tries int
 	}
 	was, err := list(ctx, tx, func(r Row) (b before, err error) {
-		err = r.Scan(toTime{&b.since}, &b.tries)
+		err = r.Scan(toTime(&b.since), &b.tries)
 		return b, err
 	}, `DELETE FROM orphan WHERE job = $1 AND stage = $2 RETURNING since, tries`, j.ID, stage)
 	if err != nil || problem == "" {
@@ -47,7 +47,7 @@ func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem stri
 func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = db.view(ctx, "list orphans", func(tx *Tx) error {
 		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {
-			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, toTime{&o.Since}, &o.Tries, toTime{&o.Tried})
+			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, toTime(&o.Since), &o.Tries, toTime(&o.Tried))
 			return o, err
 		}, `SELECT orphan.job, job.kind, job.subject, job.instance, job.node, orphan.stage, orphan.kind, orphan.pool, orphan.name, orphan.why, orphan.since, orphan.tries, orphan.tried
 			FROM orphan JOIN job ON job.id = orphan.job WHERE job.state = $1 ORDER BY orphan.since, orphan.job, orphan.stage, orphan.idx`, seedbed.JobIncomplete)

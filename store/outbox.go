@@ -12,7 +12,7 @@ const outboxColumns = `id, seq, type, subject, data, at, state, attempts, next_a
 func scanOutgoing(r Row) (o seedbed.Outgoing, err error) {
 	var data string
 	var took int64
-	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, toTime{&o.At}, &o.State, &o.Attempts, toTime{&o.Next}, toTime{&o.Tried}, &took, &o.Status, &o.Error)
+	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, toTime(&o.At), &o.State, &o.Attempts, toTime(&o.Next), toTime(&o.Tried), &took, &o.Status, &o.Error)
 	o.Data, o.Took = []byte(data), time.Duration(took)*time.Microsecond
 	return o, err
 }
@@ -102,7 +102,7 @@ func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, e
 		}
 		all, err = list(ctx, tx, func(r Row) (s seedbed.OutgoingStats, err error) {
 			var until time.Time
-			err = r.Scan(&s.Endpoint, &s.Enabled, &s.Reason, toTime{&until}, &s.Pending, &s.Dead, toTime{&s.Oldest})
+			err = r.Scan(&s.Endpoint, &s.Enabled, &s.Reason, toTime(&until), &s.Pending, &s.Dead, toTime(&s.Oldest))
 			s.Open = until.After(clock)
 			return s, err
 		}, `

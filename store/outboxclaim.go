@@ -20,7 +20,7 @@ type lane struct {
 
 func scanLane(r Row) (l lane, err error) {
 	var next, leased, open time.Time
-	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, toTime{&next}, toTime{&leased}, toTime{&open})
+	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, toTime(&next), toTime(&leased), toTime(&open))
 	for _, t := range []time.Time{next, leased, open} {
 		if t.After(l.due) {
 			l.due = t

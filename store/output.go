@@ -111,7 +111,7 @@ func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, aft
 			return err
 		}
 		all, err = list(ctx, tx, func(r Row) (l seedbed.JobOutput, err error) {
-			err = r.Scan(&l.N, toTime{&l.At}, &l.Stage, &l.Stream, &l.Text)
+			err = r.Scan(&l.N, toTime(&l.At), &l.Stage, &l.Stream, &l.Text)
 			return l, err
 		}, `SELECT n, at, stage, stream, text FROM job_output WHERE job = $1 AND n > $2 AND ($3 = '' OR stage = $3) ORDER BY n LIMIT $4`,
 			id, after, stage, bound(limit, 5000))

@@ -14,7 +14,7 @@ const ovaColumns = `id, name, state, revision, created, changed`
 
 func scanOVA(r Row) (o seedbed.OVA, err error) {
 	o.Volumes = []seedbed.OVAVolume{}
-	err = r.Scan(&o.ID, &o.Name, &o.State, &o.Revision, toTime{&o.Created}, toTime{&o.Changed})
+	err = r.Scan(&o.ID, &o.Name, &o.State, &o.Revision, toTime(&o.Created), toTime(&o.Changed))
 	return o, err
 }
 

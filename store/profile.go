@@ -17,9 +17,9 @@ const profileChanges = `revision, changed, image, vcpus, memory, disk_size, netw
 
 func scanProfile(r Row) (p seedbed.Profile, err error) {
 	var image, network, system, nics, storage, document, script, ova sql.NullString
-	err = r.Scan(&p.ID, &p.Name, toTime{&p.Created}, &p.Revision, toTime{&p.Changed}, &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON{&p.SSHKeys}, toBlob{&p.UserData},
-		&p.Ready, toBlob{&p.VendorData}, &p.VendorDataInUserData, &p.Datasource, toJSON{&p.Metadata}, toJSON{&p.Tags},
-		toJSON{&p.Params}, toJSON{&p.Expressions}, &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, toText{&p.OnFailure}, &script, toJSON{&p.Arguments}, &ova)
+	err = r.Scan(&p.ID, &p.Name, toTime(&p.Created), &p.Revision, toTime(&p.Changed), &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON(&p.SSHKeys), toBlob(&p.UserData),
+		&p.Ready, toBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, toJSON(&p.Metadata), toJSON(&p.Tags),
+		toJSON(&p.Params), toJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, toText(&p.OnFailure), &script, toJSON(&p.Arguments), &ova)
 	p.Image, p.Network = image.String, network.String
 	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
 	p.Script, p.OVA = script.String, ova.String
@@ -34,10 +34,10 @@ func scanProfile(r Row) (p seedbed.Profile, err error) {
 
 // profileValues returns the values of profileChanges.
 func profileValues(p seedbed.Profile) []any {
-	return []any{p.Revision, micros(p.Changed), null(p.Image), p.VCPUs, p.Memory, p.DiskSize, null(p.Network), asJSON{p.SSHKeys}, blob(p.UserData), p.Ready,
-		blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON{p.Metadata}, asJSON{p.Tags},
-		asJSON{p.Params}, asJSON{orEmptyMap(p.Expressions)}, null(p.System), null(p.NetworkTemplate), null(p.Storage), null(p.Document), p.Follow, flag(p.Protected), flag(p.Hold), p.OnFailure.String(),
-		null(p.Script), asJSON{orEmpty(p.Arguments)}, null(p.OVA)}
+	return []any{p.Revision, micros(p.Changed), null(p.Image), p.VCPUs, p.Memory, p.DiskSize, null(p.Network), asJSON(p.SSHKeys), blob(p.UserData), p.Ready,
+		blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON(p.Metadata), asJSON(p.Tags),
+		asJSON(p.Params), asJSON(orEmptyMap(p.Expressions)), null(p.System), null(p.NetworkTemplate), null(p.Storage), null(p.Document), p.Follow, flag(p.Protected), flag(p.Hold), p.OnFailure.String(),
+		null(p.Script), asJSON(orEmpty(p.Arguments)), null(p.OVA)}
 }
 
 // CreateProfile adds a profile and returns it with its revision and times. It returns ErrInvalid if
@@ -117,12 +117,9 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 	return p, nil
 }
 
-// within puts the place before an error's text and keeps its kind.
-func within(place string, err error) error { return fmt.Errorf("%s: %w", place, err) }
-
 // Profile returns the profile called name.
 func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
-	return memoized(ctx, db, memoKey{"profile", name}, func() (p seedbed.Profile, err error) {
+	return cached(ctx, db, "profile", name, func() (p seedbed.Profile, err error) {
 		err = db.view(ctx, "read profile", func(tx *Tx) error {
 			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
 			return err

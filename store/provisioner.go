@@ -66,18 +66,6 @@ func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string
 	})
 }
 
-// quoted lists at most five names for a message.
-func quoted(names []string) string {
-	var all []string
-	for _, n := range names[:min(len(names), 5)] {
-		all = append(all, fmt.Sprintf("%q", n))
-	}
-	if len(names) > 5 {
-		all = append(all, "and others")
-	}
-	return strings.Join(all, ", ")
-}
-
 // matching returns the condition that a column matches m, and its argument $1.
 func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
 	if m.Start && m.End {

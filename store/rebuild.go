@@ -112,7 +112,7 @@ func imagesOf(i seedbed.Instance) []string {
 
 func putSide(ctx context.Context, tx *Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
 	return exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		job, side, asJSON{i}, blob(i.UserData), blob(i.VendorData), i.ReportToken, i.Source, asJSON{i.Params})
+		job, side, asJSON(i), blob(i.UserData), blob(i.VendorData), i.ReportToken, i.Source, asJSON(i.Params))
 }
 
 func scanSide(r Row) (i seedbed.Instance, err error) {
@@ -120,7 +120,7 @@ func scanSide(r Row) (i seedbed.Instance, err error) {
 	var token string
 	var source string
 	var params map[string]any
-	err = r.Scan(toJSON{&i}, toBlob{&user}, toBlob{&vendor}, &token, &source, toParams{&params})
+	err = r.Scan(toJSON(&i), toBlob(&user), toBlob(&vendor), &token, &source, toParams(&params))
 	i.UserData, i.VendorData, i.ReportToken, i.Source, i.Params = user, vendor, token, source, params
 	return i, err
 }
@@ -217,9 +217,9 @@ func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
 			follow = $16, source = $17, params = $18, system = $19 WHERE id = $15`,
-		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, blob(i.UserData), blob(i.VendorData), asJSON{orEmpty(i.SSHKeys)}, i.ReportToken,
-		i.Datasource, asJSON{i.Metadata}, micros(i.Fetched), micros(i.Reported), micros(now()), i.ID,
-		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, asJSON{i.Params}, asJSON{i.System})
+		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, blob(i.UserData), blob(i.VendorData), asJSON(orEmpty(i.SSHKeys)), i.ReportToken,
+		i.Datasource, asJSON(i.Metadata), micros(i.Fetched), micros(i.Reported), micros(now()), i.ID,
+		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, asJSON(i.Params), asJSON(i.System))
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}

@@ -37,7 +37,7 @@ type keptOptions struct {
 
 func scanScript(r Row) (s seedbed.Script, err error) {
 	var kept keptOptions
-	err = r.Scan(&s.ID, &s.Name, &s.Text, toJSON{&kept}, &s.Revision, toTime{&s.Created}, toTime{&s.Changed})
+	err = r.Scan(&s.ID, &s.Name, &s.Text, toJSON(&kept), &s.Revision, toTime(&s.Created), toTime(&s.Changed))
 	s.Options = kept.ScriptOptions
 	s.Options.Privileged = kept.Privileged && kept.Granted == sha256.Sum256([]byte(s.Text))
 	return s, err
@@ -65,7 +65,7 @@ func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*se
 		if kept.Privileged {
 			kept.Granted = sha256.Sum256([]byte(s.Text))
 		}
-		return exec(ctx, tx, `UPDATE script SET options = $1 WHERE name = $2`, asJSON{kept}, name)
+		return exec(ctx, tx, `UPDATE script SET options = $1 WHERE name = $2`, asJSON(kept), name)
 	})
 }
 

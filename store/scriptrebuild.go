@@ -18,7 +18,7 @@ func scripted(ctx context.Context, tx *Tx, ref seedbed.JobRef, states ...seedbed
 
 // putNext replaces what a rebuild job makes of its instance.
 func putNext(ctx context.Context, tx *Tx, job seedbed.JobID, next seedbed.Instance) error {
-	return exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, asJSON{next}, job, seedbed.RebuildNext)
+	return exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, asJSON(next), job, seedbed.RebuildNext)
 }
 
 // addNext adds a volume to those that a rebuild makes. Its name must be unique among the volumes of
@@ -73,7 +73,7 @@ func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) err
 // changeRun changes the script run of a job. It does nothing for a job without a script.
 func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
 	runs, err := list(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
-		err = r.Scan(toJSON{&run})
+		err = r.Scan(toJSON(&run))
 		return run, err
 	}, `SELECT run FROM job_script WHERE job = $1`, job)
 	if err != nil || len(runs) == 0 {
@@ -82,7 +82,7 @@ func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seed
 	if err := change(&runs[0]); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE job_script SET run = $1 WHERE job = $2`, asJSON{runs[0]}, job)
+	return exec(ctx, tx, `UPDATE job_script SET run = $1 WHERE job = $2`, asJSON(runs[0]), job)
 }
 
 // exchangeDomain replaces the domain XML that a script made for the instance with that of one side

@@ -9,7 +9,7 @@ import (
 
 // insertScriptRun stores the script run of a new job.
 func insertScriptRun(ctx context.Context, tx *Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
-	return exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, asJSON{run})
+	return exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, asJSON(run))
 }
 
 // ScriptRun returns the script run of a job. It returns ErrNotFound for a job that has ended or has
@@ -18,7 +18,7 @@ func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.Scri
 	err = db.view(ctx, "read the job's script", func(tx *Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "job %s runs no script", id.Short())
 		run, err = one(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
-			err = r.Scan(toJSON{&run})
+			err = r.Scan(toJSON(&run))
 			return run, err
 		}, missing, `SELECT run FROM job_script WHERE job = $1`, id)
 		return err

@@ -55,7 +55,7 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 		inst.Tags = orEmptyMap(inst.Tags)
 		inst.Revision, inst.Changed = inst.Revision+1, now()
 		err = exec(ctx, tx, `UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8 WHERE id = $6`,
-			asJSON{inst.Metadata}, asJSON{inst.Tags}, asJSON{inst.Spot}, inst.Revision, micros(inst.Changed), id, flag(inst.Protected), inst.Follow)
+			asJSON(inst.Metadata), asJSON(inst.Tags), asJSON(inst.Spot), inst.Revision, micros(inst.Changed), id, flag(inst.Protected), inst.Follow)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 // setting returns the value stored under key, or nil.
 func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 	return one(ctx, tx, func(r Row) (b []byte, err error) {
-		err = r.Scan(toBlob{&b})
+		err = r.Scan(toBlob(&b))
 		return b, err
 	}, nil, `SELECT value FROM setting WHERE key = $1`, key)
 }
@@ -76,12 +76,4 @@ func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 func generation(ctx context.Context, tx *Tx) (string, error) {
 	b, err := setting(ctx, tx, settingGeneration)
 	return hex.EncodeToString(b), err
-}
-
-// orUnchanged returns err, or errUnchanged if err is nil.
-func orUnchanged(err error) error {
-	if err == nil {
-		return errUnchanged
-	}
-	return err
 }

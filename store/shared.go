@@ -49,7 +49,7 @@ const (
 var errApart = errors.New("the write needs a transaction of its own")
 
 // together is update for a write that may share its transaction with others; package groupcommit
-// explains how. fn must not write rows that memo caches.
+// explains how. fn must not write rows that are cached.
 func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *Batch) ([]notice, error)) error {
 	return db.join(ctx, db.shared, what, write{fn: fn})
 }
@@ -102,7 +102,7 @@ type refusal struct{ err error }
 func (r refusal) Error() string { return r.err.Error() }
 
 // commitShared returns the groupcommit.Commit that commits writes in one transaction. It
-// invalidates the values cached in memo only if forget is set.
+// invalidates the cached values only if forget is set.
 func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 	return func(ctx context.Context, take func() []*groupcommit.Write[write], apart bool) groupcommit.Result {
 		err := db.transact(ctx, db.write, db.dialect.writing, func(tx *Tx) error {
@@ -120,7 +120,7 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 			return err
 		})
 		if forget {
-			db.memo.writes.Add(1) // even after an error, because the commit may have succeeded
+			db.forget() // even after an error, because the commit may have succeeded
 		}
 		if r := (refusal{}); errors.As(err, &r) {
 			return groupcommit.Refused

@@ -178,7 +178,7 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 }
 
 func scanStage(r Row) (s seedbed.Stage, err error) {
-	err = r.Scan(&s.Job, &s.N, &s.Name, &s.State, &s.Error, toTime{&s.Started}, toTime{&s.Ended})
+	err = r.Scan(&s.Job, &s.N, &s.Name, &s.State, &s.Error, toTime(&s.Started), toTime(&s.Ended))
 	return s, err
 }
 

@@ -62,7 +62,7 @@ func (db *DB) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = db.view(ctx, "list strays", func(tx *Tx) error {
 		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {
 			owner := ""
-			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, toTime{&o.Since}, &o.Tries, toTime{&o.Tried})
+			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, toTime(&o.Since), &o.Tries, toTime(&o.Tried))
 			if o.Why = strayWhy; o.Kind == seedbed.OrphanImage {
 				o.Job = seedbed.JobID(owner)
 			} else {

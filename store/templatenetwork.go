@@ -8,7 +8,7 @@ import (
 
 func scanNetworkTemplate(r Row) (t seedbed.NetworkTemplate, err error) {
 	t.Networks = []seedbed.TemplateNetwork{}
-	err = r.Scan(&t.ID, &t.Name, &t.MAC, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
+	err = r.Scan(&t.ID, &t.Name, &t.MAC, &t.Revision, toTime(&t.Created), toTime(&t.Changed))
 	return t, err
 }
 

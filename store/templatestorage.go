@@ -12,13 +12,13 @@ import (
 
 func scanStorageTemplate(r Row) (t seedbed.StorageTemplate, err error) {
 	t.Disks = []seedbed.TemplateDisk{}
-	err = r.Scan(&t.ID, &t.Name, &t.Revision, toTime{&t.Created}, toTime{&t.Changed})
+	err = r.Scan(&t.ID, &t.Name, &t.Revision, toTime(&t.Created), toTime(&t.Changed))
 	return t, err
 }
 
 func scanTemplateDisk(r Row) (d seedbed.TemplateDisk, err error) {
 	var source sql.NullString
-	err = r.Scan(&d.ID, &d.Template, &d.Name, &d.Pool, &source, &d.Size, &d.Filesystem, toJSON{&d.FilesystemArgs}, &d.Mountpoint)
+	err = r.Scan(&d.ID, &d.Template, &d.Name, &d.Pool, &source, &d.Size, &d.Filesystem, toJSON(&d.FilesystemArgs), &d.Mountpoint)
 	d.Source = source.String
 	return d, err
 }
@@ -123,7 +123,7 @@ func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.Te
 		made, err := affect(ctx, tx, `
 			INSERT INTO storage_template_disk (template, name, pool, source, size, filesystem, filesystem_args, mountpoint)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			id, d.Name, d.Pool, null(d.Source), d.Size, d.Filesystem, asJSON{orEmpty(d.FilesystemArgs)}, d.Mountpoint)
+			id, d.Name, d.Pool, null(d.Source), d.Size, d.Filesystem, asJSON(orEmpty(d.FilesystemArgs)), d.Mountpoint)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "the disk %q in storage template %q already exists", d.Name, template)
 		}

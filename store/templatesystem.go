@@ -22,8 +22,8 @@ func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
 	var downtime int64
 	var ova sql.NullString
 	var ovaID sql.NullInt64
-	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, toJSON{&t.NodeLimit}, &t.NodeSelector,
-		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision, toTime{&t.Created}, toTime{&t.Changed}, &ova, &ovaID)
+	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, toJSON(&t.NodeLimit), &t.NodeSelector,
+		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision, toTime(&t.Created), toTime(&t.Changed), &ova, &ovaID)
 	t.OVA, t.OVAID = ova.String, ovaID.Int64
 	t.MigrationDowntime = time.Duration(downtime) * time.Microsecond
 	return t, err
@@ -31,7 +31,7 @@ func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
 
 // systemValues returns the values of a system template's own columns, in their order.
 func systemValues(t seedbed.SystemTemplate) []any {
-	return []any{t.Name, t.VCPUs, t.Memory, flag(t.Serial), flag(t.VNC), t.VNCBind, asJSON{orEmpty(t.NodeLimit)}, t.NodeSelector,
+	return []any{t.Name, t.VCPUs, t.Memory, flag(t.Serial), flag(t.VNC), t.VNCBind, asJSON(orEmpty(t.NodeLimit)), t.NodeSelector,
 		flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, flag(t.DiskCopy)}
 }
 

@@ -11,7 +11,7 @@ import (
 const tokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
 
 func scanToken(r Row) (t seedbed.Token, err error) {
-	err = r.Scan(&t.Name, &t.Role, toTime{&t.Created}, toTime{&t.Expires}, toTime{&t.Used}, &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
+	err = r.Scan(&t.Name, &t.Role, toTime(&t.Created), toTime(&t.Expires), toTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err
 }
 
@@ -55,7 +55,7 @@ const usedEvery = time.Minute
 // returns ErrNotFound if there is no such token or it was revoked.
 func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
-	t, err = memoized(ctx, db, memoKey{"token", string(sum[:])}, func() (t seedbed.Token, err error) {
+	t, err = cached(ctx, db, "token", string(sum[:]), func() (t seedbed.Token, err error) {
 		err = db.view(ctx, "read token", func(tx *Tx) error {
 			t, err = one(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
 			return err

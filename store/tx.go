@@ -36,7 +36,7 @@ func (db *DB) update(ctx context.Context, what string, fn func(*Tx) error) error
 func (db *DB) change(ctx context.Context, what string, fn func(*Tx) error) (changed bool, err error) {
 	err = db.transact(ctx, db.write, db.dialect.writing, fn)
 	if !errors.Is(err, errUnchanged) {
-		db.memo.writes.Add(1) // even after an error, because the commit may have succeeded
+		db.cache.writes.Add(1) // even after an error, because the commit may have succeeded
 	}
 	switch {
 	case err == nil:
@@ -213,4 +213,12 @@ func bound(limit, most int) int {
 		return most
 	}
 	return limit
+}
+
+// orUnchanged returns err, or errUnchanged if err is nil.
+func orUnchanged(err error) error {
+	if err == nil {
+		return errUnchanged
+	}
+	return err
 }

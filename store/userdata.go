@@ -13,7 +13,7 @@ type sheet struct {
 }
 
 func scanDocument(r Row) (d sheet, err error) {
-	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, toTime{&d.Created}, toTime{&d.Changed})
+	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, toTime(&d.Created), toTime(&d.Changed))
 	return d, err
 }
 

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// memo caches values read from rows that seldom change. A value is valid until the next write that
+// cache holds values read from rows that seldom change. A value is valid until the next write that
 // may have changed such a row; every write counts except those known not to. Values are shared and
 // must not be changed.
-type memo struct {
+type cache struct {
 	// writes counts the writes that may have changed a cached row.
 	writes atomic.Int64
 	// deaf is true while this process may miss writes of other processes.
@@ -17,19 +17,22 @@ type memo struct {
 
 	mu     sync.Mutex
 	at     int64
-	values map[memoKey]any
+	values map[cacheKey]any
 }
 
-// memoKey identifies a cached value.
-type memoKey struct{ kind, name string }
+// cacheKey identifies a cached value.
+type cacheKey struct{ kind, name string }
 
-// memoMost is the largest number of cached values. It is bounded because clients choose names.
-const memoMost = 1024
+// cacheMost is the largest number of cached values. It is bounded because clients choose names.
+const cacheMost = 1024
 
-// memoized returns the cached value of read, unless something was written since. Errors are not
+// forget invalidates everything that is cached.
+func (db *DB) forget() { db.cache.writes.Add(1) }
+
+// cached returns the cached value of read, unless something was written since. Errors are not
 // cached, nor is what a batch reads.
-func memoized[T any](ctx context.Context, db *DB, key memoKey, read func() (T, error)) (T, error) {
-	m := &db.memo
+func cached[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
+	m, key := &db.cache, cacheKey{kind, name}
 	if m.deaf.Load() || db.closed.Load() || batchOf(ctx) != nil {
 		return read()
 	}
@@ -48,8 +51,8 @@ func memoized[T any](ctx context.Context, db *DB, key memoKey, read func() (T, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.at < now || m.values == nil || len(m.values) >= memoMost:
-		m.at, m.values = now, map[memoKey]any{}
+	case m.at < now || m.values == nil || len(m.values) >= cacheMost:
+		m.at, m.values = now, map[cacheKey]any{}
 	case m.at > now:
 		return t, nil
 	}

@@ -26,6 +26,9 @@ type cacheKey struct{ kind, name string }
 // cacheMost is the largest number of cached values. It is bounded because clients choose names.
 const cacheMost = 1024
 
+// listens reports whether this process hears of the writes of others, so that it may cache.
+func (db *DB) listens() bool { return !db.cache.deaf.Load() }
+
 // forget invalidates everything that is cached.
 func (db *DB) forget() { db.cache.writes.Add(1) }
 

@@ -55,21 +55,14 @@ func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	target := newDB(to.Log)
-	target.dialect = postgres
-	conf, err := parseDSN(to.DSN)
+	conn, name, err := connectPostgres(ctx, to.DSN)
 	if err != nil {
 		return nil, err
-	}
-	name := databaseName(conf)
-	conn, err := pgx.ConnectConfig(ctx, conf)
-	if err != nil {
-		return nil, target.fail(ctx, "open database "+name, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = source.view(ctx, "read "+from.Path, func(src *Tx) error {
 		if done, err = copyAll(ctx, src, conn, name); err != nil {
-			return target.fail(ctx, "copy to "+name, err)
+			return failPostgres(ctx, "copy to "+name, err)
 		}
 		return nil
 	})

@@ -23,21 +23,6 @@ var sqlite = dialect{
 	cause:      sqliteCause,
 }
 
-// expireLeases ends the leases of an earlier process. The file's lock proves that none of their
-// owners is alive, and that process may have had a different clock.
-func (db *DB) expireLeases(ctx context.Context) error {
-	return db.update(ctx, "expire leases", func(tx *Tx) error {
-		clock, err := db.leaseClock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if err := exec(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE owner <> ''`); err != nil {
-			return err
-		}
-		return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, micros(clock))
-	})
-}
-
 // These are the roles of a connection. The writer's cache holds the pages that one transaction of
 // many accepted requests touches, which would otherwise be written twice. The write-ahead log is
 // long, so that such a transaction does not begin with a checkpoint. The journal of a statement of

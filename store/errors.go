@@ -35,7 +35,16 @@ func (db *DB) fail(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
-	switch db.dialect.cause(err) {
+	cause := db.dialect.cause(err)
+	if cause == causeUnknown && (db.closed.Load() || errors.Is(err, sql.ErrConnDone)) {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: the database is closed", what)
+	}
+	return cause.wrap(what, err)
+}
+
+// wrap returns the error that callers match.
+func (c cause) wrap(what string, err error) error {
+	switch c {
 	case causeUnique:
 		return seedbed.Errorf(seedbed.ErrExists, "%s: it exists already (%v)", what, err)
 	case causeForeignKey:
@@ -49,8 +58,18 @@ func (db *DB) fail(ctx context.Context, what string, err error) error {
 	case causeUnavailable, causeAgain:
 		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: the database cannot be used now (%v)", what, err)
 	}
-	if db.closed.Load() || errors.Is(err, sql.ErrConnDone) {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: the database is closed", what)
-	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// mayBeOnes reports whether one of the writes may have made a shared transaction fail, as opposed
+// to a database that cannot be used.
+func (db *DB) mayBeOnes(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || db.closed.Load() || errors.Is(err, errAgain) {
+		return false
+	}
+	switch db.dialect.cause(err) {
+	case causeUnavailable, causeDiskFull, causeAgain:
+		return false
+	}
+	return true
 }

@@ -16,7 +16,7 @@ const placedMost = 1000
 func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 	for {
 		placed := 0
-		err = db.transact(ctx, db.write, db.dialect.writing, func(tx *Tx) (err error) {
+		err = db.transact(ctx, func(tx *Tx) (err error) {
 			if err := exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
 				return err
 			}

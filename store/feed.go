@@ -74,14 +74,14 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 	if err != nil {
 		return 0, err
 	}
-	db.published.ring()
+	db.published.Wake()
 	return revision, nil
 }
 
 // FeedHint returns a channel that is closed when a job of this process next publishes or retracts
 // an instance. All other changes of the feed only close the channel of [DB.Hint]. Like that one, it
 // is only a hint.
-func (db *DB) FeedHint() <-chan struct{} { return db.published.next() }
+func (db *DB) FeedHint() <-chan struct{} { return db.published.Next() }
 
 // keepBlobs stores the documents, in the order in which retireBlobs locks them.
 func keepBlobs(ctx context.Context, tx *Tx, docs seedbed.Documents) error {
@@ -138,7 +138,7 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 	if err != nil {
 		return 0, err
 	}
-	db.published.ring()
+	db.published.Wake()
 	return revision, nil
 }
 

@@ -96,14 +96,14 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 		return nil, orConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
 	})
 	if err == nil {
-		db.applied.ring()
+		db.applied.Wake()
 	}
 	return err
 }
 
 // AppliedHint returns a channel that is closed when this process next records what a node has
 // applied. Like that of [DB.Hint], it is only a hint.
-func (db *DB) AppliedHint() <-chan struct{} { return db.applied.next() }
+func (db *DB) AppliedHint() <-chan struct{} { return db.applied.Next() }
 
 // Applied returns the last revision that node reported to serve, and when. It returns 0 and the
 // zero time if the node has not reported.

@@ -10,7 +10,7 @@ import (
 
 // Revised returns a channel that is closed at the next change of a profile or user-data document by
 // this process. Like that of [DB.Hint], it is only a hint.
-func (db *DB) Revised() <-chan struct{} { return db.revised.next() }
+func (db *DB) Revised() <-chan struct{} { return db.revised.Next() }
 
 // LiveDocuments returns at most limit instances whose user-data follows a profile or document that
 // has changed since that user-data was made. Instances whose profile no longer exists keep their

@@ -24,10 +24,10 @@ func on(t *testing.T, db *DB, host string, do func(*testing.T)) {
 		do(t)
 		return
 	}
-	synctest.Test(t, do)
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.hint = make(chan struct{}) // writes in the bubble need a channel of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		do(t)
+		db.wake() // a channel of the bubble must be closed in the bubble
+	})
 }
 
 // noted records an answer or a problem of that age by the clock of a host.

@@ -2,14 +2,14 @@ package store
 
 import "sync"
 
-// bell wakes all goroutines that wait for it.
-type bell struct {
+// notifier wakes all goroutines that wait for it.
+type notifier struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// next returns a channel that is closed at the next ring.
-func (b *bell) next() <-chan struct{} {
+// Next returns a channel that is closed at the next Wake.
+func (b *notifier) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch == nil {
@@ -18,7 +18,8 @@ func (b *bell) next() <-chan struct{} {
 	return b.ch
 }
 
-func (b *bell) ring() {
+// Wake wakes all who wait.
+func (b *notifier) Wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch != nil {

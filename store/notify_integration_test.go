@@ -90,7 +90,7 @@ func TestPostgresGoneWithoutAWord(t *testing.T) {
 	cfg.DSN += " host=" + host + " port=" + port
 	db := do(Open(t.Context(), cfg))(t)
 	defer db.Close()
-	heard := func() bool { return !db.cache.deaf.Load() }
+	heard := func() bool { return db.listens() }
 	lab.Await(t, 10*time.Second, "the store to listen", heard)
 	c.mu.Lock()
 	pulled := true

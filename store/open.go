@@ -67,31 +67,23 @@ type DB struct {
 	limits limits
 
 	cache cache
-	next nextAddr
+	next  nextAddr
 	// shared queues the writes of requests, and steps those of jobs by their owners.
 	shared, steps *groupcommit.Queue[write]
 	// placing is locked while events are given their places.
 	placing sync.Mutex
 
-	mu   sync.Mutex
-	hint chan struct{}
-	// revised rings when a source of user-data changes.
-	revised bell
-	// applied rings when a node reports what it has applied.
-	applied bell
-	// published rings when a job changes what nodes serve.
-	published bell
+	hint notifier // wakes after each write
+
+	mu sync.Mutex // guards sinceCut
+	// revised wakes when a source of user-data changes.
+	revised notifier
+	// applied wakes when a node reports what it has applied.
+	applied notifier
+	// published wakes when a job changes what nodes serve.
+	published notifier
 	// sinceCut counts each instance's events since they were last cut.
 	sinceCut map[seedbed.InstanceID]int
-}
-
-// limits bounds what would otherwise grow without end.
-type limits struct {
-	tombstones  int // kept by each node for followers that resume
-	page        int // changes of a feed page that is not a snapshot
-	guestEvents int // kept of one instance, the newest
-	guestMargin int // how many more there may be before they are cut
-	guests      int // instances whose events are counted at the same time
 }
 
 // readers is the largest number of connections that read.
@@ -128,7 +120,6 @@ func newDB(log *slog.Logger) *DB {
 		log:      log,
 		opened:   time.Now(),
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
-		hint:     make(chan struct{}),
 		untold:   make(chan struct{}, 1),
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
@@ -212,15 +203,7 @@ func (db *DB) Close() error {
 // Hint returns a channel that is closed at the next write that this process commits or that another
 // process announces. It is only a hint: get the channel, then read the database, then wait on the
 // channel with a timeout.
-func (db *DB) Hint() <-chan struct{} {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.hint
-}
+func (db *DB) Hint() <-chan struct{} { return db.hint.Next() }
 
-func (db *DB) wake() {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	close(db.hint)
-	db.hint = make(chan struct{})
-}
+// wake wakes the waiters of Hint.
+func (db *DB) wake() { db.hint.Wake() }

@@ -95,3 +95,24 @@ func Migrate(ctx context.Context, c Config) error {
 	}
 	return nil
 }
+
+// connectPostgres opens one connection to a PostgreSQL database, and returns it with the name of the
+// database for messages.
+func connectPostgres(ctx context.Context, dsn string) (conn *pgx.Conn, name string, err error) {
+	conf, err := parseDSN(dsn)
+	if err != nil {
+		return nil, "", err
+	}
+	name = databaseName(conf)
+	conn, err = pgx.ConnectConfig(ctx, conf)
+	if err != nil {
+		return nil, "", failPostgres(ctx, "open database "+name, err)
+	}
+	return conn, name, nil
+}
+
+// failPostgres wraps an error of a connection of [connectPostgres], which occurred while doing what, in
+// the kind of error that callers match.
+func failPostgres(ctx context.Context, what string, err error) error {
+	return (&DB{dialect: postgres}).fail(ctx, what, err)
+}

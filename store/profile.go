@@ -113,7 +113,7 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 	if err != nil {
 		return seedbed.Profile{}, err
 	}
-	db.revised.ring()
+	db.revised.Wake()
 	return p, nil
 }
 

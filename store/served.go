@@ -87,7 +87,7 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 	if err != nil {
 		return 0, err
 	}
-	db.published.ring()
+	db.published.Wake()
 	return revision, nil
 }
 

@@ -105,7 +105,7 @@ func (r refusal) Error() string { return r.err.Error() }
 // invalidates the cached values only if forget is set.
 func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 	return func(ctx context.Context, take func() []*groupcommit.Write[write], apart bool) groupcommit.Result {
-		err := db.transact(ctx, db.write, db.dialect.writing, func(tx *Tx) error {
+		err := db.transact(ctx, func(tx *Tx) error {
 			b := &Batch{Tx: tx, shared: !apart, dialect: &db.dialect}
 			changed, err := writeAll(ctx, b, take())
 			if err == nil {
@@ -181,17 +181,4 @@ func guarded(ctx context.Context, b *Batch, fn func(context.Context, *Batch) ([]
 		}
 	}()
 	return fn(ctx, b)
-}
-
-// mayBeOnes reports whether one of the writes may have made a shared transaction fail, as opposed
-// to a database that cannot be used.
-func (db *DB) mayBeOnes(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || db.closed.Load() || errors.Is(err, errAgain) {
-		return false
-	}
-	switch db.dialect.cause(err) {
-	case causeUnavailable, causeDiskFull, causeAgain:
-		return false
-	}
-	return true
 }

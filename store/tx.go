@@ -34,7 +34,7 @@ func (db *DB) update(ctx context.Context, what string, fn func(*Tx) error) error
 
 // change runs fn in a writing transaction and reports whether it was committed. It wakes no one.
 func (db *DB) change(ctx context.Context, what string, fn func(*Tx) error) (changed bool, err error) {
-	err = db.transact(ctx, db.write, db.dialect.writing, fn)
+	err = db.transact(ctx, fn)
 	if !errors.Is(err, errUnchanged) {
 		db.cache.writes.Add(1) // even after an error, because the commit may have succeeded
 	}
@@ -52,7 +52,7 @@ func (db *DB) view(ctx context.Context, what string, fn func(*Tx) error) error {
 	if tx := batchOf(ctx); tx != nil {
 		return fn(tx)
 	}
-	if err := db.transact(ctx, db.read, db.dialect.reading, fn); err != nil {
+	if err := db.retry(ctx, db.read, db.dialect.reading, fn); err != nil {
 		return db.fail(ctx, what, err)
 	}
 	return nil
@@ -67,10 +67,16 @@ func (db *DB) announce(ctx context.Context, tx *Tx) error {
 	return exec(ctx, tx, db.dialect.announce, db.name)
 }
 
-// transact runs fn in a transaction. It runs fn again if the transaction conflicted with others, or
+// transact runs fn in a writing transaction, without waking, announcing or recording anything. Its
+// error has no kind yet; see fail.
+func (db *DB) transact(ctx context.Context, fn func(*Tx) error) error {
+	return db.retry(ctx, db.write, db.dialect.writing, fn)
+}
+
+// retry runs fn in a transaction. It runs fn again if the transaction conflicted with others, or
 // if the connection broke before the commit. The effects of fn outside the transaction must not
 // depend on how often it ran.
-func (db *DB) transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*Tx) error) error {
+func (db *DB) retry(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*Tx) error) error {
 	if db.dialect.limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, db.dialect.limit)

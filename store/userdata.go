@@ -119,7 +119,7 @@ func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]see
 // their user-data, unless it follows the document. The built-in document "empty" cannot be changed:
 // ErrConflict.
 func (db *DB) SetUserData(ctx context.Context, name, data string) error {
-	defer db.revised.ring()
+	defer db.revised.Wake()
 	return userDataShelf.set(ctx, db, name, data)
 }
 
